@@ -1,0 +1,76 @@
+-- A document as its owner knows it; what it says at a time is in source_versions.
+CREATE TABLE IF NOT EXISTS sources (
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    user_id VARCHAR(128) NOT NULL,  -- the end user inside the space
+    filename VARCHAR(255) NOT NULL,
+    path LONGTEXT NOT NULL,
+    path_key VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- sha256 of path: a path is too long for an index
+    type VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    kind VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    eligible SMALLINT NOT NULL,  -- 0 or 1
+    latest_version BIGINT NOT NULL,  -- 0 until the first ingestion
+    created_at BIGINT NOT NULL,  -- times are microseconds UTC, everywhere
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (space, id),
+    UNIQUE KEY sources_path (space, user_id, path_key),
+    KEY sources_filename (space, user_id, filename),
+    KEY sources_created (space, created_at, id)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS source_tags (
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    tag VARCHAR(100) NOT NULL,
+    position BIGINT NOT NULL,
+    PRIMARY KEY (space, source_id, tag),
+    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
+    KEY source_tags_tag (space, tag, source_id)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Every ingestion of a source, identical content included; nothing here is ever changed.
+CREATE TABLE IF NOT EXISTS source_versions (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    version BIGINT NOT NULL,
+    content LONGTEXT NOT NULL,
+    sha256 VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    size_bytes BIGINT NOT NULL,
+    mtime BIGINT,
+    char_count BIGINT NOT NULL,
+    token_count BIGINT NOT NULL,
+    provider VARCHAR(255),
+    topic LONGTEXT,
+    note LONGTEXT,
+    metadata_json LONGTEXT NOT NULL,
+    content_version_id BIGINT,  -- the earlier version whose chunks this one shares
+    job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
+    ingested_at BIGINT NOT NULL,
+    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
+    UNIQUE KEY source_versions_id (space, id),
+    UNIQUE KEY source_versions_version (space, source_id, version),
+    KEY source_versions_ingested (space, source_id, ingested_at),
+    KEY source_versions_sha256 (space, sha256)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- One paragraph that says what a source is, written by a model or by its owner.
+CREATE TABLE IF NOT EXISTS contextual_helpers (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    version BIGINT NOT NULL,
+    text LONGTEXT NOT NULL,
+    origin VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- user or generated
+    author LONGTEXT,
+    doc_date VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin,
+    topic LONGTEXT,
+    description LONGTEXT,
+    token_count BIGINT NOT NULL,
+    tokens_prompt BIGINT NOT NULL,
+    tokens_completion BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    CONSTRAINT contextual_helpers_origin CHECK (origin IN ('user', 'generated')),
+    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
+    UNIQUE KEY contextual_helpers_version (space, source_id, version)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

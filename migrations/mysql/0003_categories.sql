@@ -1,0 +1,42 @@
+-- The hierarchy: level 1 has no parent, every deeper level has one.
+CREATE TABLE IF NOT EXISTS categories (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    parent_id BIGINT,
+    parent_key BIGINT NOT NULL,  -- parent_id, or 0 at level 1: no engine holds two NULLs for equal
+    level BIGINT NOT NULL,
+    name VARCHAR(100) NOT NULL,
+    name_key VARCHAR(400) NOT NULL,  -- the name folded: NFKC, case, spaces
+    created_at BIGINT NOT NULL,
+    CONSTRAINT categories_level CHECK (level BETWEEN 1 AND 100),
+    CONSTRAINT categories_root CHECK ((level = 1 AND parent_id IS NULL AND parent_key = 0) OR (level > 1 AND parent_id IS NOT NULL AND parent_key <> 0)),
+    FOREIGN KEY (space, parent_id) REFERENCES categories (space, id),
+    UNIQUE KEY categories_id (space, id),
+    UNIQUE KEY categories_name (space, parent_key, name_key),
+    KEY categories_parent (space, parent_id),
+    KEY categories_level_index (space, level)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- A passage, verbatim. Filed passages (profile taxonomy) hang on a leaf of the hierarchy.
+CREATE TABLE IF NOT EXISTS chunks (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    version_id BIGINT NOT NULL,
+    profile VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    ordinal BIGINT NOT NULL,
+    text_content LONGTEXT NOT NULL,
+    token_count BIGINT NOT NULL,
+    char_count BIGINT NOT NULL,
+    start_char BIGINT NOT NULL,
+    end_char BIGINT NOT NULL,
+    category_id BIGINT,
+    created_at BIGINT NOT NULL,
+    CONSTRAINT chunks_filed CHECK (profile <> 'taxonomy' OR category_id IS NOT NULL),
+    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
+    FOREIGN KEY (space, version_id) REFERENCES source_versions (space, id) ON DELETE CASCADE,
+    FOREIGN KEY (space, category_id) REFERENCES categories (space, id),
+    UNIQUE KEY chunks_ordinal (space, version_id, profile, ordinal),
+    KEY chunks_category (space, category_id, created_at, id),
+    KEY chunks_source (space, source_id)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

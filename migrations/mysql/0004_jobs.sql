@@ -1,0 +1,72 @@
+-- Background work. A claim spans spaces, so two of the indexes do not begin with space.
+CREATE TABLE IF NOT EXISTS jobs (
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    kind VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    phase VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin,
+    user_id VARCHAR(128) NOT NULL,
+    source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,  -- no foreign key: the source may be written only at the end
+    request_json LONGTEXT NOT NULL,
+    plan_json LONGTEXT,
+    progress_json LONGTEXT,
+    result_json LONGTEXT,
+    error_json LONGTEXT,
+    warnings_json LONGTEXT,
+    attempt BIGINT NOT NULL,
+    max_attempts BIGINT NOT NULL,
+    run_after BIGINT NOT NULL,
+    lease_owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,
+    lease_until BIGINT,
+    fence BIGINT NOT NULL,  -- grows with every claim; a write under an older one affects no row
+    created_at BIGINT NOT NULL,
+    started_at BIGINT,
+    finished_at BIGINT,
+    PRIMARY KEY (space, id),
+    KEY jobs_claim (state, run_after, created_at),
+    KEY jobs_lease (lease_until),
+    KEY jobs_source (space, source_id),
+    KEY jobs_created (space, created_at, id)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Finished steps and model answers: whoever resumes a job starts from here.
+CREATE TABLE IF NOT EXISTS job_checkpoints (
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    step VARCHAR(200) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    value_json LONGTEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (space, job_id, step),
+    FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- What happened to a job, in order; read by the event streams of every process.
+CREATE TABLE IF NOT EXISTS job_events (
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    seq BIGINT NOT NULL,
+    kind VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    data_json LONGTEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (space, job_id, seq),
+    FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- The log of each classification call.
+CREATE TABLE IF NOT EXISTS job_batches (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    seq BIGINT NOT NULL,
+    level BIGINT NOT NULL,
+    parent_path LONGTEXT NOT NULL,
+    chunk_ordinals_json LONGTEXT NOT NULL,
+    chunks_sent BIGINT NOT NULL,
+    successes BIGINT NOT NULL,
+    retries BIGINT NOT NULL,
+    failures BIGINT NOT NULL,
+    latency_ms DOUBLE NOT NULL,
+    started_at BIGINT NOT NULL,
+    FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE,
+    UNIQUE KEY job_batches_seq (space, job_id, seq)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

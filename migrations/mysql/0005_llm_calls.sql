@@ -1,0 +1,28 @@
+-- Every attempt to ask a model: what came back, how long it took, what it cost. Never the prompt.
+CREATE TABLE IF NOT EXISTS llm_calls (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
+    query_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
+    batch_seq BIGINT,
+    seq BIGINT NOT NULL,
+    stage VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    level BIGINT,
+    attempt BIGINT NOT NULL,
+    outcome VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    provider VARCHAR(100) NOT NULL,
+    model VARCHAR(200) NOT NULL,
+    mode VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    params_json LONGTEXT NOT NULL,
+    output_json LONGTEXT,
+    latency_ms DOUBLE NOT NULL,
+    tokens_prompt BIGINT NOT NULL,
+    tokens_completion BIGINT NOT NULL,
+    tokens_cached BIGINT NOT NULL,
+    cost_usd DOUBLE,
+    started_at BIGINT NOT NULL,
+    FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE,
+    UNIQUE KEY llm_calls_job (space, job_id, seq),
+    UNIQUE KEY llm_calls_query (space, query_id, seq),
+    KEY llm_calls_started (space, started_at)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -1,0 +1,12 @@
+-- The first answer to each Idempotency-Key, kept for 24 hours. Pruning spans spaces.
+CREATE TABLE IF NOT EXISTS idempotency_keys (
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    idempotency_key VARCHAR(255) NOT NULL,
+    route VARCHAR(100) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    body_hash VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    status BIGINT,  -- empty until the answer is known
+    response_json LONGTEXT,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (space, idempotency_key),
+    KEY idempotency_keys_created (created_at)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

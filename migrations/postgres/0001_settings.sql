@@ -1,0 +1,8 @@
+-- Values that belong to the data rather than to the process, such as the depth of a space's hierarchy.
+CREATE TABLE settings (
+    space VARCHAR(64) NOT NULL,
+    name VARCHAR(100) NOT NULL,
+    value_json TEXT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (space, name)
+);

@@ -1,0 +1,76 @@
+-- A document as its owner knows it; what it says at a time is in source_versions.
+CREATE TABLE sources (
+    space TEXT NOT NULL,
+    id TEXT NOT NULL,
+    user_id TEXT NOT NULL,  -- the end user inside the space
+    filename TEXT NOT NULL,
+    path TEXT NOT NULL,
+    path_key TEXT NOT NULL,  -- sha256 of path: a path is too long for an index
+    type TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    eligible INTEGER NOT NULL,  -- 0 or 1
+    latest_version INTEGER NOT NULL,  -- 0 until the first ingestion
+    created_at INTEGER NOT NULL,  -- times are microseconds UTC, everywhere
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (space, id)
+);
+CREATE UNIQUE INDEX sources_path ON sources (space, user_id, path_key);
+CREATE INDEX sources_filename ON sources (space, user_id, filename);
+CREATE INDEX sources_created ON sources (space, created_at, id);
+
+CREATE TABLE source_tags (
+    space TEXT NOT NULL,
+    source_id TEXT NOT NULL,
+    tag TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (space, source_id, tag),
+    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE
+);
+CREATE INDEX source_tags_tag ON source_tags (space, tag, source_id);
+
+-- Every ingestion of a source, identical content included; nothing here is ever changed.
+CREATE TABLE source_versions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    space TEXT NOT NULL,
+    source_id TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    content TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    mtime INTEGER,
+    char_count INTEGER NOT NULL,
+    token_count INTEGER NOT NULL,
+    provider TEXT,
+    topic TEXT,
+    note TEXT,
+    metadata_json TEXT NOT NULL,
+    content_version_id INTEGER,  -- the earlier version whose chunks this one shares
+    job_id TEXT,
+    ingested_at INTEGER NOT NULL,
+    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX source_versions_id ON source_versions (space, id);
+CREATE UNIQUE INDEX source_versions_version ON source_versions (space, source_id, version);
+CREATE INDEX source_versions_ingested ON source_versions (space, source_id, ingested_at);
+CREATE INDEX source_versions_sha256 ON source_versions (space, sha256);
+
+-- One paragraph that says what a source is, written by a model or by its owner.
+CREATE TABLE contextual_helpers (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    space TEXT NOT NULL,
+    source_id TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    origin TEXT NOT NULL,  -- user or generated
+    author TEXT,
+    doc_date TEXT,
+    topic TEXT,
+    description TEXT,
+    token_count INTEGER NOT NULL,
+    tokens_prompt INTEGER NOT NULL,
+    tokens_completion INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    CONSTRAINT contextual_helpers_origin CHECK (origin IN ('user', 'generated')),
+    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX contextual_helpers_version ON contextual_helpers (space, source_id, version);

@@ -1,0 +1,42 @@
+-- The hierarchy: level 1 has no parent, every deeper level has one.
+CREATE TABLE categories (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    space TEXT NOT NULL,
+    parent_id INTEGER,
+    parent_key INTEGER NOT NULL,  -- parent_id, or 0 at level 1: no engine holds two NULLs for equal
+    level INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    name_key TEXT NOT NULL,  -- the name folded: NFKC, case, spaces
+    created_at INTEGER NOT NULL,
+    CONSTRAINT categories_level CHECK (level BETWEEN 1 AND 100),
+    CONSTRAINT categories_root CHECK ((level = 1 AND parent_id IS NULL AND parent_key = 0) OR (level > 1 AND parent_id IS NOT NULL AND parent_key <> 0)),
+    FOREIGN KEY (space, parent_id) REFERENCES categories (space, id)
+);
+CREATE UNIQUE INDEX categories_id ON categories (space, id);
+CREATE UNIQUE INDEX categories_name ON categories (space, parent_key, name_key);
+CREATE INDEX categories_parent ON categories (space, parent_id);
+CREATE INDEX categories_level_index ON categories (space, level);
+
+-- A passage, verbatim. Filed passages (profile taxonomy) hang on a leaf of the hierarchy.
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    space TEXT NOT NULL,
+    source_id TEXT NOT NULL,
+    version_id INTEGER NOT NULL,
+    profile TEXT NOT NULL,
+    ordinal INTEGER NOT NULL,
+    text_content TEXT NOT NULL,
+    token_count INTEGER NOT NULL,
+    char_count INTEGER NOT NULL,
+    start_char INTEGER NOT NULL,
+    end_char INTEGER NOT NULL,
+    category_id INTEGER,
+    created_at INTEGER NOT NULL,
+    CONSTRAINT chunks_filed CHECK (profile <> 'taxonomy' OR category_id IS NOT NULL),
+    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
+    FOREIGN KEY (space, version_id) REFERENCES source_versions (space, id) ON DELETE CASCADE,
+    FOREIGN KEY (space, category_id) REFERENCES categories (space, id)
+);
+CREATE UNIQUE INDEX chunks_ordinal ON chunks (space, version_id, profile, ordinal);
+CREATE INDEX chunks_category ON chunks (space, category_id, created_at, id);
+CREATE INDEX chunks_source ON chunks (space, source_id);

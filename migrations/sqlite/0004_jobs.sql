@@ -1,0 +1,72 @@
+-- Background work. A claim spans spaces, so two of the indexes do not begin with space.
+CREATE TABLE jobs (
+    space TEXT NOT NULL,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    state TEXT NOT NULL,
+    phase TEXT,
+    user_id TEXT NOT NULL,
+    source_id TEXT,  -- no foreign key: the source may be written only at the end
+    request_json TEXT NOT NULL,
+    plan_json TEXT,
+    progress_json TEXT,
+    result_json TEXT,
+    error_json TEXT,
+    warnings_json TEXT,
+    attempt INTEGER NOT NULL,
+    max_attempts INTEGER NOT NULL,
+    run_after INTEGER NOT NULL,
+    lease_owner TEXT,
+    lease_until INTEGER,
+    fence INTEGER NOT NULL,  -- grows with every claim; a write under an older one affects no row
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    finished_at INTEGER,
+    PRIMARY KEY (space, id)
+);
+CREATE INDEX jobs_claim ON jobs (state, run_after, created_at);
+CREATE INDEX jobs_lease ON jobs (lease_until);
+CREATE INDEX jobs_source ON jobs (space, source_id);
+CREATE INDEX jobs_created ON jobs (space, created_at, id);
+
+-- Finished steps and model answers: whoever resumes a job starts from here.
+CREATE TABLE job_checkpoints (
+    space TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    step TEXT NOT NULL,
+    value_json TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (space, job_id, step),
+    FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
+);
+
+-- What happened to a job, in order; read by the event streams of every process.
+CREATE TABLE job_events (
+    space TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    data_json TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (space, job_id, seq),
+    FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
+);
+
+-- The log of each classification call.
+CREATE TABLE job_batches (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    space TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    parent_path TEXT NOT NULL,
+    chunk_ordinals_json TEXT NOT NULL,
+    chunks_sent INTEGER NOT NULL,
+    successes INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    latency_ms REAL NOT NULL,
+    started_at INTEGER NOT NULL,
+    FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX job_batches_seq ON job_batches (space, job_id, seq);

@@ -1,0 +1,12 @@
+-- The first answer to each Idempotency-Key, kept for 24 hours. Pruning spans spaces.
+CREATE TABLE idempotency_keys (
+    space TEXT NOT NULL,
+    idempotency_key TEXT NOT NULL,
+    route TEXT NOT NULL,
+    body_hash TEXT NOT NULL,
+    status INTEGER,  -- empty until the answer is known
+    response_json TEXT,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (space, idempotency_key)
+);
+CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);

@@ -1,0 +1,124 @@
+//! The composition root: settings in, a running service out. The binary and the tests build it the same way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use serde_json::{Map, Value};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::base::clock::Clock;
+use crate::base::metrics as names;
+use crate::config::Config;
+use crate::http::{self, AppState, HttpSettings};
+use crate::sources::Sources;
+use crate::store::{SCHEMA_VERSION, Store, StoreError};
+use crate::telemetry::Metrics;
+
+/// How often samples are folded into their histograms.
+const METRICS_UPKEEP: Duration = Duration::from_secs(5);
+/// How often expired rows are removed.
+const PRUNING: Duration = Duration::from_hours(1);
+
+/// The service, built and ready to be served.
+pub struct App {
+    config: Config,
+    state: AppState,
+    metrics: Metrics,
+}
+
+impl App {
+    /// Connects to the database, brings its schema up to date, and puts the parts together.
+    ///
+    /// # Errors
+    /// The database cannot be used.
+    pub async fn build(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let metrics = Metrics::start();
+        let store = Store::connect(&config.database).await?;
+        let migrated = store.migrate().await?;
+        if !migrated.applied.is_empty() {
+            tracing::info!(
+                engine = store.engine().name(),
+                migrations = migrated.applied.len(),
+                "schema brought up to date"
+            );
+        }
+        metrics::gauge!(
+            names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION"), "engine" => store.engine().name()
+        )
+        .set(1.0);
+        let renderer = metrics.clone();
+        let settings = HttpSettings {
+            auth: config.auth.clone(),
+            max_body_bytes: usize::try_from(config.limits.max_body_bytes).unwrap_or(usize::MAX),
+            body_timeout: Duration::from_secs(config.server.body_timeout),
+            cors_origins: config.server.cors_origins.clone(),
+            clock_header: config.testing.clock_header,
+            info_json: info(&config, &store),
+            render_metrics: Box::new(move || renderer.render()),
+        };
+        let state = AppState {
+            sources: Sources::new(store.clone()),
+            store,
+            clock,
+            settings: Arc::new(settings),
+            stop: CancellationToken::new(),
+        };
+        Ok(Self { config, state, metrics })
+    }
+
+    /// Serves until `stop` is cancelled, then lets open requests finish and closes the database.
+    pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
+        let Self { config, mut state, metrics } = self;
+        state.stop = stop.clone();
+        let router = http::router(state.clone());
+        tokio::select! {
+            () = http::serve::run(listener, router, &config.server, stop) => {}
+            () = upkeep(&metrics) => {}
+            () = prune(&state) => {}
+        }
+        state.store.close().await;
+    }
+}
+
+async fn upkeep(metrics: &Metrics) {
+    loop {
+        tokio::time::sleep(METRICS_UPKEEP).await;
+        metrics.upkeep();
+    }
+}
+
+/// Removes what has expired, now and then.
+async fn prune(state: &AppState) {
+    loop {
+        let before = state.clock.now().minus_seconds(http::IDEMPOTENCY_KEEP_SECONDS);
+        if let Err(error) = state.store.remove_idempotency_keys(before).await {
+            tracing::warn!(%error, "expired idempotency keys could not be removed");
+        }
+        tokio::time::sleep(PRUNING).await;
+    }
+}
+
+/// What `GET /v1/info` answers, once and for all.
+fn info(config: &Config, store: &Store) -> Bytes {
+    let info = http::InfoResponse {
+        name: "memoir".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        database: http::DatabaseInfo { engine: store.engine().name().to_owned(), schema_version: SCHEMA_VERSION },
+        auth: http::AuthInfo { required: !config.auth.keys.is_empty() },
+        limits: http::LimitsInfo::new(config.limits.max_body_bytes),
+        settings: public_settings(config),
+    };
+    serde_json::to_vec(&info).unwrap_or_default().into()
+}
+
+/// The settings that any caller may see: none of the keys, and not where the database is.
+fn public_settings(config: &Config) -> Map<String, Value> {
+    let mut settings = config.printable().clone();
+    settings.remove("auth");
+    if let Some(database) = settings.get_mut("database").and_then(Value::as_object_mut) {
+        database.remove("url");
+    }
+    settings
+}

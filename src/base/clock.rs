@@ -1,0 +1,83 @@
+//! The one place that reads the system clock.
+//!
+//! Everything that depends on time asks a [`Clock`], so tests can stop it, move it,
+//! or name the moment in a request header (`testing.clock_header`).
+
+use std::fmt;
+
+/// A moment, as microseconds since 1970 in UTC: the form in which all three databases store and order it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    #[must_use]
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    #[must_use]
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    /// The moment `seconds` before this one.
+    #[must_use]
+    pub const fn minus_seconds(self, seconds: i64) -> Self {
+        Self(self.0.saturating_sub(seconds.saturating_mul(1_000_000)))
+    }
+
+    /// Reads RFC 3339 with an offset; anything else is `None`.
+    #[must_use]
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        let parsed: jiff::Timestamp = text.parse().ok()?;
+        Some(Self(parsed.as_microsecond()))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// RFC 3339 in UTC with microseconds, the form of every time on the wire.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_microsecond(self.0) {
+            Ok(moment) => write!(f, "{moment:.6}"),
+            Err(_) => f.write_str("out of range"),
+        }
+    }
+}
+
+/// Tells the time.
+pub trait Clock: Send + Sync + 'static {
+    fn now(&self) -> Timestamp;
+}
+
+/// The computer's own clock.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else must ask")]
+        let now = jiff::Timestamp::now();
+        Timestamp(now.as_microsecond())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timestamp_survives_the_wire() {
+        let moment = Timestamp::from_micros(1_763_172_000_123_456);
+        assert_eq!(moment.to_string(), "2025-11-15T02:00:00.123456Z");
+        assert_eq!(Timestamp::parse_rfc3339(&moment.to_string()), Some(moment));
+    }
+
+    #[test]
+    fn text_that_is_no_moment_is_refused() {
+        for text in
+            ["", "yesterday", "2025-13-40T00:00:00Z", "0000-00-00", "2025-01-01T00:00:00", "2025-01-01T00:00:00+99:99"]
+        {
+            assert_eq!(Timestamp::parse_rfc3339(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Every metric's name and meaning, in one place.
+//!
+//! Names follow the Prometheus habit: a prefix, a base unit, `_total` for counters.
+//! Spaces, users and ids are never labels.
+
+/// Seconds from a request's arrival to its response; labels `method`, `route`, `status`.
+pub const HTTP_REQUEST_DURATION_SECONDS: &str = "memoir_http_request_duration_seconds";
+
+/// Connections that are open right now.
+pub const HTTP_CONNECTIONS: &str = "memoir_http_connections";
+
+/// Connections turned away because `server.max_connections` were open.
+pub const HTTP_CONNECTIONS_REFUSED_TOTAL: &str = "memoir_http_connections_refused_total";
+
+/// Panics caught in a handler.
+pub const HTTP_PANICS_TOTAL: &str = "memoir_http_panics_total";
+
+/// Store operations run again after a lost connection or a conflict; label `operation`.
+pub const STORE_RETRIES_TOTAL: &str = "memoir_store_retries_total";
+
+/// Store operations given up because the database was away; label `operation`.
+pub const STORE_UNAVAILABLE_TOTAL: &str = "memoir_store_unavailable_total";
+
+/// Always 1; labels `version`, `engine`.
+pub const BUILD_INFO: &str = "memoir_build_info";
+
+/// Name and help text of each metric, for the exporter.
+pub const ALL: &[(&str, &str)] = &[
+    (HTTP_REQUEST_DURATION_SECONDS, "Seconds from a request's arrival to its response."),
+    (HTTP_CONNECTIONS, "Open connections."),
+    (HTTP_CONNECTIONS_REFUSED_TOTAL, "Connections turned away at the connection limit."),
+    (HTTP_PANICS_TOTAL, "Panics caught in a handler."),
+    (STORE_RETRIES_TOTAL, "Store operations run again after a lost connection or a conflict."),
+    (STORE_UNAVAILABLE_TOTAL, "Store operations given up because the database was away."),
+    (BUILD_INFO, "Always 1; the labels tell version and database engine."),
+];

@@ -1,0 +1,23 @@
+//! `memoir migrate`: brings the schema up to date and exits.
+
+use super::{CommandError, print};
+use crate::config::Config;
+use crate::store::{SCHEMA_VERSION, Store};
+
+pub const EXAMPLES: &str = "\
+Serving does the same at its start; use this to do it as another user or at another time.
+
+Examples:
+  memoir migrate
+  DATABASE_URL=postgres://owner:PASSWORD@localhost/memoir memoir migrate";
+
+pub async fn run(config: Config) -> Result<(), CommandError> {
+    let store = Store::connect(&config.database).await?;
+    let migrated = store.migrate().await?;
+    for name in &migrated.applied {
+        print(&format!("applied {name}\n"));
+    }
+    print(&format!("schema version {SCHEMA_VERSION}\n"));
+    store.close().await;
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The commands. Data goes to stdout, talk to stderr; a configuration error exits with 2.
+
+mod config;
+mod doctor;
+mod healthcheck;
+mod migrate;
+mod openapi;
+mod serve;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Config, ConfigurationError, Origin};
+use crate::store::StoreError;
+
+const EXAMPLES: &str = "\
+Examples:
+  memoir                                          serve on http://127.0.0.1:8080, data in ./memoir.db
+  memoir --config memoir.toml serve               the same with settings of your own
+  DATABASE_URL=postgres://me@db/memoir memoir     on PostgreSQL
+  memoir config print                             what is in force, secrets masked
+  memoir doctor                                   what is wrong, and what to do
+
+Settings come from the compiled-in defaults (memoir config print --defaults), then the file, then the
+environment (MEMOIR__SECTION__KEY, DATABASE_URL).";
+
+/// A memory service for LLM applications.
+#[derive(Parser)]
+#[command(name = "memoir", version, after_help = EXAMPLES)]
+struct Arguments {
+    /// A file with settings: TOML, YAML or JSON (or name it in `MEMOIR_CONFIG`)
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the API (the default)
+    #[command(after_help = serve::EXAMPLES)]
+    Serve,
+    /// Bring the database's schema up to date and exit
+    #[command(after_help = migrate::EXAMPLES)]
+    Migrate,
+    /// Print the OpenAPI document
+    #[command(after_help = openapi::EXAMPLES)]
+    Openapi(openapi::Arguments),
+    /// Show or check the settings
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Ask a running memoir whether it is ready; exit code 0 if it is
+    #[command(after_help = healthcheck::EXAMPLES)]
+    Healthcheck(healthcheck::Arguments),
+    /// Look for what is wrong: settings, database, schema
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor,
+}
+
+/// Why a command did not do its work.
+#[derive(Debug, thiserror::Error)]
+enum CommandError {
+    /// Exit code 2.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
+    /// Exit code 2: what was configured cannot be used.
+    #[error("{error}\n  {}", guidance(.error))]
+    Start { error: StoreError },
+    /// Exit code 1.
+    #[error(transparent)]
+    Other(#[from] anyhow::Error),
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        Self::Start { error }
+    }
+}
+
+/// Runs the command that the arguments name.
+#[must_use]
+pub fn run() -> ExitCode {
+    let arguments = Arguments::parse();
+    let origin = Origin::of_process(arguments.config.as_deref());
+    let outcome = match arguments.command.unwrap_or(Command::Serve) {
+        Command::Serve => with_config(&origin, serve::run),
+        Command::Migrate => with_config(&origin, migrate::run),
+        Command::Openapi(arguments) => openapi::run(&arguments),
+        Command::Config(command) => config::run(&command, &origin),
+        Command::Healthcheck(arguments) => healthcheck::run(&arguments, &origin),
+        Command::Doctor => doctor::run(&origin),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tell(&error.to_string());
+            ExitCode::from(if matches!(error, CommandError::Other(_)) { 1 } else { 2 })
+        }
+    }
+}
+
+/// Loads the settings, starts logging, and runs an asynchronous command.
+fn with_config<F>(origin: &Origin, command: impl FnOnce(Config) -> F) -> Result<(), CommandError>
+where
+    F: Future<Output = Result<(), CommandError>>,
+{
+    let config = Config::load(origin)?;
+    crate::telemetry::start_logging(&config.telemetry);
+    runtime()?.block_on(command(config))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|error| CommandError::Other(error.into()))
+}
+
+/// Writes data to stdout; a reader that went away is no error.
+fn print(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// Writes a line to stderr.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// What to try when the database cannot be used (M-1.5).
+fn guidance(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Unavailable { .. } => {
+            "Check that the database runs, that database.url (or DATABASE_URL) names its host, port, user and name, \
+             and that a firewall lets you through."
+        }
+        StoreError::CannotOpen { .. } => {
+            "Check that the file's folder exists and may be written, or that user, password and database name are right."
+        }
+        StoreError::Full { .. } => "Free disk space where the database lives.",
+        _ => "memoir doctor looks further.",
+    }
+}

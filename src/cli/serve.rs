@@ -1,0 +1,54 @@
+//! `memoir serve`: runs the service until SIGTERM or Ctrl-C.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::CommandError;
+use crate::app::App;
+use crate::base::clock::SystemClock;
+use crate::config::Config;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  memoir serve
+  MEMOIR__SERVER__LISTEN=127.0.0.1:9000 memoir serve
+  DATABASE_URL=postgres://memoir:PASSWORD@localhost/memoir memoir serve";
+
+pub async fn run(config: Config) -> Result<(), CommandError> {
+    let listen = config.server.listen;
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("cannot listen on {listen}: choose another address with server.listen, or stop what uses it")
+    })?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    let stop = CancellationToken::new();
+    stop_on_signal(&stop)?;
+    for key in &config.auth.keys {
+        tracing::debug!(key = key.name, "API key configured");
+    }
+    let open = config.auth.keys.is_empty();
+    let app = App::build(config, Arc::new(SystemClock)).await?;
+    tracing::info!(%address, open, "memoir is ready on http://{address}");
+    app.serve(listener, stop).await;
+    tracing::info!("memoir has stopped");
+    Ok(())
+}
+
+/// Turns the first SIGTERM or Ctrl-C into a stop; a second one ends the process at once.
+fn stop_on_signal(stop: &CancellationToken) -> Result<(), CommandError> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let stop = stop.clone();
+    #[expect(clippy::disallowed_methods, reason = "lives as long as the process")]
+    tokio::spawn(async move {
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        tracing::info!("asked to stop; letting open requests finish");
+        stop.cancel();
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        std::process::exit(130);
+    });
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Three layers become one tree: compiled-in defaults, a file, the environment.
+//!
+//! Within a layer a secret may be given by a file (`url_file`); it is read here, before the layers
+//! are laid over each other, so the order of precedence is the same for both spellings.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use config::{Environment, File, FileFormat, Source};
+use serde_json::{Map, Value};
+
+use super::mask::{SECRETS, shown};
+use super::{DEFAULT_TOML, Origin, Violation, Violations};
+
+type Tree = Map<String, Value>;
+
+static DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
+    // Read directly, as the layering crate does not keep the order of keys.
+    toml::from_str(DEFAULT_TOML)
+        .unwrap_or_else(|error| unreachable!("config/default.toml is checked by a test: {error}"))
+});
+
+/// The compiled-in defaults, which are the schema too.
+pub fn defaults() -> &'static Value {
+    &DEFAULTS
+}
+
+/// Lays the layers over each other; what cannot be used is reported and left out.
+pub fn merge(origin: &Origin, violations: &mut Violations) -> Tree {
+    let mut tree = defaults().as_object().cloned().unwrap_or_default();
+    if let Some(path) = &origin.file {
+        match read_file(path) {
+            Ok(layer) => apply(layer, &mut tree, violations),
+            Err(reason) => violations.add(
+                Violation::new("--config", path.display().to_string())
+                    .allowed(&format!("a readable TOML, YAML or JSON file: {reason}"))
+                    .example("memoir --config memoir.toml"),
+            ),
+        }
+    }
+    // DATABASE_URL is the spelling that other tools share; memoir's own name for it wins.
+    apply(shared_names(&origin.environment), &mut tree, violations);
+    let environment = Environment::with_prefix("MEMOIR")
+        .prefix_separator("__")
+        .separator("__")
+        .ignore_empty(true)
+        .source(Some(origin.environment.clone()));
+    match read(environment) {
+        Ok(layer) => apply(layer, &mut tree, violations),
+        Err(reason) => violations.add(Violation::new("MEMOIR__…", "").allowed(&reason)),
+    }
+    tree
+}
+
+fn shared_names(environment: &HashMap<String, String>) -> Tree {
+    let mut database = Tree::new();
+    for (variable, key) in [("DATABASE_URL", "url"), ("DATABASE_URL_FILE", "url_file")] {
+        if let Some(value) = environment.get(variable).filter(|value| !value.is_empty()) {
+            database.insert(key.to_owned(), value.as_str().into());
+        }
+    }
+    if database.is_empty() { Tree::new() } else { Tree::from_iter([("database".to_owned(), database.into())]) }
+}
+
+fn read_file(path: &Path) -> Result<Tree, String> {
+    // Opened by hand first, as the crate's own message names neither a missing file nor its permissions.
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let format = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("yml" | "yaml") => FileFormat::Yaml,
+        Some("json") => FileFormat::Json,
+        _ => FileFormat::Toml,
+    };
+    if text.trim().is_empty() {
+        return Ok(Tree::new());
+    }
+    read(File::from_str(&text, format))
+}
+
+fn read(source: impl Source + Send + Sync + 'static) -> Result<Tree, String> {
+    let layer = config::Config::builder().add_source(source).build();
+    layer.and_then(config::Config::try_deserialize).map_err(|error| error.to_string())
+}
+
+fn apply(mut layer: Tree, tree: &mut Tree, violations: &mut Violations) {
+    for key in SECRETS {
+        read_secret_file(&mut layer, key, violations);
+    }
+    for (name, given) in layer {
+        overlay(&name, &name, given, tree, violations);
+    }
+}
+
+/// Replaces `x_file` by `x` with the file's content.
+fn read_secret_file(layer: &mut Tree, key: &str, violations: &mut Violations) {
+    let Some((section, name)) = key.rsplit_once('.') else { return };
+    let Some(fields) = layer.get_mut(section).and_then(Value::as_object_mut) else { return };
+    let Some(path) = fields.remove(&format!("{name}_file")) else { return };
+    let path = path.as_str().unwrap_or_default();
+    let given = || Violation::new(&format!("{key}_file"), path);
+    if fields.contains_key(name) {
+        violations.add(given().allowed(&format!("either {key} or {key}_file, not both")));
+        return;
+    }
+    match std::fs::read_to_string(path) {
+        Ok(content) => {
+            fields.insert(name.to_owned(), content.trim().into());
+        }
+        Err(error) => violations.add(
+            given()
+                .allowed(&format!("a readable file that holds the value of {key}: {error}"))
+                .example(&format!("{name}_file = \"/run/secrets/{name}\"")),
+        ),
+    }
+}
+
+fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &mut Violations) {
+    let Some(slot) = into.get_mut(name) else {
+        let near = nearest(name, into.keys().map(String::as_str));
+        violations.add(
+            Violation::new(path, shown(path, &given.to_string()))
+                .allowed("a key that exists; this one does not")
+                .example(&near.map_or_else(
+                    || "memoir config print lists every key".to_owned(),
+                    |near| format!("did you mean {}?", path.replace(name, near)),
+                )),
+        );
+        return;
+    };
+    match (slot, given) {
+        (Value::Object(fields), Value::Object(given)) => {
+            for (name, value) in given {
+                overlay(&format!("{path}.{name}"), &name, value, fields, violations);
+            }
+        }
+        (slot, given) => match coerce(slot, &given) {
+            Ok(value) => *slot = value,
+            Err(allowed) => violations.add(
+                Violation::new(path, shown(path, &given.to_string())).allowed(allowed).example(&assignment(name, slot)),
+            ),
+        },
+    }
+}
+
+/// Gives a value the type that its default has; the environment knows only strings.
+fn coerce(default: &Value, given: &Value) -> Result<Value, &'static str> {
+    match (default, given) {
+        (Value::Number(_), Value::String(text)) => match text.trim().parse::<u64>() {
+            Ok(number) => Ok(number.into()),
+            Err(_) => Err("a whole number, zero or more"),
+        },
+        (Value::Number(_), Value::Number(number)) if number.is_u64() => Ok(given.clone()),
+        (Value::Number(_), _) => Err("a whole number, zero or more"),
+        (Value::Bool(_), Value::Bool(_))
+        | (Value::String(_), Value::String(_))
+        | (Value::Array(_), Value::Array(_))
+        | (Value::Null, _) => Ok(given.clone()),
+        (Value::Bool(_), Value::String(text)) => match text.trim() {
+            "true" | "1" => Ok(true.into()),
+            "false" | "0" => Ok(false.into()),
+            _ => Err("true or false"),
+        },
+        (Value::Bool(_), _) => Err("true or false"),
+        (Value::String(_), Value::Number(number)) => Ok(number.to_string().into()),
+        (Value::String(_), _) => Err("text"),
+        (Value::Array(_), Value::String(text)) if text.trim_start().starts_with('[') => {
+            serde_json::from_str::<Vec<Value>>(text)
+                .map(Value::Array)
+                .map_err(|_| "a list; in the environment, as JSON")
+        }
+        (Value::Array(_), Value::String(text)) if !text.trim_start().starts_with('{') => {
+            Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect())
+        }
+        (Value::Array(_), _) => Err("a list; in the environment, as JSON"),
+        (Value::Object(_), _) => Err("a section with keys of its own"),
+    }
+}
+
+/// A line of TOML, for an example.
+pub fn assignment(path: &str, value: &Value) -> String {
+    format!("{} = {value}", path.rsplit('.').next().unwrap_or(path))
+}
+
+/// Follows a path as `serde_path_to_error` writes it (`retry.tries`, `keys[0].role`).
+pub fn pointer<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    value.pointer(&json_pointer(path))
+}
+
+pub fn pointer_mut<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+    value.pointer_mut(&json_pointer(path))
+}
+
+fn json_pointer(path: &str) -> String {
+    let plain = path.replace('[', ".").replace(']', "");
+    plain.split('.').filter(|part| !part.is_empty()).fold(String::new(), |pointer, part| format!("{pointer}/{part}"))
+}
+
+/// The existing name that the wrong one was probably meant to be.
+fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = names.map(|name| (strsim::damerau_levenshtein(wrong, name), name));
+    scored.filter(|(distance, name)| *distance <= name.len() / 2).min().map(|(_, name)| name)
+}

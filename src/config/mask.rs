@@ -1,0 +1,85 @@
+//! Secrets never leave in the clear: what is printed, logged or put into a message passes here.
+
+use serde_json::{Map, Value};
+
+/// What stands for a secret.
+pub const MASK: &str = "***";
+
+/// Keys whose values are secret. Each may be given by a file, under the same name with `_file`.
+pub const SECRETS: &[&str] = &["database.url", "auth.keys"];
+
+/// The tree as it may be shown.
+pub fn printable(tree: &Map<String, Value>) -> Map<String, Value> {
+    let mut shown = tree.clone();
+    if let Some(Value::String(url)) = shown.get_mut("database").and_then(|section| section.get_mut("url")) {
+        *url = mask_url(url);
+    }
+    let keys = shown.get_mut("auth").and_then(|section| section.get_mut("keys")).and_then(Value::as_array_mut);
+    for entry in keys.into_iter().flatten() {
+        match entry.as_object_mut() {
+            Some(fields) => mask_fields(fields),
+            None => *entry = MASK.into(),
+        }
+    }
+    shown
+}
+
+/// A value as it may stand in a message about its key.
+pub fn shown(key: &str, given: &str) -> String {
+    match key {
+        "database.url" => mask_url(given.trim_matches('"')),
+        _ if key.starts_with("auth.keys") && !matches!(key.rsplit('.').next(), Some("role" | "space")) => {
+            MASK.to_owned()
+        }
+        _ => given.to_owned(),
+    }
+}
+
+fn mask_fields(fields: &mut Map<String, Value>) {
+    for (name, value) in fields {
+        if !matches!(name.as_str(), "name" | "space" | "role" | "key_file") {
+            *value = MASK.into();
+        }
+    }
+}
+
+/// A connection string without its password, wherever it stands.
+pub fn mask_url(text: &str) -> String {
+    let Ok(mut url) = url::Url::parse(text) else {
+        // Not a URL: nothing in it can be told from a secret but its scheme.
+        return text.split_once(':').map_or(MASK.to_owned(), |(scheme, _)| format!("{scheme}:{MASK}"));
+    };
+    if url.password().is_some() {
+        let _ = url.set_password(Some(MASK));
+    }
+    if url.query().is_some() {
+        let pairs: Vec<(String, String)> = url
+            .query_pairs()
+            .map(|(name, value)| {
+                let secret = name.to_ascii_lowercase().contains("password");
+                (name.into_owned(), if secret { MASK.to_owned() } else { value.into_owned() })
+            })
+            .collect();
+        url.query_pairs_mut().clear().extend_pairs(pairs);
+    }
+    url.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_string_loses_its_password_only() {
+        for (given, shown) in [
+            ("postgres://me:s3cret@db:5432/memoir", "postgres://me:***@db:5432/memoir"),
+            ("mysql://me@db/memoir", "mysql://me@db/memoir"),
+            ("postgres://db/memoir?user=me&password=s3cret", "postgres://db/memoir?user=me&password=***"),
+            ("sqlite://memoir.db", "sqlite://memoir.db"),
+            ("postgres://me:s3cret@db:notaport/x", "postgres:***"),
+            ("s3cret", "***"),
+        ] {
+            assert_eq!(mask_url(given), shown);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The settings: compiled-in defaults, then a file, then the environment; validated all at once.
+//!
+//! `config/default.toml` is the schema as well: a key that is not in it is an error, and a value
+//! takes the type that stands there. Each section has a file of its own that checks its rules.
+//! Whatever is wrong is reported together, with what is allowed and an example (M-7A.6).
+
+pub mod auth;
+pub mod database;
+mod layers;
+pub mod limits;
+mod mask;
+pub mod server;
+pub mod telemetry;
+pub mod testing;
+mod violation;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+pub use auth::Auth;
+pub use database::Database;
+pub use limits::Limits;
+pub use server::Server;
+pub use telemetry::Telemetry;
+pub use testing::Testing;
+pub use violation::{ConfigurationError, Violation, Violations};
+
+/// The file with every key, its default and a comment, as compiled in.
+pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
+
+/// The effective settings.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub server: Server,
+    pub auth: Auth,
+    pub limits: Limits,
+    pub database: Database,
+    pub telemetry: Telemetry,
+    pub testing: Testing,
+    /// The same settings as one tree with secrets masked, for printing.
+    printable: Map<String, Value>,
+}
+
+/// Where settings are read from.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    /// A file of the user's, if any.
+    pub file: Option<PathBuf>,
+    /// The environment.
+    pub environment: HashMap<String, String>,
+}
+
+impl Origin {
+    /// The process's environment, and the file given by argument or by `MEMOIR_CONFIG`.
+    #[must_use]
+    pub fn of_process(file: Option<&Path>) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+        let environment: HashMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let named = || environment.get("MEMOIR_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
+        Self { file: file.map(Path::to_path_buf).or_else(named), environment }
+    }
+}
+
+impl Config {
+    /// Reads and checks all settings.
+    ///
+    /// # Errors
+    /// Every violation at once: unknown keys, wrong types, broken rules, unreadable files.
+    pub fn load(origin: &Origin) -> Result<Self, ConfigurationError> {
+        let mut violations = Violations::default();
+        let mut tree = layers::merge(origin, &mut violations);
+        let printable = mask::printable(&tree);
+        let config = Self {
+            server: section(&mut tree, "server", &mut violations),
+            auth: section::<auth::RawAuth>(&mut tree, "auth", &mut violations).resolve(&mut violations),
+            limits: section(&mut tree, "limits", &mut violations),
+            database: section(&mut tree, "database", &mut violations),
+            telemetry: section(&mut tree, "telemetry", &mut violations),
+            testing: section(&mut tree, "testing", &mut violations),
+            printable,
+        };
+        config.server.validate(&mut violations);
+        config.limits.validate(&mut violations);
+        config.database.validate(&mut violations);
+        config.telemetry.validate(&mut violations);
+        if config.auth.keys.is_empty() && !violations.concern("auth.keys") && !config.server.is_loopback() {
+            violations.add(
+                Violation::new("server.listen", config.server.listen.to_string())
+                    .allowed("a loopback address, as no API key is configured (auth.keys)")
+                    .example(r#"listen = "127.0.0.1:8080", or keys = [{ key = "…", space = "*", role = "admin" }]"#),
+            );
+        }
+        violations.into_result().map(|()| config)
+    }
+
+    /// The effective settings as a tree, secrets masked.
+    #[must_use]
+    pub fn printable(&self) -> &Map<String, Value> {
+        &self.printable
+    }
+
+    /// The effective settings as TOML, secrets masked.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string_pretty(&self.printable).unwrap_or_default()
+    }
+}
+
+/// Reads one section; a value that does not fit is reported, and its default takes its place so that
+/// the rest of the section is checked in the same run.
+fn section<T: DeserializeOwned>(tree: &mut Map<String, Value>, name: &str, violations: &mut Violations) -> T {
+    let defaults = layers::defaults();
+    let mut value = tree.remove(name).unwrap_or_default();
+    loop {
+        match serde_path_to_error::deserialize::<_, T>(value.clone()) {
+            Ok(section) => return section,
+            Err(error) => {
+                let path = error.path().to_string();
+                let default = layers::pointer(&defaults[name], &path).cloned();
+                let key = format!("{name}.{path}");
+                let given = layers::pointer(&value, &path).map(ToString::to_string).unwrap_or_default();
+                violations.add(
+                    Violation::new(&key, mask::shown(&key, &given))
+                        .allowed(&error.inner().to_string())
+                        .example(&default.as_ref().map_or_else(String::new, |d| layers::assignment(&path, d))),
+                );
+                match (layers::pointer_mut(&mut value, &path), default) {
+                    (Some(slot), Some(default)) => *slot = default,
+                    // Without a default of its own (an entry of a list), the whole section falls back.
+                    _ => value = defaults[name].clone(),
+                }
+            }
+        }
+    }
+}

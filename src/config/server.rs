@@ -1,0 +1,43 @@
+//! `[server]`: where to listen, and how patient to be with clients.
+
+use std::net::SocketAddr;
+
+use serde::Deserialize;
+
+use super::{Violation, Violations};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    pub listen: SocketAddr,
+    pub shutdown_grace: u64,
+    pub header_timeout: u64,
+    pub body_timeout: u64,
+    pub max_connections: u64,
+    pub cors_origins: Vec<String>,
+}
+
+impl Server {
+    /// Whether only this machine can reach the service.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        self.listen.ip().to_canonical().is_loopback()
+    }
+
+    pub fn validate(&self, violations: &mut Violations) {
+        violations.check_range("server.shutdown_grace", self.shutdown_grace, 0..=3600, 25);
+        violations.check_range("server.header_timeout", self.header_timeout, 1..=3600, 30);
+        violations.check_range("server.body_timeout", self.body_timeout, 1..=3600, 30);
+        violations.check_range("server.max_connections", self.max_connections, 1..=1_000_000, 1024);
+        for origin in &self.cors_origins {
+            let parsed = url::Url::parse(origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+            if parsed.is_none_or(|url| url.origin().ascii_serialization() != *origin) {
+                violations.add(
+                    Violation::new("server.cors_origins", origin)
+                        .allowed("origins: scheme and host, and a port if it is not the usual one; no path, no *")
+                        .example(r#"cors_origins = ["https://app.example.com"]"#),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! `[testing]`: switches that only tests turn on.
+
+use serde::Deserialize;
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Testing {
+    pub clock_header: bool,
+}

@@ -1,0 +1,85 @@
+//! What is wrong with the settings, said so that it can be mended: key, value, rule, example.
+
+use std::fmt;
+
+/// One setting that breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub key: String,
+    pub given: String,
+    pub allowed: String,
+    pub example: String,
+}
+
+impl Violation {
+    /// Starts with the key and the value that was given; secrets must be masked by the caller.
+    pub fn new(key: &str, given: impl Into<String>) -> Self {
+        Self { key: key.to_owned(), given: given.into(), allowed: String::new(), example: String::new() }
+    }
+
+    #[must_use]
+    pub fn allowed(mut self, rule: &str) -> Self {
+        rule.clone_into(&mut self.allowed);
+        self
+    }
+
+    #[must_use]
+    pub fn example(mut self, example: &str) -> Self {
+        example.clone_into(&mut self.example);
+        self
+    }
+}
+
+/// Violations as they are found.
+#[derive(Debug, Default)]
+pub struct Violations(Vec<Violation>);
+
+impl Violations {
+    pub fn add(&mut self, violation: Violation) {
+        self.0.push(violation);
+    }
+
+    /// Whether something was already said of this key or of what is below it.
+    #[must_use]
+    pub fn concern(&self, key: &str) -> bool {
+        self.0.iter().any(|violation| violation.key.starts_with(key))
+    }
+
+    /// Reports a number outside its range.
+    pub fn check_range(&mut self, key: &str, value: u64, range: std::ops::RangeInclusive<u64>, default: u64) {
+        if !range.contains(&value) {
+            let name = key.rsplit('.').next().unwrap_or(key);
+            self.add(
+                Violation::new(key, value.to_string())
+                    .allowed(&format!("a whole number from {} to {}", range.start(), range.end()))
+                    .example(&format!("{name} = {default}")),
+            );
+        }
+    }
+
+    pub fn into_result(self) -> Result<(), ConfigurationError> {
+        if self.0.is_empty() { Ok(()) } else { Err(ConfigurationError { violations: self.0 }) }
+    }
+}
+
+/// The settings cannot be used; exit code 2.
+#[derive(Debug, Clone, thiserror::Error)]
+pub struct ConfigurationError {
+    pub violations: Vec<Violation>,
+}
+
+impl fmt::Display for ConfigurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.violations.len();
+        let noun = if count == 1 { "setting needs" } else { "settings need" };
+        write!(f, "ConfigurationError: {count} {noun} a correction")?;
+        for violation in &self.violations {
+            write!(f, "\n\n  {} = {}", violation.key, violation.given)?;
+            write!(f, "\n    allowed: {}", violation.allowed)?;
+            if !violation.example.is_empty() {
+                write!(f, "\n    example: {}", violation.example)?;
+            }
+        }
+        Ok(())
+    }
+}

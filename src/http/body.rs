@@ -1,0 +1,119 @@
+//! Request bodies: read whole, within a size and a time; what nobody read is drained.
+//!
+//! A server that answers before it has read the body has to close the connection, and a client that is
+//! still sending then loses the answer. So whatever a handler leaves unread is read and thrown away,
+//! within limits, before the answer goes out.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::StatusCode;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::sync::oneshot;
+
+use super::error::ApiError;
+
+/// An unread rest beyond this is not worth saving the connection for.
+const DRAIN_BYTES: usize = 64 << 20;
+const DRAIN_TIME: Duration = Duration::from_secs(5);
+
+/// Reads the whole body.
+pub async fn read(body: Body, most: usize, patience: Duration) -> Result<Bytes, ApiError> {
+    let too_large = || {
+        ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            "Body too large",
+            format!("the request body has more than {most} bytes"),
+        )
+        .fix("Send less at once, or raise limits.max_body_bytes.")
+        .with("max_body_bytes", most)
+    };
+    if body.size_hint().lower() > most as u64 {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(patience, Limited::new(body, most).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(ApiError::malformed("the request body broke off").fix("Send the whole body.")),
+        Err(_) => Err(ApiError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "body_timeout",
+            "Body timeout",
+            format!("the request body did not arrive within {} s", patience.as_secs()),
+        )
+        .fix("Send the body faster, or raise server.body_timeout.")),
+    }
+}
+
+/// Gets back what is left of a body that was not read to its end.
+pub struct Rest(oneshot::Receiver<Body>);
+
+impl Rest {
+    /// Wraps a body so that its rest comes back here.
+    pub fn of(body: Body) -> (Body, Option<Self>) {
+        if body.is_end_stream() {
+            return (body, None);
+        }
+        let (give_back, rest) = oneshot::channel();
+        (Body::new(GiveBack { body: Some(body), give_back: Some(give_back) }), Some(Self(rest)))
+    }
+
+    /// Reads and drops the rest; tells whether the connection is still good.
+    pub async fn drain(mut self) -> bool {
+        let Ok(rest) = self.0.try_recv() else { return true };
+        let drained = Limited::new(rest, DRAIN_BYTES);
+        let mut drained = std::pin::pin!(drained);
+        let all = async {
+            while let Some(frame) = drained.as_mut().frame().await {
+                if frame.is_err() {
+                    return false;
+                }
+            }
+            true
+        };
+        tokio::time::timeout(DRAIN_TIME, all).await.unwrap_or(false)
+    }
+}
+
+/// A body that is handed back when it is dropped before its end.
+struct GiveBack {
+    body: Option<Body>,
+    give_back: Option<oneshot::Sender<Body>>,
+}
+
+impl HttpBody for GiveBack {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, axum::Error>>> {
+        let Some(body) = self.body.as_mut() else { return Poll::Ready(None) };
+        let polled = Pin::new(body).poll_frame(context);
+        if matches!(polled, Poll::Ready(None)) {
+            self.body = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.body.as_ref().map_or_else(|| hyper::body::SizeHint::with_exact(0), HttpBody::size_hint)
+    }
+}
+
+impl Drop for GiveBack {
+    fn drop(&mut self) {
+        if let (Some(body), Some(give_back)) = (self.body.take().filter(|b| !b.is_end_stream()), self.give_back.take())
+        {
+            let _ = give_back.send(body);
+        }
+    }
+}

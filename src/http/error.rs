@@ -1,0 +1,250 @@
+//! The one error shape, and the one place that knows which error has which status (D-1).
+//!
+//! Handlers return [`ApiError`]; the outermost middleware writes it as `application/problem+json`,
+//! adds the request id, and logs the cause of a 5xx once.
+
+use std::ops::Deref;
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::base::field_error::FieldError;
+use crate::sources::SourceError;
+use crate::store::StoreError;
+
+/// What is said about every error, in the form of RFC 9457.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "type": "urn:memoir:problem:not_found", "title": "Not found", "status": 404,
+    "detail": "no source 0199… in this space", "code": "not_found",
+    "remediation": "Check the id and the space.", "request_id": "0199a7e0-0000-7000-8000-000000000000"
+}))]
+pub struct Problem {
+    /// A stable name of the kind of problem: `urn:memoir:problem:` and the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The same for every problem of this kind.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened this time.
+    pub detail: String,
+    /// The kind in one word, to branch on.
+    pub code: String,
+    /// What to do about it.
+    pub remediation: String,
+    /// The id of this request, also in the log and in the header `X-Request-Id`.
+    pub request_id: String,
+    /// The fields that break a rule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<ProblemField>,
+    /// Facts about this kind of problem.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    #[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
+    pub context: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A field that breaks a rule.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ProblemField {
+    /// Where in the request: `tags[2]`, `filename`.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// An error on its way to the client; boxed, so that every `Result` of a handler stays small.
+#[derive(Debug, Clone)]
+pub struct ApiError(Box<Details>);
+
+/// What an error says.
+#[derive(Debug, Clone)]
+pub struct Details {
+    pub status: StatusCode,
+    pub code: &'static str,
+    pub title: &'static str,
+    pub detail: String,
+    pub remediation: String,
+    pub errors: Vec<FieldError>,
+    pub context: serde_json::Map<String, serde_json::Value>,
+    /// Headers that go with it, such as `Retry-After`.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// For the log only.
+    pub cause: Option<String>,
+}
+
+impl Deref for ApiError {
+    type Target = Details;
+
+    fn deref(&self) -> &Details {
+        &self.0
+    }
+}
+
+impl ApiError {
+    pub fn new(status: StatusCode, code: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+        Self(Box::new(Details {
+            status,
+            code,
+            title,
+            detail: detail.into(),
+            remediation: String::new(),
+            errors: Vec::new(),
+            context: serde_json::Map::new(),
+            headers: Vec::new(),
+            cause: None,
+        }))
+    }
+
+    #[must_use]
+    pub fn fix(mut self, remediation: impl Into<String>) -> Self {
+        self.0.remediation = remediation.into();
+        self
+    }
+
+    #[must_use]
+    pub fn with(mut self, name: &str, fact: impl Into<serde_json::Value>) -> Self {
+        self.0.context.insert(name.to_owned(), fact.into());
+        self
+    }
+
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.0.headers.push((name, value));
+        self
+    }
+
+    /// 400: the request cannot be read.
+    pub fn malformed(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "malformed_request", "Malformed request", detail)
+    }
+
+    /// 404.
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "Not found", detail)
+            .fix("Check the id, and that the header X-Memoir-Space names the space it is in.")
+    }
+
+    /// 422: fields break rules.
+    pub fn invalid(errors: Vec<FieldError>) -> Self {
+        let named: Vec<String> = errors.iter().map(|e| format!("{}: {}", e.field, e.message)).collect();
+        let mut error =
+            Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", "Invalid request", named.join("; "))
+                .fix("Correct the fields listed in errors; /docs describes each of them.");
+        error.0.errors = errors;
+        error
+    }
+
+    /// 422 for one field.
+    pub fn invalid_field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::invalid(vec![FieldError::new(field, message)])
+    }
+
+    /// 500: our fault; the cause is for the log only.
+    pub fn internal(cause: impl Into<String>) -> Self {
+        let mut error = Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal_error",
+            "Internal error",
+            "memoir failed to do this; nothing was changed",
+        )
+        .fix("Try again; if it stays, report it with the request id, which the log has too.");
+        error.0.cause = Some(cause.into());
+        error
+    }
+
+    /// The body, once the request's id is known.
+    pub fn problem(&self, request_id: &str) -> Problem {
+        Problem {
+            kind: format!("urn:memoir:problem:{}", self.code),
+            title: self.title.to_owned(),
+            status: self.status.as_u16(),
+            detail: self.detail.clone(),
+            code: self.code.to_owned(),
+            remediation: self.remediation.clone(),
+            request_id: request_id.to_owned(),
+            errors: self
+                .errors
+                .iter()
+                .map(|e| ProblemField { field: e.field.clone(), message: e.message.clone() })
+                .collect(),
+            context: self.context.clone(),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    /// Leaves the body to the middleware, which knows the request id.
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        for (name, value) in &self.headers {
+            response.headers_mut().append(name.clone(), value.clone());
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let cause = error.to_string();
+        let away = |code, title, detail: &str, fix: &str| {
+            let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, code, title, detail)
+                .fix(fix)
+                .header(header::RETRY_AFTER, HeaderValue::from_static("2"));
+            error.0.cause = Some(cause.clone());
+            error
+        };
+        match error {
+            StoreError::Unavailable { .. } | StoreError::CannotOpen { .. } => away(
+                "database_unavailable",
+                "Database unavailable",
+                "the database cannot be reached right now; nothing was changed by this request",
+                "Try again shortly. If it stays: check that the database runs and that database.url names its host, \
+                 port and name (memoir doctor tells).",
+            ),
+            StoreError::Contended { .. } => away(
+                "database_busy",
+                "Database busy",
+                "other work kept getting in the way of this request; nothing was changed by it",
+                "Try again shortly, with fewer requests at once.",
+            ),
+            StoreError::Full { .. } => away(
+                "storage_full",
+                "Storage full",
+                "the database has no room left; nothing was changed by this request",
+                "Free disk space where the database lives; memoir goes on by itself.",
+            ),
+            StoreError::Conflict { constraint } => {
+                Self::new(StatusCode::CONFLICT, "conflict", "Conflict", format!("{constraint} is taken already"))
+                    .fix("Read the existing resource, or choose another name.")
+            }
+            StoreError::Schema(_) | StoreError::Broken { .. } => Self::internal(cause),
+        }
+    }
+}
+
+impl From<SourceError> for ApiError {
+    fn from(error: SourceError) -> Self {
+        let detail = error.to_string();
+        match error {
+            SourceError::Invalid(errors) => Self::invalid(errors),
+            SourceError::NotFound(_) => Self::not_found(detail),
+            SourceError::AlreadyRegistered { existing } => {
+                let error = Self::new(StatusCode::CONFLICT, "source_exists", "Source exists", detail)
+                    .fix("Use the existing source (context.source_id), or register under another path or user_id.");
+                match existing {
+                    Some(id) => error.with("source_id", id.as_str()),
+                    None => error,
+                }
+            }
+            SourceError::Changed => {
+                Self::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", "Precondition failed", detail)
+                    .fix("Read the source again and repeat the change with the ETag that comes with it.")
+            }
+            SourceError::Store(error) => error.into(),
+        }
+    }
+}

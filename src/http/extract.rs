@@ -1,0 +1,276 @@
+//! Extractors that speak in problem documents, and refuse what JSON parsers let slip: duplicate keys,
+//! unknown fields, NUL characters (reliability: a database refuses them, a client never means them).
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::body;
+use super::error::ApiError;
+use super::state::AppState;
+
+const READ_THE_DOCS: &str = "Correct the request; /docs describes every field.";
+
+/// A JSON body, with the bytes it came in.
+pub struct JsonBody<T> {
+    pub value: T,
+    pub bytes: Bytes,
+}
+
+impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        check_media_type(request.headers())?;
+        let settings = &state.settings;
+        let bytes = body::read(request.into_body(), settings.max_body_bytes, settings.body_timeout).await?;
+        Ok(Self { value: parse(&bytes)?, bytes })
+    }
+}
+
+/// Parameters of the query string.
+pub struct QueryParams<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<AppState> for QueryParams<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
+        let query = parts.uri.query().unwrap_or_default();
+        if let Some((name, _)) = url::form_urlencoded::parse(query.as_bytes()).find(|(_, value)| value.contains('\0')) {
+            return Err(ApiError::invalid_field(name.into_owned(), "must not contain the character U+0000"));
+        }
+        match axum::extract::Query::<T>::try_from_uri(&parts.uri) {
+            Ok(axum::extract::Query(value)) => Ok(Self(value)),
+            Err(rejection) => {
+                let text = rejection.body_text();
+                let message = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+                Err(match message.split_once(": ") {
+                    Some((field, message)) if !field.contains(' ') => ApiError::invalid_field(field, message),
+                    _ => ApiError::invalid_field(quoted(message).unwrap_or("(query)"), message),
+                })
+            }
+        }
+    }
+}
+
+/// A part of the path.
+pub struct PathId(pub String);
+
+impl FromRequestParts<AppState> for PathId {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        match axum::extract::Path::<String>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(value)) => Ok(Self(value)),
+            Err(rejection) => Err(ApiError::malformed(rejection.body_text()).fix("Percent-encode the path as UTF-8.")),
+        }
+    }
+}
+
+fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let unsupported = |detail: &str, fix: &str| {
+        Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "Unsupported media type",
+            detail,
+        )
+        .fix(fix))
+    };
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return unsupported("the request body is compressed", "Send it as it is, without Content-Encoding.");
+    }
+    let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+        return Ok(());
+    }
+    unsupported("the request body is not declared as JSON", "Send the header Content-Type: application/json.")
+}
+
+/// Parses strictly: duplicate keys and NUL are errors, and so is any field that `T` does not know.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    if bytes.is_empty() {
+        return Err(ApiError::malformed("the request body is empty").fix("Send a JSON object."));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = Strict.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    let value = value.map_err(|error| {
+        ApiError::malformed(format!("the request body is not valid JSON: {error}")).fix(READ_THE_DOCS)
+    })?;
+    if let Some(field) = find_nul(&value, String::new()) {
+        return Err(ApiError::invalid_field(field, "must not contain the character U+0000"));
+    }
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let message = error.inner().to_string();
+        let path = error.path().to_string();
+        // serde names the object for an unknown or missing field; the field itself is in its message.
+        let field = match quoted(&message) {
+            Some(name) if message.starts_with("unknown field") || message.starts_with("missing field") => {
+                if path == "." {
+                    name.to_owned()
+                } else {
+                    format!("{}.{name}", path.trim_end_matches(&format!(".{name}")))
+                }
+            }
+            _ if path == "." => "(body)".to_owned(),
+            _ => path,
+        };
+        ApiError::invalid_field(field, message)
+    })
+}
+
+/// The first name between backticks.
+fn quoted(message: &str) -> Option<&str> {
+    message.split('`').nth(1)
+}
+
+fn find_nul(value: &Value, path: String) -> Option<String> {
+    match value {
+        Value::String(text) => text.contains('\0').then_some(path),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(index, item)| find_nul(item, format!("{path}[{index}]")))
+        }
+        Value::Object(fields) => fields.iter().find_map(|(name, field)| {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            if name.contains('\0') { Some(path.replace('\0', "\u{fffd}")) } else { find_nul(field, path) }
+        }),
+        _ => None,
+    }
+}
+
+/// Builds a [`Value`], but refuses an object that names a key twice.
+struct Strict;
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(Strict)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            let value = access.next_value_seed(Strict)?;
+            if fields.contains_key(&name) {
+                return Err(A::Error::custom(format!("the key {name:?} stands twice in one object")));
+            }
+            fields.insert(name, value);
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the parsing is of interest")]
+    struct Sample {
+        name: String,
+        #[serde(default)]
+        tags: Vec<String>,
+        inner: Option<Inner>,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the parsing is of interest")]
+    struct Inner {
+        count: u32,
+    }
+
+    #[test]
+    fn good_json_is_read() {
+        assert_eq!(parse::<Sample>(br#"{"name":"a","tags":["x"]}"#).unwrap().name, "a");
+    }
+
+    #[test]
+    fn what_is_no_json_is_malformed() {
+        let deep = "[".repeat(100_000);
+        for body in [
+            &b""[..],
+            b"{",
+            b"nonsense",
+            b"{\"name\":\"a\"} x",
+            b"\xef\xbb\xbf{\"name\":\"a\"}",
+            b"{\"name\":\"\xff\"}",
+            br#"{"name":"\ud800"}"#,
+            br#"{"name":"a","name":"b"}"#,
+            br#"{"name":1e999}"#,
+            deep.as_bytes(),
+        ] {
+            assert_eq!(parse::<Sample>(body).unwrap_err().status, StatusCode::BAD_REQUEST);
+        }
+    }
+
+    #[test]
+    fn a_rule_that_is_broken_names_its_field() {
+        for (body, field) in [
+            (r#"{"name":"a","nam":1}"#, "nam"),
+            (r#"{"tags":[]}"#, "name"),
+            (r#"{"name":5}"#, "name"),
+            (r#"{"name":"a","tags":["x",2]}"#, "tags[1]"),
+            (r#"{"name":"a\u0000"}"#, "name"),
+            (r#"{"name":"a","inner":{"count":-1}}"#, "inner.count"),
+            (r#"{"name":"a","inner":{"count":1,"more":1}}"#, "inner.more"),
+            (r#"{"name":"a","inner":{}}"#, "inner.count"),
+            ("[]", "name"),
+            ("7", "(body)"),
+        ] {
+            let error = parse::<Sample>(body.as_bytes()).unwrap_err();
+            assert_eq!(error.status, StatusCode::UNPROCESSABLE_ENTITY, "{body}");
+            assert_eq!(error.errors[0].field, field, "{body}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `Idempotency-Key`: the same request sent twice has one effect and one answer (D-10).
+//!
+//! The key, the effect and the answer are written in one transaction. A second request with the same key
+//! waits for the first one's transaction; then it gets the stored answer, or, if the first one failed,
+//! becomes the first itself. Only successes are stored.
+
+use std::str::FromStr as _;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::Serialize;
+
+use super::auth::Caller;
+use super::error::ApiError;
+use crate::base::hash::sha256_hex;
+use crate::store::{AsStoreError, Store, StoreError, StoredAnswer, Tx};
+
+const HEADER: &str = "idempotency-key";
+/// How long an answer is kept.
+pub const KEEP_SECONDS: i64 = 24 * 60 * 60;
+
+/// The key of a request, if it has one.
+pub struct Idempotency {
+    key: Option<String>,
+    route: &'static str,
+    body_hash: String,
+}
+
+/// What to do with a request.
+pub enum Begun {
+    /// It was answered before.
+    Answered(Response),
+    /// Do it, inside this transaction.
+    Fresh(Tx),
+}
+
+impl Idempotency {
+    /// Reads the header, quoted or bare; `route` is the operation that the key belongs to.
+    pub fn of(headers: &HeaderMap, route: &'static str, body: &[u8]) -> Result<Self, ApiError> {
+        let key = headers.get(HEADER).map(|value| {
+            let text = value.to_str().unwrap_or_default().trim();
+            text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text).to_owned()
+        });
+        if let Some(key) = &key
+            && !((1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()))
+        {
+            let rule = "must be 1 to 255 visible ASCII characters, such as a UUID";
+            return Err(ApiError::invalid_field("Idempotency-Key", rule));
+        }
+        let body_hash = if key.is_some() { sha256_hex(body) } else { String::new() };
+        Ok(Self { key, route, body_hash })
+    }
+
+    /// Begins the transaction and looks the key up in it.
+    pub async fn begin(&self, store: &Store, caller: &Caller) -> Result<Begun, ApiFailure> {
+        let mut tx = store.begin().await?;
+        let Some(key) = &self.key else { return Ok(Begun::Fresh(tx)) };
+        let expired = caller.now.minus_seconds(KEEP_SECONDS);
+        let claim = tx.claim_idempotency_key(&caller.space, key, (self.route, &self.body_hash), caller.now, expired);
+        match claim.await? {
+            None => Ok(Begun::Fresh(tx)),
+            Some(answer) => Ok(Begun::Answered(self.replay(&answer)?)),
+        }
+    }
+
+    /// Stores the answer and commits everything.
+    pub async fn finish(
+        &self,
+        mut tx: Tx,
+        caller: &Caller,
+        status: StatusCode,
+        headers: [(HeaderName, HeaderValue); 2],
+        body: &impl Serialize,
+    ) -> Result<Response, ApiFailure> {
+        let text = |value: HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let headers = headers.into_iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        let stored = Stored { headers, body: to_json(body)? };
+        if let Some(key) = &self.key {
+            tx.update_idempotency_key(&caller.space, key, status.as_u16(), &to_json(&stored)?.to_string()).await?;
+        }
+        tx.commit().await?;
+        Ok(respond(status, &stored))
+    }
+
+    fn replay(&self, answer: &StoredAnswer) -> Result<Response, ApiError> {
+        if answer.route != self.route || answer.body_hash != self.body_hash {
+            return Err(ApiError::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "idempotency_key_reused",
+                "Idempotency key reused",
+                "this Idempotency-Key was used for another request",
+            )
+            .fix("Use a new key for each new request; repeat a key only with the very same body."));
+        }
+        let status = answer.status.and_then(|status| StatusCode::from_u16(u16::try_from(status).ok()?).ok());
+        let stored = answer.response_json.as_deref().and_then(|json| serde_json::from_str::<Stored>(json).ok());
+        let (Some(status), Some(stored)) = (status, stored) else {
+            return Err(ApiError::internal("a stored answer cannot be read"));
+        };
+        let mut response = respond(status, &stored);
+        response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
+        Ok(response)
+    }
+}
+
+/// An answer as it is stored.
+#[derive(Serialize, serde::Deserialize)]
+struct Stored {
+    headers: Vec<(String, String)>,
+    body: serde_json::Value,
+}
+
+fn to_json(value: &impl Serialize) -> Result<serde_json::Value, ApiError> {
+    serde_json::to_value(value).map_err(|error| ApiError::internal(error.to_string()))
+}
+
+fn respond(status: StatusCode, stored: &Stored) -> Response {
+    let mut response = Response::new(Body::from(stored.body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in &stored.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_str(name), HeaderValue::from_str(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// An error inside a unit of work that the store may run again.
+#[derive(Debug)]
+pub enum ApiFailure {
+    Store(StoreError),
+    Api(ApiError),
+}
+
+impl AsStoreError for ApiFailure {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        if let Self::Store(error) = self { Some(error) } else { None }
+    }
+}
+
+impl From<StoreError> for ApiFailure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<ApiError> for ApiFailure {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
+    }
+}
+
+impl From<ApiFailure> for ApiError {
+    fn from(failure: ApiFailure) -> Self {
+        match failure {
+            ApiFailure::Store(error) => error.into(),
+            ApiFailure::Api(error) => error,
+        }
+    }
+}

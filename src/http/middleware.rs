@@ -1,0 +1,141 @@
+//! What happens around every request: identity, the problem document, headers, one log line, metrics.
+
+use std::any::Any;
+use std::time::Instant;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tower_http::compression::predicate::Predicate;
+
+use super::body::Rest;
+use super::error::ApiError;
+use super::state::AppState;
+use super::trace::RequestIdentity;
+use crate::base::metrics as names;
+
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+/// The route shown for requests that fit none.
+const UNMATCHED: &str = "(unmatched)";
+
+/// The outermost layer.
+pub async fn envelope(State(_): State<AppState>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let identity = RequestIdentity::of(request.headers());
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
+
+    let (parts, body) = request.into_parts();
+    let (body, rest) = Rest::of(body);
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    let drained = match rest {
+        Some(rest) => rest.drain().await,
+        None => true,
+    };
+
+    let error = response.extensions_mut().remove::<ApiError>();
+    if let Some(error) = &error {
+        write_problem(&mut response, error, &identity.request_id);
+    }
+    if !drained {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    identity.write(response.headers_mut());
+    write_security_headers(response.headers_mut());
+    let status = response.status();
+    record(&method, route, status, began);
+    log(&method, route, status, began, &identity, error.as_ref());
+    response
+}
+
+/// Answers a path that no route has.
+pub async fn unknown_route() -> ApiError {
+    no_such_path()
+}
+
+pub fn no_such_path() -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "unknown_route", "Unknown route", "there is nothing at this path")
+        .fix("Look the path up in /docs or /openapi.json.")
+}
+
+/// Answers a method that the route does not have; the router adds the header `Allow`.
+pub async fn wrong_method() -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "Method not allowed",
+        "this path has no such method",
+    )
+    .fix("Use one of the methods in the Allow header.")
+}
+
+/// Answers when a handler panicked. The panic hook has logged where.
+
+pub fn after_panic(_: Box<dyn Any + Send + 'static>) -> Response {
+    metrics::counter!(names::HTTP_PANICS_TOTAL).increment(1);
+    ApiError::internal("a handler panicked").into_response()
+}
+
+/// Leaves errors uncompressed: their body is written later, outside of the compression.
+#[derive(Clone, Copy)]
+pub struct NotProblem;
+
+impl Predicate for NotProblem {
+    fn should_compress<B: HttpBody>(&self, response: &axum::http::Response<B>) -> bool {
+        response.extensions().get::<ApiError>().is_none()
+    }
+}
+
+fn write_problem(response: &mut Response, error: &ApiError, request_id: &str) {
+    let body = serde_json::to_vec(&error.problem(request_id)).unwrap_or_default();
+    *response.body_mut() = Body::from(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM_JSON);
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+}
+
+fn write_security_headers(headers: &mut HeaderMap) {
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}
+
+fn record(method: &Method, route: &str, status: StatusCode, began: Instant) {
+    // An invented method would be a label of its own each time.
+    let known = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
+    let method = if known.contains(method) { method.as_str().to_owned() } else { "OTHER".to_owned() };
+    let status = status.as_u16().to_string();
+    metrics::histogram!(
+        names::HTTP_REQUEST_DURATION_SECONDS, "method" => method, "route" => route.to_owned(), "status" => status
+    )
+    .record(began.elapsed());
+}
+
+/// One line per request. The path itself is not in it: it may hold what a user wrote.
+fn log(
+    method: &Method,
+    route: &str,
+    status: StatusCode,
+    began: Instant,
+    identity: &RequestIdentity,
+    error: Option<&ApiError>,
+) {
+    let (request_id, trace_id) = (identity.request_id.as_str(), identity.trace_id.as_str());
+    let (status, ms) = (status.as_u16(), began.elapsed().as_secs_f64() * 1000.0);
+    let code = error.map(|error| error.code);
+    if let Some(cause) = error.and_then(|error| error.cause.as_deref()) {
+        tracing::error!(%method, route, status, ms, request_id, trace_id, code, cause, "request failed");
+    } else if route.starts_with("/health") {
+        tracing::debug!(%method, route, status, ms, request_id, trace_id, code, "request");
+    } else {
+        tracing::info!(%method, route, status, ms, request_id, trace_id, code, "request");
+    }
+}

@@ -1,0 +1,65 @@
+//! The HTTP face: every route on one screen.
+//!
+//! A handler reads its arguments with the extractors of `extract` and `auth`, calls one area, and turns
+//! the answer into a wire type that stands beside it. Errors become problem documents in `error`.
+
+mod auth;
+mod body;
+mod error;
+mod extract;
+mod host;
+mod idempotency;
+mod middleware;
+pub mod openapi;
+mod page;
+mod routes;
+pub mod serve;
+mod state;
+mod trace;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{Predicate as _, SizeAbove};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub use idempotency::KEEP_SECONDS as IDEMPOTENCY_KEEP_SECONDS;
+pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo};
+pub use state::{AppState, HttpSettings};
+
+use routes::{docs, health, info, metrics, sources, tokens};
+
+/// Every route that the OpenAPI document lists.
+fn api() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(openapi::base())
+        // For whoever runs the service: no key needed.
+        .routes(routes!(health::get_live))
+        .routes(routes!(health::get_ready))
+        .routes(routes!(docs::get_openapi))
+        .routes(routes!(docs::get_docs))
+        .routes(routes!(metrics::get_metrics))
+        // What this installation is and can do.
+        .routes(routes!(info::get_info))
+        .routes(routes!(tokens::count_tokens))
+        // Documents.
+        .routes(routes!(sources::create_source, sources::list_sources))
+        .routes(routes!(sources::get_source, sources::update_source, sources::delete_source))
+}
+
+/// The whole service, ready to be served.
+pub fn router(state: AppState) -> Router {
+    let (router, _) = api().split_for_parts();
+    let mut router = router
+        .route("/docs/{*file}", axum::routing::get(docs::get_docs_file))
+        .fallback(middleware::unknown_route)
+        .method_not_allowed_fallback(middleware::wrong_method)
+        .with_state(state.clone())
+        .layer(CatchPanicLayer::custom(middleware::after_panic))
+        .layer(CompressionLayer::new().compress_when(SizeAbove::new(1024).and(middleware::NotProblem)));
+    if let Some(cors) = state.cors() {
+        router = router.layer(cors);
+    }
+    router.layer(from_fn_with_state(state, middleware::envelope))
+}

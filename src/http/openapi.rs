@@ -1,0 +1,121 @@
+//! The OpenAPI document: what the handlers say of themselves, plus what holds for all of them.
+//!
+//! Generated as 3.1; [`to_json`] also writes 3.0 for generators that read nothing newer.
+
+mod downlevel;
+
+use std::collections::BTreeMap;
+
+use axum::http::Method;
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
+use utoipa::openapi::response::Response;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Ref, RefOr, Required};
+use utoipa::{OpenApi, ToResponse};
+
+use super::error::{Problem, ProblemField};
+
+/// Which version of the specification to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    V3_0,
+    V3_1,
+}
+
+/// Any failure: a problem document that says what happened and what to do.
+#[derive(ToResponse)]
+#[response(description = "What went wrong and what to do about it.", content_type = "application/problem+json")]
+#[expect(dead_code, reason = "only its description is used")]
+pub struct ProblemResponse(Problem);
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "memoir",
+        description = "A memory service for LLM applications: text filed verbatim under a category hierarchy, found by walking it, with a receipt.\n\nEvery request may name a space (`X-Memoir-Space`, default `default`); nothing crosses from one space to another. Errors are problem documents (RFC 9457) with a `code` to branch on and a `remediation`.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    servers((url = "http://127.0.0.1:8080", description = "A memoir on this machine")),
+    tags(
+        (name = "system", description = "The installation: health, settings, metrics, this document."),
+        (name = "tokens", description = "Counting tokens."),
+        (name = "sources", description = "Documents as their owners know them."),
+    ),
+    components(schemas(Problem, ProblemField), responses(ProblemResponse))
+)]
+struct Base;
+
+/// What the document says apart from the operations.
+pub fn base() -> utoipa::openapi::OpenApi {
+    let mut document = Base::openapi();
+    let components = document.components.get_or_insert_default();
+    let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("A key from auth.keys.")).build();
+    components.add_security_scheme("api_key", SecurityScheme::Http(scheme));
+    // Open when no key is configured, hence the empty alternative.
+    document.security = Some(vec![SecurityRequirement::new("api_key", [""; 0]), SecurityRequirement::default()]);
+    document
+}
+
+/// The whole document.
+pub fn document() -> utoipa::openapi::OpenApi {
+    let mut document = super::api().into_openapi();
+    for (path, item) in &mut document.paths.paths {
+        let operations = [
+            (Method::GET, &mut item.get),
+            (Method::POST, &mut item.post),
+            (Method::PUT, &mut item.put),
+            (Method::PATCH, &mut item.patch),
+            (Method::DELETE, &mut item.delete),
+        ];
+        for (_, operation) in operations {
+            if let Some(operation) = operation {
+                add_common(path, operation);
+            }
+        }
+    }
+    document
+}
+
+/// The document as text, ending in a line break.
+pub fn to_json(version: Version) -> String {
+    let document = document();
+    let mut json = serde_json::to_value(&document).unwrap_or_default();
+    if version == Version::V3_0 {
+        downlevel::to_3_0(&mut json);
+    }
+    let mut text = serde_json::to_string_pretty(&json).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// What every operation may answer, and the header that all of the API takes.
+fn add_common(path: &str, operation: &mut Operation) {
+    let mut answers: BTreeMap<&str, &str> = BTreeMap::from([("500", ""), ("503", "")]);
+    if path.starts_with("/v1/") || path == "/metrics" {
+        answers.extend([("401", ""), ("403", ""), ("422", "")]);
+    }
+    if path.starts_with("/v1/") {
+        let space = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[a-z0-9_-]{1,64}$")).build();
+        let parameter = ParameterBuilder::new()
+            .name("X-Memoir-Space")
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some("The space to work in; `default`, or the key's own, if left out."))
+            .schema(Some(space));
+        operation.parameters.get_or_insert_default().push(RefOr::T(parameter.build()));
+    }
+    if path.contains('{') {
+        answers.extend([("400", ""), ("404", "")]);
+    }
+    if operation.parameters.iter().flatten().any(|p| matches!(p, RefOr::T(p) if p.name == "cursor")) {
+        answers.insert("400", "");
+    }
+    if operation.request_body.is_some() {
+        answers.extend([("400", ""), ("408", ""), ("413", ""), ("415", "")]);
+    }
+    for status in answers.keys() {
+        let problem: RefOr<Response> = RefOr::Ref(Ref::from_response_name("ProblemResponse"));
+        operation.responses.responses.entry((*status).to_owned()).or_insert(problem);
+    }
+}

@@ -1,0 +1,74 @@
+//! The API's own description: the OpenAPI document and a page to browse it, both from the binary.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::body::{Body, Bytes};
+use axum::extract::Path;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use utoipa_swagger_ui::Config;
+
+use crate::http::error::ApiError;
+use crate::http::{middleware, openapi};
+
+static OPENAPI_JSON: LazyLock<Bytes> = LazyLock::new(|| openapi::to_json(openapi::Version::V3_1).into());
+static PAGE: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| Arc::new(Config::from("/openapi.json")));
+
+/// The page may load its own files and style itself; nothing else.
+const PAGE_POLICY: &str =
+    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
+
+/// The OpenAPI document
+///
+/// OpenAPI 3.1. `memoir openapi --spec 3.0` writes the same for older generators.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "system", operation_id = "get_openapi", security(()),
+    responses((status = 200, description = "The document.", content_type = "application/json", body = Object))
+)]
+pub async fn get_openapi() -> Response {
+    file("application/json", OPENAPI_JSON.clone())
+}
+
+/// The API, browsable
+///
+/// A page that shows every operation and lets you try it.
+#[utoipa::path(
+    get, path = "/docs", tag = "system", operation_id = "get_docs", security(()),
+    responses((status = 200, description = "The page.", content_type = "text/html", body = String))
+)]
+pub async fn get_docs() -> Result<Response, ApiError> {
+    serve("index.html")
+}
+
+/// A file of the page.
+pub async fn get_docs_file(Path(path): Path<String>) -> Result<Response, ApiError> {
+    serve(&path)
+}
+
+fn serve(path: &str) -> Result<Response, ApiError> {
+    match utoipa_swagger_ui::serve(path, Arc::clone(&PAGE)) {
+        Ok(Some(found)) => {
+            let mut bytes = found.bytes.into_owned();
+            if path == "index.html" {
+                // The page's links are relative to a folder, and /docs is none.
+                bytes =
+                    String::from_utf8_lossy(&bytes).replacen("<head>", "<head><base href=\"/docs/\">", 1).into_bytes();
+            }
+            let mut response = file(&found.content_type, Bytes::from(bytes));
+            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
+            Ok(response)
+        }
+        Ok(None) => Err(middleware::no_such_path()),
+        Err(error) => Err(ApiError::internal(error.to_string())),
+    }
+}
+
+fn file(media_type: &str, bytes: Bytes) -> Response {
+    let mut response = Response::new(Body::from(bytes));
+    let headers = response.headers_mut();
+    if let Ok(media_type) = HeaderValue::from_str(media_type) {
+        headers.insert(header::CONTENT_TYPE, media_type);
+    }
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}

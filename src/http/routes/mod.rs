@@ -1,0 +1,8 @@
+//! Handlers and their wire types: one file per first segment of the path.
+
+pub mod docs;
+pub mod health;
+pub mod info;
+pub mod metrics;
+pub mod sources;
+pub mod tokens;

@@ -1,0 +1,323 @@
+//! Documents: register, list, read, change, remove.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::base::clock::Timestamp;
+use crate::base::hash::sha256_hex;
+use crate::base::ids::SourceId;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::idempotency::{ApiFailure, Begun, Idempotency};
+use crate::http::page;
+use crate::http::state::AppState;
+use crate::model::source::{FILE_INGEST, Source};
+use crate::sources::{NewSource, SourceChange, SourceError, Sources};
+use crate::store::{SourceFilter, SourcePage};
+
+/// A document.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "id": "0199a7e0-1c2d-7000-8000-000000000000", "user_id": "default", "filename": "plan.md",
+    "path": "/docs/plan.md", "kind": "file_ingest", "type": "md", "eligible": true,
+    "tags": ["file_ingest", "design"], "latest_version": 0,
+    "created_at": "2026-01-31T12:00:00.000000Z", "updated_at": "2026-01-31T12:00:00.000000Z"
+}))]
+pub struct SourceResponse {
+    pub id: String,
+    /// The end user inside the space.
+    pub user_id: String,
+    /// The last segment of the path.
+    pub filename: String,
+    /// Where the document lives on its owner's side.
+    pub path: String,
+    /// Always `file_ingest`.
+    pub kind: String,
+    /// The file's type, by its extension.
+    #[serde(rename = "type")]
+    pub file_type: String,
+    /// Whether retrieval may use it.
+    pub eligible: bool,
+    /// In the order given; `file_ingest` is always there.
+    pub tags: Vec<String>,
+    /// The newest version; 0 until the first ingestion.
+    pub latest_version: i64,
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    #[schema(format = DateTime)]
+    pub updated_at: String,
+}
+
+impl From<&Source> for SourceResponse {
+    fn from(source: &Source) -> Self {
+        Self {
+            id: source.id.to_string(),
+            user_id: source.user_id.clone(),
+            filename: source.filename.clone(),
+            path: source.path.clone(),
+            kind: FILE_INGEST.to_owned(),
+            file_type: source.file_type.clone(),
+            eligible: source.eligible,
+            tags: source.tags.clone(),
+            latest_version: source.latest_version,
+            created_at: source.created_at.to_string(),
+            updated_at: source.updated_at.to_string(),
+        }
+    }
+}
+
+/// A document to register. Give `filename` or `path`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"path": "/docs/plan.md", "tags": ["design"]}))]
+pub struct CreateSourceRequest {
+    /// The file's name; of a path, the last segment is taken.
+    #[serde(default)]
+    #[schema(max_length = 255, min_length = 1)]
+    pub filename: Option<String>,
+    /// Where it lives on your side: absolute, unique per user.
+    #[serde(default)]
+    #[schema(max_length = 4096, min_length = 1)]
+    pub path: Option<String>,
+    /// The end user it belongs to; `default` if left out.
+    #[serde(default)]
+    #[schema(max_length = 128, min_length = 1)]
+    pub user_id: Option<String>,
+    /// Labels to find it by.
+    #[serde(default)]
+    #[schema(max_items = 99)]
+    pub tags: Vec<String>,
+    /// Whether retrieval may use it.
+    #[serde(default = "yes")]
+    pub eligible: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What to change; what is left out stays as it is.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"tags": ["file_ingest", "design", "draft"], "eligible": false}))]
+pub struct UpdateSourceRequest {
+    /// All labels, which replace the old ones; `file_ingest` must stay.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub tags: Option<Vec<String>>,
+    /// Whether retrieval may use it.
+    #[serde(default)]
+    pub eligible: Option<bool>,
+}
+
+/// A page of documents, oldest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SourceListResponse {
+    pub items: Vec<SourceResponse>,
+    /// Pass it as `cursor` to go on; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// Which documents, and which part of the list.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListSourcesQuery {
+    /// Only those of this end user.
+    #[serde(default)]
+    user_id: Option<String>,
+    /// Only those with this label.
+    #[serde(default)]
+    tag: Option<String>,
+    /// Only those with exactly this file name.
+    #[serde(default)]
+    filename: Option<String>,
+    /// Only those that retrieval may (true) or may not (false) use.
+    #[serde(default)]
+    eligible: Option<bool>,
+    /// Items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// Register a document
+///
+/// Makes it known under its path; its text comes with an ingestion. Send an `Idempotency-Key` to be able
+/// to repeat the request safely.
+#[utoipa::path(
+    post, path = "/v1/sources", tag = "sources", operation_id = "create_source", request_body = CreateSourceRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body within 24 hours gives the first answer again.")),
+    responses(
+        (status = 201, description = "Registered.", body = SourceResponse, headers(("Location" = String, description = "The new document."), ("ETag" = String, description = "Its state, for If-Match."))),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn create_source(
+    caller: Caller,
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    JsonBody { value: request, bytes }: JsonBody<CreateSourceRequest>,
+) -> Result<Response, ApiError> {
+    let idempotency = Idempotency::of(&headers, "create_source", &bytes)?;
+    let new = NewSource {
+        filename: request.filename,
+        path: request.path,
+        user_id: request.user_id,
+        tags: request.tags,
+        eligible: request.eligible,
+    };
+    let created = state.store.retry_as("create_source", || async {
+        let mut tx = match idempotency.begin(&state.store, &caller).await? {
+            Begun::Answered(response) => return Ok(response),
+            Begun::Fresh(tx) => tx,
+        };
+        let source = state.sources.register(&mut tx, &caller.space, new.clone(), caller.now).await?;
+        let location = HeaderValue::from_str(&format!("/v1/sources/{}", source.id));
+        let location = location.map_err(|error| ApiError::internal(error.to_string()))?;
+        let headers = [(header::LOCATION, location), (header::ETAG, etag(&source))];
+        let body = SourceResponse::from(&source);
+        idempotency.finish(tx, &caller, StatusCode::CREATED, headers, &body).await
+    });
+    Ok(created.await?)
+}
+
+/// List documents
+///
+/// Oldest first, in pages; new documents come at the end.
+#[utoipa::path(
+    get, path = "/v1/sources", tag = "sources", operation_id = "list_sources", params(ListSourcesQuery),
+    responses((status = 200, description = "A page of documents.", body = SourceListResponse))
+)]
+pub async fn list_sources(
+    caller: Caller,
+    State(sources): State<Sources>,
+    QueryParams(query): QueryParams<ListSourcesQuery>,
+) -> Result<Json<SourceListResponse>, ApiError> {
+    let limit = page::limit(query.limit)?;
+    let filter =
+        SourceFilter { user_id: query.user_id, filename: query.filename, tag: query.tag, eligible: query.eligible };
+    let fingerprint = format!("{filter:?}");
+    let after = match &query.cursor {
+        Some(cursor) => {
+            let (micros, id) = page::decode::<(i64, String)>(cursor, &fingerprint)?;
+            Some((Timestamp::from_micros(micros), SourceId::from_stored(id)))
+        }
+        None => None,
+    };
+    // One more than asked for tells whether there is a next page.
+    let mut found = sources.list(&caller.space, &filter, &SourcePage { after, limit: limit + 1 }).await?;
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next_cursor = found
+        .last()
+        .filter(|_| more)
+        .map(|last| page::encode((last.created_at.as_micros(), last.id.as_str()), &fingerprint));
+    Ok(Json(SourceListResponse { items: found.iter().map(SourceResponse::from).collect(), next_cursor }))
+}
+
+/// Read a document
+///
+/// Its names, labels and newest version. With `If-None-Match` and an unchanged document: 304.
+#[utoipa::path(
+    get, path = "/v1/sources/{id}", tag = "sources", operation_id = "get_source",
+    params(("id" = String, Path, description = "The document's id."), ("If-None-Match" = Option<String>, Header, description = "An ETag that you have.")),
+    responses(
+        (status = 200, description = "The document.", body = SourceResponse, headers(("ETag" = String, description = "Its state, for If-Match."))),
+        (status = 304, description = "It is as you have it."),
+    )
+)]
+pub async fn get_source(
+    caller: Caller,
+    State(sources): State<Sources>,
+    PathId(id): PathId,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let source = sources.find(&caller.space, &id).await?;
+    let etag = etag(&source);
+    if headers.get(header::IF_NONE_MATCH).is_some_and(|known| names(known, &etag)) {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
+    }
+    Ok(([(header::ETAG, etag)], Json(SourceResponse::from(&source))).into_response())
+}
+
+/// Change a document
+///
+/// Its labels, and whether retrieval may use it. With `If-Match` it is changed only if it is still as you saw it.
+#[utoipa::path(
+    patch, path = "/v1/sources/{id}", tag = "sources", operation_id = "update_source", request_body = UpdateSourceRequest,
+    params(("id" = String, Path, description = "The document's id."), ("If-Match" = Option<String>, Header, description = "The ETag that you saw.")),
+    responses(
+        (status = 200, description = "As it is now.", body = SourceResponse, headers(("ETag" = String, description = "Its state, for If-Match."))),
+        (status = 412, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn update_source(
+    caller: Caller,
+    State(sources): State<Sources>,
+    PathId(id): PathId,
+    headers: HeaderMap,
+    JsonBody { value: request, .. }: JsonBody<UpdateSourceRequest>,
+) -> Result<Response, ApiError> {
+    let change = SourceChange { tags: request.tags, eligible: request.eligible };
+    let source = sources.update(&caller.space, &id, &change, unchanged(&headers), caller.now).await?;
+    Ok(([(header::ETAG, etag(&source))], Json(SourceResponse::from(&source))).into_response())
+}
+
+/// Remove a document
+///
+/// With all its versions and passages, for good. With `If-Match`, only if it is still as you saw it.
+#[utoipa::path(
+    delete, path = "/v1/sources/{id}", tag = "sources", operation_id = "delete_source",
+    params(("id" = String, Path, description = "The document's id."), ("If-Match" = Option<String>, Header, description = "The ETag that you saw.")),
+    responses(
+        (status = 204, description = "Gone."),
+        (status = 412, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn delete_source(
+    caller: Caller,
+    State(sources): State<Sources>,
+    PathId(id): PathId,
+    headers: HeaderMap,
+) -> Result<StatusCode, ApiError> {
+    sources.remove(&caller.space, &id, unchanged(&headers)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A fingerprint of everything that is shown of a document.
+fn etag(source: &Source) -> HeaderValue {
+    let shown = serde_json::to_vec(&SourceResponse::from(source)).unwrap_or_default();
+    let etag = format!("\"{}\"", &sha256_hex(&shown)[..32]);
+    HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\""))
+}
+
+/// Whether a list of entity tags, or `*`, names this one.
+fn names(known: &HeaderValue, etag: &HeaderValue) -> bool {
+    let etag = etag.to_str().unwrap_or_default();
+    let known = known.to_str().unwrap_or_default();
+    known.split(',').map(|one| one.trim().trim_start_matches("W/")).any(|one| one == "*" || one == etag)
+}
+
+/// The condition that `If-Match` makes.
+fn unchanged(headers: &HeaderMap) -> impl Fn(&Source) -> bool {
+    let condition = headers.get(header::IF_MATCH).cloned();
+    move |source| condition.as_ref().is_none_or(|condition| names(condition, &etag(source)))
+}
+
+impl From<SourceError> for ApiFailure {
+    fn from(error: SourceError) -> Self {
+        match error {
+            SourceError::Store(error) => Self::Store(error),
+            error => ApiError::from(error).into(),
+        }
+    }
+}

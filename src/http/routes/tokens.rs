@@ -1,0 +1,70 @@
+//! Counting tokens the way memoir itself does.
+
+use axum::Json;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::base::text::char_count;
+use crate::base::tokens::{TokenCounter, quarter_estimate};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::JsonBody;
+
+/// A text to count.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"text": "tiktoken is great!", "model": "gpt-4o"}))]
+pub struct CountTokensRequest {
+    /// The text.
+    pub text: String,
+    /// The model whose tokenizer counts, with or without its provider: `gpt-4o`, `openai:gpt-4o`.
+    #[serde(default)]
+    pub model: Option<String>,
+}
+
+/// The counts.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "tokens": 6, "estimate": 5, "characters": 18, "tokenizer": "o200k_base", "exact": true, "model": "gpt-4o"
+}))]
+pub struct CountTokensResponse {
+    /// Tokens by the tokenizer.
+    pub tokens: u64,
+    /// A quarter of the characters, rounded up.
+    pub estimate: u64,
+    /// Unicode scalar values.
+    pub characters: u64,
+    /// The encoding that counted.
+    pub tokenizer: String,
+    /// Whether that is the model's own encoding; otherwise `o200k_base` stands in.
+    pub exact: bool,
+    /// The model as it was asked for.
+    pub model: Option<String>,
+}
+
+/// Count the tokens of a text
+///
+/// By the model's own tokenizer where it is public, else by `o200k_base`; and by the quarter rule.
+#[utoipa::path(
+    post, path = "/v1/tokens/count", tag = "tokens", operation_id = "count_tokens", request_body = CountTokensRequest,
+    responses((status = 200, description = "The counts.", body = CountTokensResponse))
+)]
+pub async fn count_tokens(
+    _: Caller,
+    JsonBody { value: request, .. }: JsonBody<CountTokensRequest>,
+) -> Result<Json<CountTokensResponse>, ApiError> {
+    // The first use unpacks a vocabulary, and a large text takes a while: neither may hold up other requests.
+    #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
+    let counted = tokio::task::spawn_blocking(move || {
+        let counter = TokenCounter::for_model(request.model.as_deref());
+        CountTokensResponse {
+            tokens: counter.count(&request.text) as u64,
+            estimate: quarter_estimate(&request.text) as u64,
+            characters: char_count(&request.text) as u64,
+            tokenizer: counter.name().to_owned(),
+            exact: counter.is_exact(),
+            model: request.model,
+        }
+    });
+    counted.await.map(Json).map_err(|error| ApiError::internal(error.to_string()))
+}

@@ -1,0 +1,69 @@
+//! What handlers share: the areas, the clock, and the settings that concern HTTP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::FromRef;
+use axum::http::{HeaderName, HeaderValue, Method, header};
+use tokio_util::sync::CancellationToken;
+use tower_http::cors::CorsLayer;
+
+use crate::base::clock::Clock;
+use crate::config::Auth;
+use crate::sources::Sources;
+use crate::store::Store;
+
+/// Handed to every handler; cheap to clone.
+#[derive(Clone)]
+pub struct AppState {
+    pub store: Store,
+    pub sources: Sources,
+    pub clock: Arc<dyn Clock>,
+    pub settings: Arc<HttpSettings>,
+    /// Set once the service is asked to stop: from then on it is not ready.
+    pub stop: CancellationToken,
+}
+
+/// The settings that concern HTTP.
+pub struct HttpSettings {
+    pub auth: Auth,
+    pub max_body_bytes: usize,
+    pub body_timeout: Duration,
+    pub cors_origins: Vec<String>,
+    /// Whether requests may name the time (K-64).
+    pub clock_header: bool,
+    /// The answer to `GET /v1/info`, which never changes while the process lives.
+    pub info_json: Bytes,
+    /// Renders the metrics of this process.
+    pub render_metrics: Box<dyn Fn() -> String + Send + Sync>,
+}
+
+impl AppState {
+    /// The rules for calls from pages of other origins; none unless configured.
+    pub fn cors(&self) -> Option<CorsLayer> {
+        let origins: Vec<HeaderValue> =
+            self.settings.cors_origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
+        if origins.is_empty() {
+            return None;
+        }
+        let asked = ["x-memoir-space", "idempotency-key", "x-request-id", "traceparent", "last-event-id"];
+        let asked = asked.map(HeaderName::from_static);
+        let standard = [header::AUTHORIZATION, header::CONTENT_TYPE, header::IF_MATCH, header::IF_NONE_MATCH];
+        let told = [header::ETAG, header::LOCATION, header::RETRY_AFTER, HeaderName::from_static("x-request-id")];
+        Some(
+            CorsLayer::new()
+                .allow_origin(origins)
+                .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+                .allow_headers(asked.into_iter().chain(standard).collect::<Vec<_>>())
+                .expose_headers(told)
+                .max_age(Duration::from_hours(1)),
+        )
+    }
+}
+
+impl FromRef<AppState> for Sources {
+    fn from_ref(state: &AppState) -> Self {
+        state.sources.clone()
+    }
+}

@@ -1,0 +1,31 @@
+//! memoir: a memory service for LLM applications.
+//!
+//! The modules are listed floor by floor, lowest first; imports only point down
+//! (`tests/it/architecture.rs` holds the table and fails on any other arrow).
+
+/// Time, ids, tokens, text rules, metric names; no input or output.
+pub mod base;
+
+/// Settings: defaults, file, environment, validated all at once.
+pub mod config;
+
+/// Logs and metrics, set up once.
+pub mod telemetry;
+
+/// The shared nouns as plain data.
+pub mod model;
+
+/// Every SQL statement, transaction and migration; three engines, one set of statements.
+pub mod store;
+
+/// Documents: registering, reading, tagging, removing.
+pub mod sources;
+
+/// Routes, wire types, authentication, the error envelope, OpenAPI.
+pub mod http;
+
+/// Composition root: builds the application and serves it.
+pub mod app;
+
+/// The commands of the binary.
+pub mod cli;

@@ -1,0 +1,3 @@
+//! The nouns that more than one floor speaks of, as plain data: no wire format, no SQL.
+
+pub mod source;

@@ -1,0 +1,27 @@
+//! A document as its owner knows it. What it says at a time is a version of it.
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::SourceId;
+
+/// The tag that every document carries (T-3.1).
+pub const FILE_INGEST: &str = "file_ingest";
+
+/// A registered document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    pub id: SourceId,
+    /// The end user inside the space.
+    pub user_id: String,
+    pub filename: String,
+    pub path: String,
+    /// The file's type, by its extension.
+    pub file_type: String,
+    /// Whether retrieval may use it.
+    pub eligible: bool,
+    /// In the order in which they were given; [`FILE_INGEST`] is always there.
+    pub tags: Vec<String>,
+    /// 0 until the first ingestion.
+    pub latest_version: i64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}

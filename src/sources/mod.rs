@@ -1,0 +1,168 @@
+//! Documents as their owners know them: registering, finding, tagging, removing.
+
+mod rules;
+
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::ids::{SourceId, Space};
+use crate::model::source::Source;
+use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError, Tx};
+
+/// The area's face, cheap to clone.
+#[derive(Clone)]
+pub struct Sources {
+    store: Store,
+}
+
+/// What a caller says of a document when registering it.
+#[derive(Debug, Clone, Default)]
+pub struct NewSource {
+    pub filename: Option<String>,
+    /// Where the document lives on the owner's side; absolute.
+    pub path: Option<String>,
+    pub user_id: Option<String>,
+    pub tags: Vec<String>,
+    pub eligible: bool,
+}
+
+/// What may change of a document; `None` stays as it is.
+#[derive(Debug, Clone, Default)]
+pub struct SourceChange {
+    pub tags: Option<Vec<String>>,
+    pub eligible: Option<bool>,
+}
+
+/// A wish about a document could not be fulfilled.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// 422: fields break a rule.
+    #[error("the source breaks a rule")]
+    Invalid(Vec<FieldError>),
+    /// 404: there is none in this space.
+    #[error("no source {0} in this space")]
+    NotFound(String),
+    /// 409: the user has a source of that path (K-18).
+    #[error("a source of this path is registered already")]
+    AlreadyRegistered { existing: Option<SourceId> },
+    /// 412: it is not as the caller saw it.
+    #[error("the source was changed by somebody else")]
+    Changed,
+    /// 503 and 500, as the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AsStoreError for SourceError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        if let Self::Store(error) = self { Some(error) } else { None }
+    }
+}
+
+impl Sources {
+    #[must_use]
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Registers a document inside the caller's transaction.
+    ///
+    /// # Errors
+    /// [`SourceError::Invalid`], [`SourceError::AlreadyRegistered`], or the store's.
+    pub async fn register(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        new: NewSource,
+        now: Timestamp,
+    ) -> Result<Source, SourceError> {
+        let source = rules::build(new, now).map_err(SourceError::Invalid)?;
+        if let Some(existing) = tx.find_source_at(space, &source.user_id, &source.path).await? {
+            return Err(SourceError::AlreadyRegistered { existing: Some(existing) });
+        }
+        match tx.add_source(space, &source).await {
+            Ok(()) => Ok(source),
+            // Somebody else registered it between the look and the insert.
+            Err(StoreError::Conflict { .. }) => Err(SourceError::AlreadyRegistered { existing: None }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// # Errors
+    /// [`SourceError::NotFound`], or the store's.
+    pub async fn find(&self, space: &Space, id: &str) -> Result<Source, SourceError> {
+        let found = self.store.find_source(space, &parse(id)?).await?;
+        found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
+    }
+
+    /// A page of the space's documents, oldest first.
+    pub async fn list(
+        &self,
+        space: &Space,
+        filter: &SourceFilter,
+        page: &SourcePage,
+    ) -> Result<Vec<Source>, SourceError> {
+        Ok(self.store.list_sources(space, filter, page).await?)
+    }
+
+    /// Changes a document, if `unchanged` agrees with it as it is now.
+    ///
+    /// # Errors
+    /// [`SourceError::NotFound`], [`SourceError::Invalid`], [`SourceError::Changed`], or the store's.
+    pub async fn update(
+        &self,
+        space: &Space,
+        id: &str,
+        change: &SourceChange,
+        unchanged: impl Fn(&Source) -> bool,
+        now: Timestamp,
+    ) -> Result<Source, SourceError> {
+        let parsed = parse(id)?;
+        let change = rules::check_change(change).map_err(SourceError::Invalid)?;
+        self.store
+            .retry_as("update_source", || async {
+                let mut tx = self.store.begin().await?;
+                let found = tx.find_source(space, &parsed).await?;
+                let mut source = found.ok_or_else(|| SourceError::NotFound(id.to_owned()))?;
+                if !unchanged(&source) {
+                    return Err(SourceError::Changed);
+                }
+                source.tags = change.tags.clone().unwrap_or(source.tags);
+                source.eligible = change.eligible.unwrap_or(source.eligible);
+                source.updated_at = now;
+                tx.update_source(space, &source).await?;
+                tx.commit().await?;
+                Ok(source)
+            })
+            .await
+    }
+
+    /// Removes a document with all its versions, if `unchanged` agrees with it as it is now.
+    ///
+    /// # Errors
+    /// [`SourceError::NotFound`], [`SourceError::Changed`], or the store's.
+    pub async fn remove(
+        &self,
+        space: &Space,
+        id: &str,
+        unchanged: impl Fn(&Source) -> bool,
+    ) -> Result<(), SourceError> {
+        let parsed = parse(id)?;
+        self.store
+            .retry_as("remove_source", || async {
+                let mut tx = self.store.begin().await?;
+                let found = tx.find_source(space, &parsed).await?;
+                let source = found.ok_or_else(|| SourceError::NotFound(id.to_owned()))?;
+                if !unchanged(&source) {
+                    return Err(SourceError::Changed);
+                }
+                tx.remove_source(space, &parsed).await?;
+                Ok(tx.commit().await?)
+            })
+            .await
+    }
+}
+
+/// An id that is none names nothing, which is the same as naming something that is not there.
+fn parse(id: &str) -> Result<SourceId, SourceError> {
+    id.parse().map_err(|_| SourceError::NotFound(id.chars().take(64).collect()))
+}

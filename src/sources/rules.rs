@@ -1,0 +1,180 @@
+//! What a document's name, path and tags may be. A [`Source`] that was built here is proof that they are.
+
+use super::{NewSource, SourceChange};
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::ids::SourceId;
+use crate::base::text::{basename, char_count, has_control, is_absolute_path};
+use crate::model::source::{FILE_INGEST, Source};
+
+const MAX_NAME_CHARS: usize = 255;
+const MAX_PATH_CHARS: usize = 4096;
+const MAX_USER_CHARS: usize = 128;
+const MAX_TAG_CHARS: usize = 100;
+const MAX_TAGS: usize = 100;
+const DEFAULT_USER: &str = "default";
+
+/// Checks everything at once and builds the source.
+pub fn build(new: NewSource, now: Timestamp) -> Result<Source, Vec<FieldError>> {
+    let mut errors = Vec::new();
+    let id = SourceId::new();
+    let filename = filename(&new, &mut errors);
+    let path = path(new.path, &id, &filename, &mut errors);
+    let user_id = new.user_id.map_or_else(|| DEFAULT_USER.to_owned(), |user| user.trim().to_owned());
+    check_text("user_id", &user_id, MAX_USER_CHARS, &mut errors);
+    let tags = tags(&new.tags, true, &mut errors);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    Ok(Source {
+        id,
+        user_id,
+        file_type: file_type(&filename),
+        filename,
+        path,
+        eligible: new.eligible,
+        tags,
+        latest_version: 0,
+        created_at: now,
+        updated_at: now,
+    })
+}
+
+/// Checks a change; the tag that makes it a document may not go (T-3.1).
+pub fn check_change(change: &SourceChange) -> Result<SourceChange, Vec<FieldError>> {
+    let mut errors = Vec::new();
+    let tags = change.tags.as_ref().map(|given| tags(given, false, &mut errors));
+    if tags.as_ref().is_some_and(|tags| !tags.iter().any(|tag| tag == FILE_INGEST)) {
+        errors.push(FieldError::new("tags", format!("must contain {FILE_INGEST:?}: it cannot be removed")));
+    }
+    if errors.is_empty() { Ok(SourceChange { tags, eligible: change.eligible }) } else { Err(errors) }
+}
+
+fn filename(new: &NewSource, errors: &mut Vec<FieldError>) -> String {
+    let given = new.filename.as_deref().or(new.path.as_deref());
+    let Some(given) = given else {
+        errors.push(FieldError::new("filename", "give filename or path"));
+        return String::new();
+    };
+    let name = basename(given).trim().to_owned();
+    let field = if new.filename.is_some() { "filename" } else { "path" };
+    if matches!(name.as_str(), "." | "..") {
+        errors.push(FieldError::new(field, "must end in the name of a file"));
+    }
+    check_text(field, &name, MAX_NAME_CHARS, errors);
+    name
+}
+
+fn path(given: Option<String>, id: &SourceId, filename: &str, errors: &mut Vec<FieldError>) -> String {
+    let Some(path) = given else { return format!("/sources/{id}/{filename}") };
+    if !is_absolute_path(&path) {
+        errors.push(FieldError::new("path", "must be absolute, like /docs/plan.md or C:\\docs\\plan.md"));
+    } else if has_control(&path) || char_count(&path) > MAX_PATH_CHARS {
+        errors.push(FieldError::new("path", format!("at most {MAX_PATH_CHARS} characters, no control characters")));
+    }
+    path
+}
+
+/// Trimmed, each once, in their order.
+fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<String> {
+    let own = with_own.then_some(FILE_INGEST);
+    let mut tags: Vec<String> = Vec::with_capacity(given.len() + 1);
+    for tag in own.into_iter().chain(given.iter().map(|tag| tag.trim())) {
+        if !tags.iter().any(|known| known == tag) {
+            check_text(&format!("tags[{}]", tags.len()), tag, MAX_TAG_CHARS, errors);
+            tags.push(tag.to_owned());
+        }
+        if tags.len() > MAX_TAGS {
+            errors.push(FieldError::new("tags", format!("at most {MAX_TAGS} tags")));
+            break;
+        }
+    }
+    tags
+}
+
+fn check_text(field: &str, text: &str, most: usize, errors: &mut Vec<FieldError>) {
+    if text.is_empty() {
+        errors.push(FieldError::new(field, "must not be empty"));
+    } else if char_count(text) > most {
+        errors.push(FieldError::new(field, format!("at most {most} characters")));
+    } else if has_control(text) {
+        errors.push(FieldError::new(field, "must not contain control characters"));
+    }
+}
+
+/// The extension in lower case; a name without one is plain text.
+fn file_type(filename: &str) -> String {
+    let extension = filename.rsplit_once('.').map(|(stem, extension)| (stem, extension.to_ascii_lowercase()));
+    match extension {
+        Some((stem, extension))
+            if !stem.is_empty()
+                && (1..=16).contains(&extension.len())
+                && extension.bytes().all(|b| b.is_ascii_alphanumeric()) =>
+        {
+            extension
+        }
+        _ => "txt".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built(filename: Option<&str>, path: Option<&str>, tags: &[&str]) -> Result<Source, Vec<FieldError>> {
+        let new = NewSource {
+            filename: filename.map(str::to_owned),
+            path: path.map(str::to_owned),
+            tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            ..NewSource::default()
+        };
+        build(new, Timestamp::from_micros(0))
+    }
+
+    #[test]
+    fn the_name_is_a_basename_and_the_path_absolute() {
+        for (filename, path, name, file_type) in [
+            (Some("a/b/c.md"), None, "c.md", "md"),
+            (None, Some("/docs/Plan.TXT"), "Plan.TXT", "txt"),
+            (Some("x"), Some("C:\\docs\\y.json"), "x", "txt"),
+            (Some("../../etc/passwd"), None, "passwd", "txt"),
+            (Some(".bashrc"), None, ".bashrc", "txt"),
+        ] {
+            let source = built(filename, path, &[]).unwrap();
+            assert_eq!((source.filename.as_str(), source.file_type.as_str()), (name, file_type));
+            assert!(is_absolute_path(&source.path));
+        }
+    }
+
+    #[test]
+    fn what_breaks_a_rule_is_named() {
+        for (filename, path, field) in [
+            (None, None, "filename"),
+            (Some(""), None, "filename"),
+            (Some("/"), None, "filename"),
+            (Some(".."), None, "filename"),
+            (Some("a\nb"), None, "filename"),
+            (Some(&*"x".repeat(256)), None, "filename"),
+            (Some("x"), Some("relative/x"), "path"),
+            (None, Some("/.."), "path"),
+        ] {
+            let errors = built(filename, path, &[]).unwrap_err();
+            assert_eq!(errors[0].field, field, "{filename:?} {path:?}");
+        }
+    }
+
+    #[test]
+    fn tags_come_once_with_the_document_tag_first() {
+        let source = built(Some("x"), None, &["b", " a ", "b", "file_ingest"]).unwrap();
+        assert_eq!(source.tags, ["file_ingest", "b", "a"]);
+        let many: Vec<String> = (0..200).map(|n| n.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(built(Some("x"), None, &many).unwrap_err().len(), 1);
+    }
+
+    #[test]
+    fn the_document_tag_stays() {
+        let without = SourceChange { tags: Some(vec!["a".to_owned()]), eligible: None };
+        assert_eq!(check_change(&without).unwrap_err()[0].field, "tags");
+    }
+}

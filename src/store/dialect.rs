@@ -1,0 +1,123 @@
+//! The differences between the engines, and nothing else: the only file that may assert a statement safe.
+//!
+//! Statements are written once, with `?` for each value. PostgreSQL wants `$1, $2, …`; the rewritten
+//! text is kept, so that it is made once per statement and the driver's own cache still matches.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use sqlx::any::AnyArguments;
+use sqlx::query::Query;
+use sqlx::{Any, AssertSqlSafe};
+
+use crate::config::database::Engine;
+
+/// A statement with its values, as sqlx takes it.
+pub type Statement = Query<'static, Any, AnyArguments>;
+
+/// Speaks one engine's SQL.
+pub struct Dialect {
+    engine: Engine,
+    rewritten: RwLock<HashMap<&'static str, Arc<str>>>,
+}
+
+impl Dialect {
+    pub fn new(engine: Engine) -> Self {
+        Self { engine, rewritten: RwLock::default() }
+    }
+
+    /// A statement of ours in the engine's spelling.
+    pub fn query(&self, sql: &'static str) -> Statement {
+        if self.engine != Engine::Postgres {
+            return sqlx::query(sql);
+        }
+        let known = self.rewritten.read().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
+        let text = known.unwrap_or_else(|| {
+            let text: Arc<str> = numbered(sql).into();
+            self.rewritten.write().unwrap_or_else(PoisonError::into_inner).insert(sql, Arc::clone(&text));
+            text
+        });
+        sqlx::query(AssertSqlSafe(text))
+    }
+
+    /// A statement whose `(??)` stands for a list of `count` values; not kept by the driver, as each length is another text.
+    pub fn query_list(&self, sql: &'static str, count: usize) -> Statement {
+        let marks = vec!["?"; count.max(1)].join(",");
+        self.assembled(&sql.replace("(??)", &format!("({marks})"))).persistent(false)
+    }
+
+    /// A statement put together from fixed pieces by one of our own files, such as a filter or a migration.
+    pub fn assembled(&self, sql: &str) -> Statement {
+        let text = if self.engine == Engine::Postgres { numbered(sql) } else { sql.to_owned() };
+        sqlx::query(AssertSqlSafe(text))
+    }
+
+    /// An insert that does nothing, and affects 0 rows, where the row's key is taken already.
+    ///
+    /// The statement must begin with `INSERT INTO`.
+    pub fn insert_if_absent(&self, sql: &'static str) -> Statement {
+        let text = match self.engine {
+            Engine::Mysql => sql.replacen("INSERT", "INSERT IGNORE", 1),
+            Engine::Sqlite => format!("{sql} ON CONFLICT DO NOTHING"),
+            Engine::Postgres => numbered(&format!("{sql} ON CONFLICT DO NOTHING")),
+        };
+        sqlx::query(AssertSqlSafe(text))
+    }
+
+    /// What a `SELECT` needs at its end to hold the row until the transaction ends.
+    /// SQLite's writers hold the whole file already.
+    pub fn query_for_update(&self, sql: &'static str) -> Statement {
+        let text = match self.engine {
+            Engine::Sqlite => sql.to_owned(),
+            Engine::Mysql => format!("{sql} FOR UPDATE"),
+            Engine::Postgres => numbered(&format!("{sql} FOR UPDATE")),
+        };
+        sqlx::query(AssertSqlSafe(text))
+    }
+}
+
+/// Replaces each `?` outside quotes and comments by `$1`, `$2`, ….
+fn numbered(sql: &str) -> String {
+    let mut text = String::with_capacity(sql.len() + 16);
+    let mut count = 0;
+    let mut quote = None;
+    let mut comment = false;
+    let mut previous = '\0';
+    for c in sql.chars() {
+        match (quote, c) {
+            _ if comment => comment = c != '\n',
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), close) if open == close => quote = None,
+            (None, '-') if previous == '-' => comment = true,
+            (None, '?') => {
+                count += 1;
+                text.push('$');
+                text.push_str(&count.to_string());
+                previous = c;
+                continue;
+            }
+            _ => {}
+        }
+        text.push(c);
+        previous = c;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_numbered_outside_quotes_and_comments() {
+        for (given, wanted) in [
+            ("a = ? AND b = ?", "a = $1 AND b = $2"),
+            ("a = '?' AND b = ?", "a = '?' AND b = $1"),
+            ("a = 'it''s ?' AND \"c?\" = ?", "a = 'it''s ?' AND \"c?\" = $1"),
+            ("a = ? -- why?\nAND b = ?", "a = $1 -- why?\nAND b = $2"),
+            ("a - ? - -1", "a - $1 - -1"),
+        ] {
+            assert_eq!(numbered(given), wanted);
+        }
+    }
+}

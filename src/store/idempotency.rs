@@ -1,0 +1,83 @@
+//! Rows of `idempotency_keys`: the first answer to each key (D-10).
+//!
+//! A key is claimed, its answer stored, and the effect written in one transaction, so a crash leaves
+//! either all of it or nothing; a second request with the key waits for the first one's end.
+
+use sqlx::Row as _;
+
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+
+/// What is known of a key that was used before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredAnswer {
+    pub route: String,
+    pub body_hash: String,
+    pub status: Option<i64>,
+    pub response_json: Option<String>,
+}
+
+impl Tx {
+    /// Takes the key, or tells what was answered under it since `expired_before`.
+    pub async fn claim_idempotency_key(
+        &mut self,
+        space: &Space,
+        key: &str,
+        (route, body_hash): (&str, &str),
+        now: Timestamp,
+        expired_before: Timestamp,
+    ) -> Result<Option<StoredAnswer>, StoreError> {
+        let expire = "DELETE FROM idempotency_keys WHERE space = ? AND idempotency_key = ? AND created_at < ?";
+        let expire = self.sql(expire).bind(space.as_str()).bind(key).bind(expired_before.as_micros());
+        self.execute(expire).await?;
+
+        let claim = "INSERT INTO idempotency_keys (space, idempotency_key, route, body_hash, created_at) \
+                     VALUES (?, ?, ?, ?, ?)";
+        let claim = self.backend.dialect.insert_if_absent(claim).bind(space.as_str()).bind(key);
+        let claim = claim.bind(route).bind(body_hash).bind(now.as_micros());
+        if self.execute(claim).await? == 1 {
+            return Ok(None);
+        }
+        let sql = "SELECT route, body_hash, status, response_json FROM idempotency_keys \
+                   WHERE space = ? AND idempotency_key = ?";
+        let query = self.sql(sql).bind(space.as_str()).bind(key);
+        let Some(row) = self.fetch_optional(query).await? else {
+            return Err(StoreError::Contended { cause: "the key was given up in this moment".to_owned() });
+        };
+        Ok(Some(StoredAnswer {
+            route: row.try_get(0)?,
+            body_hash: row.try_get(1)?,
+            status: row.try_get(2)?,
+            response_json: row.try_get(3)?,
+        }))
+    }
+
+    /// Stores the answer under a key that this transaction has claimed.
+    pub async fn update_idempotency_key(
+        &mut self,
+        space: &Space,
+        key: &str,
+        status: u16,
+        response_json: &str,
+    ) -> Result<(), StoreError> {
+        let update =
+            "UPDATE idempotency_keys SET status = ?, response_json = ? WHERE space = ? AND idempotency_key = ?";
+        let update = self.sql(update).bind(i64::from(status)).bind(response_json).bind(space.as_str()).bind(key);
+        self.execute(update).await.map(|_| ())
+    }
+}
+
+impl Store {
+    /// Forgets keys of every space that are older than `before`; tells how many.
+    pub async fn remove_idempotency_keys(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.retry("remove_idempotency_keys", || async {
+            let mut tx = self.begin().await?;
+            let delete = self.sql("DELETE FROM idempotency_keys WHERE created_at < ?").bind(before.as_micros());
+            let removed = tx.execute(delete).await?;
+            tx.commit().await?;
+            Ok(removed)
+        })
+        .await
+    }
+}

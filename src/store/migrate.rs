@@ -1,0 +1,173 @@
+//! Brings the schema up to date, under a lock, so that several processes may start at once.
+//!
+//! SQLite and PostgreSQL run everything that is pending in one transaction. MySQL commits each DDL
+//! statement by itself: there a session lock keeps others out, and a crash halfway is mended by
+//! running the migration again (`migrations/README.md`).
+
+use sqlx::{AnyConnection, Executor as _, Row as _};
+
+use super::backend::Backend;
+use super::{Engine, StoreError, catalog};
+use crate::base::hash::sha256_hex;
+
+/// One step of the schema, in three spellings.
+pub struct Migration {
+    pub version: i64,
+    pub name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+    mysql: &'static str,
+}
+
+impl Migration {
+    pub fn sql(&self, engine: Engine) -> &'static str {
+        match engine {
+            Engine::Sqlite => self.sqlite,
+            Engine::Postgres => self.postgres,
+            Engine::Mysql => self.mysql,
+        }
+    }
+}
+
+macro_rules! migrations {
+    ($($version:literal $name:literal),* $(,)?) => {
+        &[$(Migration {
+            version: $version,
+            name: $name,
+            sqlite: include_str!(concat!("../../migrations/sqlite/", $name, ".sql")),
+            postgres: include_str!(concat!("../../migrations/postgres/", $name, ".sql")),
+            mysql: include_str!(concat!("../../migrations/mysql/", $name, ".sql")),
+        }),*]
+    };
+}
+
+/// Every step, in order.
+pub const MIGRATIONS: &[Migration] = migrations![
+    1 "0001_settings",
+    2 "0002_sources",
+    3 "0003_categories",
+    4 "0004_jobs",
+    5 "0005_llm_calls",
+    6 "0006_idempotency_keys",
+];
+
+/// The schema that this binary works with.
+pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+/// The table that remembers what has run.
+const BOOKKEEPING: &str = "schema_migrations";
+
+/// What a run did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migrated {
+    /// Names of the steps that were run now.
+    pub applied: Vec<&'static str>,
+}
+
+pub async fn run(backend: &Backend) -> Result<Migrated, StoreError> {
+    let mut transaction = backend.begin().await?;
+    lock(&mut transaction, backend).await?;
+    let result = apply_pending(&mut transaction, backend).await;
+    // MySQL's lock belongs to the session, which outlives the transaction in the pool.
+    unlock(&mut transaction, backend).await?;
+    let applied = result?;
+    transaction.commit().await.map_err(|error| backend.explain(&error))?;
+    Ok(Migrated { applied })
+}
+
+/// The newest step that has run; 0 if none has.
+pub async fn version(connection: &mut AnyConnection, backend: &Backend) -> Result<i64, StoreError> {
+    if !catalog::has_table(connection, backend, BOOKKEEPING).await? {
+        return Ok(0);
+    }
+    let row = backend.dialect.query("SELECT COALESCE(MAX(version), 0) FROM schema_migrations");
+    let row = row.fetch_one(connection).await.map_err(|error| backend.explain(&error))?;
+    row.try_get(0).map_err(|error| backend.explain(&error))
+}
+
+async fn apply_pending(connection: &mut AnyConnection, backend: &Backend) -> Result<Vec<&'static str>, StoreError> {
+    let create = "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL PRIMARY KEY, \
+                  name VARCHAR(100) NOT NULL, checksum VARCHAR(64) NOT NULL)";
+    connection.execute(create).await.map_err(|error| backend.explain(&error))?;
+    let done = load_done(connection, backend).await?;
+    if let Some((version, name, _)) = done.iter().find(|(version, ..)| *version > SCHEMA_VERSION) {
+        return Err(StoreError::Schema(format!(
+            "the database's schema is version {version} ({name}), newer than this memoir knows ({SCHEMA_VERSION}): \
+             start the memoir that made it, or a later one"
+        )));
+    }
+    let mut applied = Vec::new();
+    for migration in MIGRATIONS {
+        let sql = migration.sql(backend.engine);
+        let checksum = sha256_hex(sql.as_bytes());
+        match done.iter().find(|(version, ..)| *version == migration.version) {
+            Some((_, _, stored)) if *stored == checksum => {}
+            Some(_) => {
+                return Err(StoreError::Schema(format!(
+                    "migration {} has run in another form than this memoir holds: use a database made by a \
+                     released version, or a new one",
+                    migration.name
+                )));
+            }
+            None => {
+                for statement in statements(sql) {
+                    let outcome =
+                        backend.dialect.assembled(statement).persistent(false).execute(&mut *connection).await;
+                    outcome.map_err(|error| failed(migration.name, backend.explain(&error)))?;
+                }
+                let record = "INSERT INTO schema_migrations (version, name, checksum) VALUES (?, ?, ?)";
+                let record = backend.dialect.query(record).bind(migration.version).bind(migration.name).bind(checksum);
+                record.execute(&mut *connection).await.map_err(|error| backend.explain(&error))?;
+                applied.push(migration.name);
+            }
+        }
+    }
+    Ok(applied)
+}
+
+async fn load_done(
+    connection: &mut AnyConnection,
+    backend: &Backend,
+) -> Result<Vec<(i64, String, String)>, StoreError> {
+    let rows = backend.dialect.query("SELECT version, name, checksum FROM schema_migrations ORDER BY version");
+    let rows = rows.fetch_all(connection).await.map_err(|error| backend.explain(&error))?;
+    rows.iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
+        .collect::<Result<_, sqlx::Error>>()
+        .map_err(|error| backend.explain(&error))
+}
+
+fn failed(migration: &str, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Broken { cause } => StoreError::Schema(format!("migration {migration} failed: {cause}")),
+        other => other,
+    }
+}
+
+async fn lock(connection: &mut AnyConnection, backend: &Backend) -> Result<(), StoreError> {
+    let statements: &[&'static str] = match backend.engine {
+        // BEGIN IMMEDIATE holds the file already.
+        Engine::Sqlite => &[],
+        Engine::Postgres => {
+            &["SET LOCAL statement_timeout = 0", "SELECT CAST(pg_advisory_xact_lock(7164771921) AS TEXT)"]
+        }
+        Engine::Mysql => &["SELECT GET_LOCK(LEFT(CONCAT('memoir.', DATABASE()), 64), 120)"],
+    };
+    for statement in statements {
+        connection.execute(*statement).await.map_err(|error| backend.explain(&error))?;
+    }
+    Ok(())
+}
+
+async fn unlock(connection: &mut AnyConnection, backend: &Backend) -> Result<(), StoreError> {
+    if backend.engine == Engine::Mysql {
+        let release = "SELECT RELEASE_LOCK(LEFT(CONCAT('memoir.', DATABASE()), 64))";
+        connection.execute(release).await.map_err(|error| backend.explain(&error))?;
+    }
+    Ok(())
+}
+
+/// The statements of a file: each ends with `;` at the end of a line.
+fn statements(sql: &str) -> impl Iterator<Item = &str> {
+    sql.split_inclusive(";\n").map(str::trim).filter(|statement| !statement.is_empty())
+}

@@ -1,0 +1,143 @@
+//! The database: SQLite, PostgreSQL or MySQL/MariaDB, chosen by the URL, one set of statements for all.
+//!
+//! [`Store`] reads, [`Tx`] writes; each noun has a file here that adds its functions to both. Every
+//! function takes the space it works in. Nothing outside this folder speaks SQL or knows sqlx.
+
+mod backend;
+mod catalog;
+mod dialect;
+mod error;
+mod idempotency;
+mod migrate;
+mod retry;
+mod sources;
+
+use std::sync::Arc;
+
+use sqlx::any::AnyRow;
+use sqlx::pool::PoolConnection;
+use sqlx::{Any, AnyConnection, Transaction};
+
+pub use crate::config::database::Engine;
+pub use catalog::Missing;
+pub use error::StoreError;
+pub use idempotency::StoredAnswer;
+pub use migrate::{Migrated, SCHEMA_VERSION};
+pub use retry::AsStoreError;
+pub use sources::{SourceFilter, SourcePage};
+
+use crate::config;
+use backend::Backend;
+use dialect::Statement;
+
+/// The database, cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    backend: Arc<Backend>,
+}
+
+/// A transaction. Dropped without [`Tx::commit`], it leaves nothing behind.
+pub struct Tx {
+    backend: Arc<Backend>,
+    transaction: Transaction<'static, Any>,
+}
+
+impl Store {
+    /// Connects, without touching the schema.
+    ///
+    /// # Errors
+    /// The database cannot be reached or opened.
+    pub async fn connect(config: &config::Database) -> Result<Self, StoreError> {
+        Ok(Self { backend: Arc::new(Backend::connect(config).await?) })
+    }
+
+    /// Brings the schema up to date; safe to run from several processes at once.
+    ///
+    /// # Errors
+    /// The schema is newer than this binary knows, was changed by hand, or a statement failed.
+    pub async fn migrate(&self) -> Result<Migrated, StoreError> {
+        migrate::run(&self.backend).await
+    }
+
+    /// How many migrations have run; 0 on an empty database.
+    pub async fn schema_version(&self) -> Result<i64, StoreError> {
+        self.retry("schema_version", || async { migrate::version(&mut *self.read().await?, &self.backend).await }).await
+    }
+
+    /// Tables and indexes that the schema needs and the database does not have.
+    pub async fn find_missing(&self) -> Result<Vec<Missing>, StoreError> {
+        self.retry("find_missing", || async { catalog::find_missing(&mut *self.read().await?, &self.backend).await })
+            .await
+    }
+
+    /// Makes one round trip.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let mut connection = self.read().await?;
+        sqlx::Connection::ping(&mut *connection).await.map_err(|error| self.backend.explain(&error))
+    }
+
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        self.backend.engine
+    }
+
+    /// Begins a transaction for writing.
+    ///
+    /// # Errors
+    /// The database is away, or no connection came free in time.
+    pub async fn begin(&self) -> Result<Tx, StoreError> {
+        let transaction = self.backend.begin().await?;
+        Ok(Tx { backend: Arc::clone(&self.backend), transaction })
+    }
+
+    /// Closes all connections; SQLite folds its write-ahead log into the file.
+    pub async fn close(&self) {
+        self.backend.close().await;
+    }
+
+    async fn read(&self) -> Result<PoolConnection<Any>, StoreError> {
+        self.backend.read().await
+    }
+
+    fn sql(&self, sql: &'static str) -> Statement {
+        self.backend.dialect.query(sql)
+    }
+
+    async fn fetch_all(&self, query: Statement) -> Result<Vec<AnyRow>, StoreError> {
+        let mut connection = self.read().await?;
+        query.fetch_all(&mut *connection).await.map_err(|error| self.backend.explain(&error))
+    }
+}
+
+impl Tx {
+    /// Makes everything written here last.
+    ///
+    /// # Errors
+    /// Nothing was written; or the connection broke at the very end and it is not known whether it was.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        let backend = self.backend;
+        self.transaction.commit().await.map_err(|error| backend.explain(&error))
+    }
+
+    fn connection(&mut self) -> &mut AnyConnection {
+        &mut self.transaction
+    }
+
+    fn sql(&self, sql: &'static str) -> Statement {
+        self.backend.dialect.query(sql)
+    }
+
+    /// Runs a statement; tells how many rows it matched.
+    async fn execute(&mut self, query: Statement) -> Result<u64, StoreError> {
+        let done = query.execute(self.connection()).await.map_err(|error| self.backend.explain(&error))?;
+        Ok(done.rows_affected())
+    }
+
+    async fn fetch_all(&mut self, query: Statement) -> Result<Vec<AnyRow>, StoreError> {
+        query.fetch_all(self.connection()).await.map_err(|error| self.backend.explain(&error))
+    }
+
+    async fn fetch_optional(&mut self, query: Statement) -> Result<Option<AnyRow>, StoreError> {
+        query.fetch_optional(self.connection()).await.map_err(|error| self.backend.explain(&error))
+    }
+}

@@ -1,0 +1,67 @@
+//! Runs an operation again when the connection was lost or another transaction was in the way (M-7.5).
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use super::{Store, StoreError};
+use crate::base::metrics as names;
+
+/// However many tries are left, none begins after this.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// One try may take this long; a black-holed connection would take for ever.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+impl Store {
+    /// Runs `operation` until it works, fails for good, or patience ends.
+    ///
+    /// The operation must be whole: a single read, or a transaction from its begin to its commit.
+    pub async fn retry<T, F>(&self, name: &'static str, operation: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        self.retry_as(name, operation).await
+    }
+
+    /// The same for an operation with an error of its own, some of which come from the store.
+    pub async fn retry_as<T, E, F>(&self, name: &'static str, operation: impl Fn() -> F) -> Result<T, E>
+    where
+        E: AsStoreError + From<StoreError>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let policy = self.backend.retry;
+        let began = Instant::now();
+        let mut tried = 0;
+        loop {
+            let mut running = pin!(operation());
+            let error = match tokio::time::timeout(DEADLINE, running.as_mut()).await {
+                Ok(Ok(value)) => return Ok(value),
+                Ok(Err(error)) => error,
+                // Remembered while the operation still holds its connection, so that its release is checked.
+                Err(_) => self.backend.gave_no_answer(DEADLINE).into(),
+            };
+            tried += 1;
+            let Some(cause) = error.as_store_error().filter(|cause| cause.is_retryable()) else { return Err(error) };
+            let pause = policy.pause(tried);
+            if u64::from(tried) >= policy.tries || began.elapsed() + pause > PATIENCE {
+                if matches!(cause, StoreError::Unavailable { .. }) {
+                    metrics::counter!(names::STORE_UNAVAILABLE_TOTAL, "operation" => name).increment(1);
+                }
+                return Err(error);
+            }
+            metrics::counter!(names::STORE_RETRIES_TOTAL, "operation" => name).increment(1);
+            tracing::warn!(operation = name, tried, pause_ms = pause.as_millis(), %cause, "store operation is tried again");
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// An error that may have come from the store.
+pub trait AsStoreError {
+    fn as_store_error(&self) -> Option<&StoreError>;
+}
+
+impl AsStoreError for StoreError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        Some(self)
+    }
+}

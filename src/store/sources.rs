@@ -1,0 +1,209 @@
+//! Rows of `sources` and `source_tags`.
+
+use std::collections::HashMap;
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::dialect::{Dialect, Statement};
+use super::error::conflict_on;
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::hash::sha256_hex;
+use crate::base::ids::{SourceId, Space};
+use crate::model::source::{FILE_INGEST, Source};
+
+/// One row per tag: a source comes with all its tags in a single round trip.
+const SELECT_ONE: &str = "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, \
+     s.created_at, s.updated_at, t.tag FROM sources s \
+     LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id \
+     WHERE s.space = ? AND s.id = ? ORDER BY t.position";
+
+/// Which sources a list shows; `None` shows all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SourceFilter {
+    pub user_id: Option<String>,
+    pub filename: Option<String>,
+    pub tag: Option<String>,
+    pub eligible: Option<bool>,
+}
+
+/// A part of a list: at most `limit` sources, oldest first, after the one named.
+#[derive(Debug, Clone)]
+pub struct SourcePage {
+    pub after: Option<(Timestamp, SourceId)>,
+    pub limit: usize,
+}
+
+impl Store {
+    pub async fn find_source(&self, space: &Space, id: &SourceId) -> Result<Option<Source>, StoreError> {
+        self.retry("find_source", || async {
+            let query = self.sql(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
+            gather(&self.fetch_all(query).await?)
+        })
+        .await
+    }
+
+    pub async fn list_sources(
+        &self,
+        space: &Space,
+        filter: &SourceFilter,
+        page: &SourcePage,
+    ) -> Result<Vec<Source>, StoreError> {
+        self.retry("list_sources", || async {
+            let rows = self.fetch_all(select_page(&self.backend.dialect, space, filter, page)).await?;
+            let mut sources = rows.iter().map(read_source).collect::<Result<Vec<_>, _>>()?;
+            self.read_tags(space, &mut sources).await?;
+            Ok(sources)
+        })
+        .await
+    }
+
+    /// Fills in the tags of a page, in one round trip.
+    async fn read_tags(&self, space: &Space, sources: &mut [Source]) -> Result<(), StoreError> {
+        if sources.is_empty() {
+            return Ok(());
+        }
+        let sql = "SELECT source_id, tag FROM source_tags WHERE space = ? AND source_id IN (??) ORDER BY position";
+        let mut query = self.backend.dialect.query_list(sql, sources.len()).bind(space.as_str());
+        for source in sources.iter() {
+            query = query.bind(source.id.as_str());
+        }
+        let mut tags: HashMap<String, Vec<String>> = HashMap::new();
+        for row in self.fetch_all(query).await? {
+            tags.entry(row.try_get(0)?).or_default().push(row.try_get(1)?);
+        }
+        for source in sources {
+            source.tags = tags.remove(source.id.as_str()).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
+impl Tx {
+    /// # Errors
+    /// [`StoreError::Conflict`] on `sources_path`: the user has a source of that path already.
+    pub async fn add_source(&mut self, space: &Space, source: &Source) -> Result<(), StoreError> {
+        let insert = "INSERT INTO sources (space, id, user_id, filename, path, path_key, type, kind, eligible, \
+                      latest_version, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let insert = self.sql(insert).bind(space.as_str()).bind(source.id.as_str()).bind(source.user_id.as_str());
+        let insert = insert.bind(source.filename.as_str()).bind(source.path.as_str());
+        let insert = insert.bind(sha256_hex(source.path.as_bytes())).bind(source.file_type.as_str()).bind(FILE_INGEST);
+        let insert = insert.bind(i16::from(source.eligible)).bind(source.latest_version);
+        let insert = insert.bind(source.created_at.as_micros()).bind(source.updated_at.as_micros());
+        let outcome = insert.execute(self.connection()).await;
+        outcome.map_err(|error| conflict_on("sources_path", &error).unwrap_or_else(|| self.backend.explain(&error)))?;
+        self.add_source_tags(space, source).await
+    }
+
+    /// Reads a source and holds it until the transaction ends.
+    pub async fn find_source(&mut self, space: &Space, id: &SourceId) -> Result<Option<Source>, StoreError> {
+        let lock = "SELECT id FROM sources WHERE space = ? AND id = ?";
+        let lock = self.backend.dialect.query_for_update(lock).bind(space.as_str()).bind(id.as_str());
+        self.fetch_optional(lock).await?;
+        let query = self.sql(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
+        gather(&self.fetch_all(query).await?)
+    }
+
+    /// The source of a user at a path, if there is one.
+    pub async fn find_source_at(
+        &mut self,
+        space: &Space,
+        user_id: &str,
+        path: &str,
+    ) -> Result<Option<SourceId>, StoreError> {
+        let query = self.sql("SELECT id FROM sources WHERE space = ? AND user_id = ? AND path_key = ?");
+        let query = query.bind(space.as_str()).bind(user_id).bind(sha256_hex(path.as_bytes()));
+        let row = self.fetch_optional(query).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?.map(SourceId::from_stored))
+    }
+
+    /// Writes what may change of a source: its tags, whether it is eligible, when it was changed.
+    pub async fn update_source(&mut self, space: &Space, source: &Source) -> Result<(), StoreError> {
+        let update = self.sql("UPDATE sources SET eligible = ?, updated_at = ? WHERE space = ? AND id = ?");
+        let update = update.bind(i16::from(source.eligible)).bind(source.updated_at.as_micros());
+        self.execute(update.bind(space.as_str()).bind(source.id.as_str())).await?;
+        let clear = self.sql("DELETE FROM source_tags WHERE space = ? AND source_id = ?");
+        self.execute(clear.bind(space.as_str()).bind(source.id.as_str())).await?;
+        self.add_source_tags(space, source).await
+    }
+
+    /// Removes a source with everything that hangs on it; tells whether it was there.
+    pub async fn remove_source(&mut self, space: &Space, id: &SourceId) -> Result<bool, StoreError> {
+        let delete = self.sql("DELETE FROM sources WHERE space = ? AND id = ?");
+        Ok(self.execute(delete.bind(space.as_str()).bind(id.as_str())).await? == 1)
+    }
+
+    async fn add_source_tags(&mut self, space: &Space, source: &Source) -> Result<(), StoreError> {
+        if source.tags.is_empty() {
+            return Ok(());
+        }
+        let values = vec!["(?, ?, ?, ?)"; source.tags.len()].join(", ");
+        let insert = format!("INSERT INTO source_tags (space, source_id, tag, position) VALUES {values}");
+        let mut insert = self.backend.dialect.assembled(&insert).persistent(false);
+        for (position, tag) in (0_i64..).zip(&source.tags) {
+            insert = insert.bind(space.as_str()).bind(source.id.as_str()).bind(tag.as_str()).bind(position);
+        }
+        self.execute(insert).await.map(|_| ())
+    }
+}
+
+fn select_page(dialect: &Dialect, space: &Space, filter: &SourceFilter, page: &SourcePage) -> Statement {
+    let mut sql = "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, s.created_at, \
+                   s.updated_at FROM sources s WHERE s.space = ?"
+        .to_owned();
+    let conditions = [
+        (filter.user_id.is_some(), " AND s.user_id = ?"),
+        (filter.filename.is_some(), " AND s.filename = ?"),
+        (filter.eligible.is_some(), " AND s.eligible = ?"),
+        (
+            filter.tag.is_some(),
+            " AND EXISTS (SELECT 1 FROM source_tags t WHERE t.space = s.space AND t.tag = ? AND t.source_id = s.id)",
+        ),
+        // The form of a keyset that all three engines answer from the index.
+        (page.after.is_some(), " AND s.created_at >= ? AND (s.created_at > ? OR s.id > ?)"),
+    ];
+    for (_, condition) in conditions.iter().filter(|(wanted, _)| *wanted) {
+        sql.push_str(condition);
+    }
+    sql.push_str(" ORDER BY s.created_at, s.id LIMIT ?");
+
+    let mut query = dialect.assembled(&sql).bind(space.as_str());
+    for text in [&filter.user_id, &filter.filename].into_iter().flatten() {
+        query = query.bind(text.as_str());
+    }
+    if let Some(eligible) = filter.eligible {
+        query = query.bind(i16::from(eligible));
+    }
+    if let Some(tag) = &filter.tag {
+        query = query.bind(tag.as_str());
+    }
+    if let Some((created_at, id)) = &page.after {
+        query = query.bind(created_at.as_micros()).bind(created_at.as_micros()).bind(id.as_str());
+    }
+    query.bind(i64::try_from(page.limit).unwrap_or(i64::MAX))
+}
+
+fn gather(rows: &[AnyRow]) -> Result<Option<Source>, StoreError> {
+    let Some(first) = rows.first() else { return Ok(None) };
+    let mut source = read_source(first)?;
+    for row in rows {
+        source.tags.extend(row.try_get::<Option<String>, _>(9)?);
+    }
+    Ok(Some(source))
+}
+
+fn read_source(row: &AnyRow) -> Result<Source, StoreError> {
+    Ok(Source {
+        id: SourceId::from_stored(row.try_get(0)?),
+        user_id: row.try_get(1)?,
+        filename: row.try_get(2)?,
+        path: row.try_get(3)?,
+        file_type: row.try_get(4)?,
+        eligible: row.try_get::<i64, _>(5)? != 0,
+        tags: Vec::new(),
+        latest_version: row.try_get(6)?,
+        created_at: Timestamp::from_micros(row.try_get(7)?),
+        updated_at: Timestamp::from_micros(row.try_get(8)?),
+    })
+}

@@ -1,0 +1,79 @@
+//! Logs and metrics, set up once per process.
+//!
+//! Logs go to stderr and hold ids, counts, routes and times: never a text, a prompt, a key or a
+//! connection string. Metrics are local counters that are pulled, never pushed.
+
+use std::io::IsTerminal as _;
+use std::sync::OnceLock;
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::base::metrics as names;
+use crate::config::Telemetry;
+use crate::config::telemetry::LogFormat;
+
+/// Seconds; the service's own share of a request is well below the first few.
+const DURATION_BUCKETS: &[f64] =
+    &[0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// Starts logging. A second call in one process changes nothing.
+pub fn start_logging(config: &Telemetry) {
+    // The libraries below us log statements and connection details at debug.
+    let filter = EnvFilter::new(format!("warn,memoir={}", config.log_level));
+    let colours = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = builder.with_target(false).with_ansi(colours);
+    let _ = match config.log_format {
+        LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
+        LogFormat::Pretty => builder.finish().try_init(),
+    };
+    std::panic::set_hook(Box::new(log_panic));
+}
+
+/// Says where a panic happened. Its message is shown only if it is fixed text: a composed one may quote data.
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    let message = panic.payload().downcast_ref::<&'static str>().copied().unwrap_or("(message withheld)");
+    tracing::error!(place, message, "panic");
+}
+
+/// The metrics of this process, for rendering.
+#[derive(Clone)]
+pub struct Metrics(PrometheusHandle);
+
+impl Metrics {
+    /// Starts counting, once; every later call gives the same counters.
+    #[must_use]
+    pub fn start() -> Self {
+        static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+        let handle = HANDLE.get_or_init(|| {
+            let recorder = PrometheusBuilder::new()
+                .set_buckets_for_metric(
+                    Matcher::Full(names::HTTP_REQUEST_DURATION_SECONDS.to_owned()),
+                    DURATION_BUCKETS,
+                )
+                .map_or_else(|_| PrometheusBuilder::new().build_recorder(), PrometheusBuilder::build_recorder);
+            let handle = recorder.handle();
+            if metrics::set_global_recorder(recorder).is_ok() {
+                for (name, help) in names::ALL {
+                    metrics::describe_counter!(*name, *help);
+                }
+            }
+            handle
+        });
+        Self(handle.clone())
+    }
+
+    /// The Prometheus text format.
+    #[must_use]
+    pub fn render(&self) -> String {
+        self.0.render()
+    }
+
+    /// Folds samples into their histograms; without it they pile up until somebody scrapes.
+    pub fn upkeep(&self) {
+        self.0.run_upkeep();
+    }
+}
