@@ -35,6 +35,15 @@ pub fn shown(key: &str, given: &str) -> String {
     }
 }
 
+/// What a parser says of a value; it quotes what it does not like, which a secret must not be.
+pub fn rule(key: &str, said: &str) -> String {
+    let secret = SECRETS.iter().any(|secret| key.starts_with(secret));
+    if secret && said.starts_with("invalid") {
+        return "a value of the form in the example".to_owned();
+    }
+    said.to_owned()
+}
+
 fn mask_fields(fields: &mut Map<String, Value>) {
     for (name, value) in fields {
         if !matches!(name.as_str(), "name" | "space" | "role" | "key_file") {

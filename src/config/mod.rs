@@ -126,7 +126,7 @@ fn section<T: DeserializeOwned>(tree: &mut Map<String, Value>, name: &str, viola
                 let given = layers::pointer(&value, &path).map(ToString::to_string).unwrap_or_default();
                 violations.add(
                     Violation::new(&key, mask::shown(&key, &given))
-                        .allowed(&error.inner().to_string())
+                        .allowed(&mask::rule(&key, &error.inner().to_string()))
                         .example(&default.as_ref().map_or_else(String::new, |d| layers::assignment(&path, d))),
                 );
                 match (layers::pointer_mut(&mut value, &path), default) {

@@ -101,21 +101,20 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let value = value.map_err(|error| {
         ApiError::malformed(format!("the request body is not valid JSON: {error}")).fix(READ_THE_DOCS)
     })?;
+    // An array would be taken for the fields in their order.
+    if !value.is_object() {
+        return Err(ApiError::invalid_field("(body)", "must be a JSON object"));
+    }
     if let Some(field) = find_nul(&value, String::new()) {
         return Err(ApiError::invalid_field(field, "must not contain the character U+0000"));
     }
     serde_path_to_error::deserialize(value).map_err(|error| {
         let message = error.inner().to_string();
         let path = error.path().to_string();
-        // serde names the object for an unknown or missing field; the field itself is in its message.
+        // serde names the object for a missing field; the field itself is in its message.
         let field = match quoted(&message) {
-            Some(name) if message.starts_with("unknown field") || message.starts_with("missing field") => {
-                if path == "." {
-                    name.to_owned()
-                } else {
-                    format!("{}.{name}", path.trim_end_matches(&format!(".{name}")))
-                }
-            }
+            Some(name) if message.starts_with("missing field") && path != "." => format!("{path}.{name}"),
+            Some(name) if message.starts_with("missing field") => name.to_owned(),
             _ if path == "." => "(body)".to_owned(),
             _ => path,
         };
@@ -265,7 +264,7 @@ mod tests {
             (r#"{"name":"a","inner":{"count":-1}}"#, "inner.count"),
             (r#"{"name":"a","inner":{"count":1,"more":1}}"#, "inner.more"),
             (r#"{"name":"a","inner":{}}"#, "inner.count"),
-            ("[]", "name"),
+            ("[]", "(body)"),
             ("7", "(body)"),
         ] {
             let error = parse::<Sample>(body.as_bytes()).unwrap_err();

@@ -73,7 +73,6 @@ pub async fn wrong_method() -> ApiError {
 }
 
 /// Answers when a handler panicked. The panic hook has logged where.
-
 pub fn after_panic(_: Box<dyn Any + Send + 'static>) -> Response {
     metrics::counter!(names::HTTP_PANICS_TOTAL).increment(1);
     ApiError::internal("a handler panicked").into_response()

@@ -52,6 +52,7 @@ fn api() -> OpenApiRouter<AppState> {
 pub fn router(state: AppState) -> Router {
     let (router, _) = api().split_for_parts();
     let mut router = router
+        .route("/docs/", axum::routing::get(docs::get_docs))
         .route("/docs/{*file}", axum::routing::get(docs::get_docs_file))
         .fallback(middleware::unknown_route)
         .method_not_allowed_fallback(middleware::wrong_method)

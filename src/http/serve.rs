@@ -19,8 +19,8 @@ use tokio_util::task::TaskTracker;
 use crate::base::metrics as names;
 use crate::config::Server;
 
-/// The head of a request may be this large.
-const MAX_HEAD_BYTES: usize = 64 << 10;
+/// A head that fills this is refused; as bytes are read in gulps, some up to twice as long pass.
+const MAX_HEAD_BYTES: usize = 32 << 10;
 
 /// Serves until `stop`, then gives open requests `server.shutdown_grace` to finish.
 pub async fn run(listener: TcpListener, router: Router, config: &Server, stop: CancellationToken) {

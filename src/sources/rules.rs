@@ -77,11 +77,10 @@ fn path(given: Option<String>, id: &SourceId, filename: &str, errors: &mut Vec<F
 
 /// Trimmed, each once, in their order.
 fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<String> {
-    let own = with_own.then_some(FILE_INGEST);
-    let mut tags: Vec<String> = Vec::with_capacity(given.len() + 1);
-    for tag in own.into_iter().chain(given.iter().map(|tag| tag.trim())) {
+    let mut tags: Vec<String> = with_own.then(|| FILE_INGEST.to_owned()).into_iter().collect();
+    for (index, tag) in given.iter().map(|tag| tag.trim()).enumerate() {
         if !tags.iter().any(|known| known == tag) {
-            check_text(&format!("tags[{}]", tags.len()), tag, MAX_TAG_CHARS, errors);
+            check_text(&format!("tags[{index}]"), tag, MAX_TAG_CHARS, errors);
             tags.push(tag.to_owned());
         }
         if tags.len() > MAX_TAGS {

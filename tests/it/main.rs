@@ -1,1 +1,14 @@
-fn main() {}
+//! All integration tests, in one binary: the real application, real databases, real HTTP.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+
+mod api;
+mod architecture;
+mod cli;
+mod config;
+mod logs;
+mod migrations;
+mod openapi;
+mod store_faults;
+mod store_story;
+mod support;

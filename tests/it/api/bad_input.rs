@@ -1,0 +1,144 @@
+//! Every class of bad input answers a 4xx problem document, and the service goes on.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::app::{TestApp, send};
+
+#[tokio::test]
+async fn bodies_that_cannot_be_used_are_refused() {
+    let app = TestApp::spawn().await;
+    let deep = |n: usize| format!(r#"{{"filename":"a","tags":{}{}}}"#, "[".repeat(n), "]".repeat(n));
+    let many = json!({"filename": "a", "tags": (0..10_000).map(|n| n.to_string()).collect::<Vec<_>>()}).to_string();
+    let long = json!({"filename": "x".repeat(1_000_000)}).to_string();
+    let cases: Vec<(u16, &str, Vec<u8>)> = vec![
+        (400, "malformed_request", b"".to_vec()),
+        (400, "malformed_request", b"{".to_vec()),
+        (400, "malformed_request", b"{\"filename\":\"a\"} trailing".to_vec()),
+        (400, "malformed_request", b"\xef\xbb\xbf{\"filename\":\"a\"}".to_vec()),
+        (400, "malformed_request", b"{\"filename\":\"\xff\xfe\"}".to_vec()),
+        (400, "malformed_request", br#"{"filename":"\ud800"}"#.to_vec()),
+        (400, "malformed_request", br#"{"filename":"a","filename":"b"}"#.to_vec()),
+        (400, "malformed_request", br#"{"filename":"a","eligible":NaN}"#.to_vec()),
+        (400, "malformed_request", br#"{"filename":"a","eligible":1e999}"#.to_vec()),
+        (400, "malformed_request", deep(128).into_bytes()),
+        (400, "malformed_request", deep(100_000).into_bytes()),
+        (422, "invalid_request", deep(120).into_bytes()),
+        (422, "invalid_request", b"null".to_vec()),
+        (422, "invalid_request", b"[]".to_vec()),
+        (422, "invalid_request", b"{}".to_vec()),
+        (422, "invalid_request", br#"{"filename":"a","unknown":1}"#.to_vec()),
+        (422, "invalid_request", br#"{"filename":"a","space":"other"}"#.to_vec()),
+        (422, "invalid_request", br#"{"filename":"a","id":"mine"}"#.to_vec()),
+        (422, "invalid_request", br#"{"filename":7}"#.to_vec()),
+        (422, "invalid_request", br#"{"filename":"a\u0000b"}"#.to_vec()),
+        (422, "invalid_request", br#"{"filename":"a","tags":["x\u0000"]}"#.to_vec()),
+        (422, "invalid_request", br#"{"filename":"a","user_id":"\u0000"}"#.to_vec()),
+        (422, "invalid_request", br#"{"filename":"a","eligible":-0}"#.to_vec()),
+        (422, "invalid_request", br#"{"filename":"a","eligible":9223372036854775808}"#.to_vec()),
+        (422, "invalid_request", br#"{"filename":"\r\n"}"#.to_vec()),
+        (422, "invalid_request", many.into_bytes()),
+        (422, "invalid_request", long.into_bytes()),
+    ];
+    for (status, code, body) in cases {
+        let shown = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
+        let request = app.request(Method::POST, "/v1/sources").header("content-type", "application/json").body(body);
+        let reply = send(request).await;
+        assert_eq!(reply.status, status, "{shown}: {}", reply.text);
+        reply.assert_problem(status, code);
+    }
+    assert_eq!(app.get("/v1/sources").await.json()["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused_and_the_connection_survives() {
+    let app = TestApp::with(&[("LIMITS__MAX_BODY_BYTES", "100000")]).await;
+    let body = |size: usize| format!(r#"{{"text":"{}"}}"#, "x".repeat(size - 11));
+    for (size, status) in [(100_000, 200), (100_001, 413), (11 << 20, 413)] {
+        let request = app.request(Method::POST, "/v1/tokens/count").header("content-type", "application/json");
+        let reply = send(request.body(body(size))).await;
+        assert_eq!(reply.status, status);
+        if status == 413 {
+            reply.assert_problem(413, "body_too_large");
+            assert_eq!(reply.json()["context"]["max_body_bytes"], 100_000);
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_plain_json_is_taken() {
+    let app = TestApp::spawn().await;
+    for (header, value) in [
+        ("content-type", "text/plain"),
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("content-type", "application/jsonp"),
+        ("content-encoding", "gzip"),
+    ] {
+        let mut request = app.request(Method::POST, "/v1/sources").header(header, value).body(r#"{"filename":"a"}"#);
+        if header != "content-type" {
+            request = request.header("content-type", "application/json");
+        }
+        send(request).await.assert_problem(415, "unsupported_media_type");
+    }
+    for accepted in ["application/json; charset=utf-8", "Application/JSON", "application/merge-patch+json"] {
+        let request = app.request(Method::POST, "/v1/tokens/count").header("content-type", accepted);
+        assert_eq!(send(request.body(r#"{"text":"a"}"#)).await.status, 200, "{accepted}");
+    }
+}
+
+#[tokio::test]
+async fn queries_and_paths_that_cannot_be_used_are_refused() {
+    let app = TestApp::spawn().await;
+    for (path, status, code) in [
+        ("/v1/sources?limit=0", 422, "invalid_request"),
+        ("/v1/sources?limit=501", 422, "invalid_request"),
+        ("/v1/sources?limit=-1", 422, "invalid_request"),
+        ("/v1/sources?limit=many", 422, "invalid_request"),
+        ("/v1/sources?limit=99999999999999999999", 422, "invalid_request"),
+        ("/v1/sources?limit=1&limit=2", 422, "invalid_request"),
+        ("/v1/sources?eligible=perhaps", 422, "invalid_request"),
+        ("/v1/sources?colour=red", 422, "invalid_request"),
+        ("/v1/sources?tag=a%00b", 422, "invalid_request"),
+        ("/v1/sources?cursor=nonsense", 400, "invalid_cursor"),
+        ("/v1/sources?cursor=eyJhZnRlciI6WzEsMl0sImZpbHRlciI6IiJ9", 400, "invalid_cursor"),
+        ("/v1/sources/none", 404, "not_found"),
+        ("/v1/sources/%00", 404, "not_found"),
+        ("/v1/sources/%FF", 400, "malformed_request"),
+        ("/v1/sources/'%20OR%201=1--", 404, "not_found"),
+        ("/v1/sources/..%2F..%2Fetc%2Fpasswd", 404, "not_found"),
+        ("/v1/sources/00000000-0000-7000-8000-000000000000", 404, "not_found"),
+        ("/v1/nothing", 404, "unknown_route"),
+        ("/v2/info", 404, "unknown_route"),
+        ("/docs/../../etc/passwd", 404, "unknown_route"),
+        ("/docs/nothing.js", 404, "unknown_route"),
+        ("//", 404, "unknown_route"),
+    ] {
+        let reply = app.get(path).await;
+        assert_eq!(reply.status, status, "{path}: {}", reply.text);
+        reply.assert_problem(status, code);
+    }
+    for query in ["tag=%27%3B--", "tag=%25_%5C", "tag=$1", "filename=..%2Fx", "user_id=%E2%80%AE"] {
+        assert_eq!(app.get(&format!("/v1/sources?{query}")).await.status, 200, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_method_names_the_right_ones() {
+    let app = TestApp::spawn().await;
+    for (method, path, allow) in [
+        (Method::PUT, "/v1/info", "GET,HEAD"),
+        (Method::DELETE, "/v1/sources", "GET,HEAD,POST"),
+        (Method::POST, "/v1/sources/x", "DELETE,GET,HEAD,PATCH"),
+        (Method::TRACE, "/health/live", "GET,HEAD"),
+        (Method::OPTIONS, "/v1/info", "GET,HEAD"),
+        (Method::from_bytes(b"BREW").unwrap(), "/v1/info", "GET,HEAD"),
+    ] {
+        let reply = send(app.request(method.clone(), path)).await;
+        reply.assert_problem(405, "method_not_allowed");
+        let mut named: Vec<&str> = reply.header("allow").split(',').collect();
+        named.sort_unstable();
+        assert_eq!(named.join(","), allow, "{method} {path}");
+    }
+    let head = send(app.request(Method::HEAD, "/v1/info")).await;
+    assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
+}

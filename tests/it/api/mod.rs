@@ -1,0 +1,12 @@
+//! The HTTP API from outside; one file per route or concern.
+
+mod auth;
+mod bad_input;
+mod docs;
+mod headers;
+mod health;
+mod idempotency;
+mod info;
+mod sources;
+mod tokens;
+mod transport;

@@ -1,0 +1,166 @@
+//! Clients that are slow, idle, many, or gone.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::support::app::{TestApp, send};
+
+async fn open(app: &TestApp, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(app.address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    stream
+}
+
+/// Reads until the server closes, for ten seconds at most.
+async fn until_closed(stream: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut text)).await;
+    let _ = read.expect("the connection stayed open");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[tokio::test]
+async fn half_a_head_and_an_idle_connection_are_closed_in_time() {
+    let app = TestApp::with(&[("SERVER__HEADER_TIMEOUT", "1")]).await;
+    let request = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for bytes in [&b"GET /health/li"[..], b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ", b"", request] {
+        let began = Instant::now();
+        let mut stream = open(&app, bytes).await;
+        let answer = until_closed(&mut stream).await;
+        assert!(began.elapsed() >= Duration::from_millis(900), "closed too early: {answer}");
+        if bytes == request {
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_trickles_in_is_given_up() {
+    let app = TestApp::with(&[("SERVER__BODY_TIMEOUT", "1")]).await;
+    let head = "POST /v1/tokens/count HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    for length in ["Content-Length: 1000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"] {
+        let mut stream = open(&app, format!("{head}{length}").as_bytes()).await;
+        let answer = until_closed(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("body_timeout"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so() {
+    let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS", "3")]).await;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        let mut stream = open(&app, b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        let mut byte = [0; 1];
+        stream.read_exact(&mut byte).await.unwrap();
+        held.push(stream);
+    }
+    let mut refused = open(&app, b"").await;
+    let answer = until_closed(&mut refused).await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: 2"), "{answer}");
+    let body = answer.split("\r\n\r\n").nth(1).unwrap();
+    let problem: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(problem["code"], "too_many_connections");
+    held.clear();
+    let mut again = open(&app, b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+    assert!(until_closed(&mut again).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn an_oversized_or_broken_head_is_refused() {
+    let app = TestApp::spawn().await;
+    let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n", "x".repeat(70_000));
+    let query = format!("GET /v1/sources?tag={} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(1_000_000));
+    for (bytes, statuses) in [
+        (long.as_bytes(), &["431"][..]),
+        (query.as_bytes(), &["431", "414"]),
+        (b"NONSENSE\r\n\r\n", &["400"]),
+        // HTTP/2 is not spoken; the connection is closed.
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[""]),
+        (b"POST /v1/sources HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}", &["400"]),
+    ] {
+        let mut stream = TcpStream::connect(app.address).await.unwrap();
+        // The server may answer and close before all is written.
+        let _ = stream.write_all(bytes).await;
+        let mut head = [0; 12];
+        let length = stream.read(&mut head).await.unwrap();
+        let status = String::from_utf8_lossy(&head[length.min(9)..length]).into_owned();
+        assert!(
+            statuses.contains(&status.as_str()),
+            "{status}: {}",
+            String::from_utf8_lossy(&bytes[..bytes.len().min(60)])
+        );
+    }
+    assert_eq!(app.get("/health/live").await.status, 200);
+}
+
+/// An answer that comes before the body was read must not break the connection for the next request.
+#[tokio::test]
+async fn a_connection_survives_an_early_answer() {
+    let app = TestApp::with(&[("AUTH__KEYS", r#"[{"key":"k","space":"*"}]"#)]).await;
+    let body = format!(r#"{{"text":"{}"}}"#, "x".repeat(200_000));
+    let mut stream = TcpStream::connect(app.address).await.unwrap();
+    for path in ["/v1/tokens/count", "/v1/nothing", "/v1/tokens/count"] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let answer = read_one(&mut stream).await;
+        let status = if path == "/v1/nothing" { "404" } else { "401" };
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        assert!(!answer.contains("connection: close"), "{answer}");
+    }
+}
+
+async fn read_one(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let length = stream.read(&mut buffer).await.unwrap();
+        assert_ne!(length, 0, "the connection was closed after: {text}");
+        text.push_str(&String::from_utf8_lossy(&buffer[..length]));
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let wanted = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            if body.len() >= wanted.parse().unwrap() {
+                return text;
+            }
+        }
+    }
+}
+
+/// Requests in hand are finished when the service stops; new ones are not taken.
+#[tokio::test]
+async fn a_stop_lets_the_request_in_hand_finish() {
+    let app = TestApp::spawn().await;
+    let head = b"POST /v1/tokens/count HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n";
+    let mut stream = open(&app, head).await;
+    stream.write_all(br#"{"text""#).await.unwrap();
+    // The service has the head once another connection was answered after it.
+    assert_eq!(app.get("/health/live").await.status, 200);
+    app.stop.cancel();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    stream.write_all(br#":"a"}"#).await.unwrap();
+    let answer = until_closed(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#""tokens":1"#), "{answer}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn clients_that_vanish_leave_nothing_behind() {
+    let app = TestApp::spawn().await;
+    let body = json!({"filename": "gone.md"});
+    for n in 0..200_u64 {
+        let request = app.request(Method::POST, "/v1/sources").json(&body).timeout(Duration::from_micros(n * 20 + 1));
+        let _ = request.send().await;
+    }
+    for _ in 0..50 {
+        assert_eq!(app.get("/v1/sources?limit=1").await.status, 200);
+        assert_eq!(send(app.request(Method::POST, "/v1/sources").json(&body)).await.status, 201);
+    }
+}

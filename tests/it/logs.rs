@@ -1,0 +1,53 @@
+//! The log: one line per request, and never a text, a key or a password (X-10).
+
+use serde_json::Value;
+
+use crate::support::binary::Binary;
+
+#[test]
+fn the_log_tells_routes_and_times_and_no_text() {
+    let memoir = Binary::new()
+        .env("MEMOIR__TELEMETRY__LOG_LEVEL", "trace")
+        .env("MEMOIR__TELEMETRY__LOG_FORMAT", "json")
+        .env("MEMOIR__AUTH__KEYS", r#"[{"key":"MARKERkey","space":"*","role":"admin"}]"#);
+    let running = memoir.serve();
+    let call = |method: &str, path: &str, body: &str| {
+        let mut request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer MARKERkey\r\nX-Request-Id: call\r\n\
+             Content-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        request.push_str(body);
+        let mut stream = std::net::TcpStream::connect(running.address).unwrap();
+        std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+        answer
+    };
+    for (method, path, body, status) in [
+        ("POST", "/v1/sources", r#"{"path":"/MARKERpath.md","tags":["MARKERtag"],"user_id":"MARKERuser"}"#, "201"),
+        ("POST", "/v1/sources", r#"{"path":"/MARKERpath.md","user_id":"MARKERuser"}"#, "409"),
+        ("POST", "/v1/sources", r#"{"path":"MARKERrelative","MARKERfield":1}"#, "422"),
+        ("POST", "/v1/sources", r#"{"path":"MARKERbroken"#, "400"),
+        ("POST", "/v1/tokens/count", r#"{"text":"MARKERtext","model":"MARKERmodel"}"#, "200"),
+        ("GET", "/v1/sources?tag=MARKERquery", "", "200"),
+        ("GET", "/v1/sources/MARKERid", "", "404"),
+        ("GET", "/MARKERroute", "", "404"),
+    ] {
+        let answer = call(method, path, body);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+    }
+    assert_eq!(running.signal_and_wait("TERM"), Some(0));
+
+    let log = memoir.log();
+    assert!(!log.contains("MARKER"), "{log}");
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let requests: Vec<&Value> = lines.iter().filter(|line| line["request_id"] == "call").collect();
+    assert_eq!(requests.len(), 8, "one line per request: {log}");
+    for line in &requests {
+        assert!(line["route"].is_string() && line["status"].is_u64() && line["ms"].is_f64(), "{line}");
+    }
+    assert_eq!(requests[0]["route"], "/v1/sources");
+    assert_eq!(requests[6]["route"], "/v1/sources/{id}");
+    assert_eq!(requests[7]["route"], "(unmatched)");
+}

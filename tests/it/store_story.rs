@@ -1,0 +1,131 @@
+//! The store's whole story, told once, on every engine: what it keeps, finds, lists, changes and removes.
+
+use memoir::base::clock::Timestamp;
+use memoir::base::ids::{SourceId, Space};
+use memoir::model::source::Source;
+use memoir::store::{SourceFilter, SourcePage, Store, StoreError, StoredAnswer};
+
+use crate::support::app::load;
+use crate::support::database::TestDatabase;
+
+fn source(path: &str, created: i64) -> Source {
+    Source {
+        id: SourceId::new(),
+        user_id: "ann".to_owned(),
+        filename: "plan.md".to_owned(),
+        path: path.to_owned(),
+        file_type: "md".to_owned(),
+        eligible: true,
+        tags: vec!["file_ingest".to_owned(), "z".to_owned(), "a".to_owned()],
+        latest_version: 0,
+        created_at: Timestamp::from_micros(created),
+        updated_at: Timestamp::from_micros(created),
+    }
+}
+
+async fn add(store: &Store, space: &Space, source: &Source) -> Result<(), StoreError> {
+    let mut tx = store.begin().await?;
+    tx.add_source(space, source).await?;
+    tx.commit().await
+}
+
+#[tokio::test]
+async fn the_store_tells_the_same_story_everywhere() {
+    for database in TestDatabase::each().await {
+        let store = Store::connect(&load(&database.url, &[]).database).await.unwrap();
+        assert_eq!(store.engine(), database.engine);
+        store.migrate().await.unwrap();
+        sources(&store).await;
+        idempotency(&store).await;
+        store.close().await;
+    }
+}
+
+async fn sources(store: &Store) {
+    let (here, there): (Space, Space) = ("here".parse().unwrap(), "there".parse().unwrap());
+    let first = source("/a", 1);
+
+    // Nothing lasts until the commit.
+    let mut tx = store.begin().await.unwrap();
+    tx.add_source(&here, &first).await.unwrap();
+    assert_eq!(tx.find_source(&here, &first.id).await.unwrap().as_ref(), Some(&first));
+    drop(tx);
+    assert_eq!(store.find_source(&here, &first.id).await.unwrap(), None);
+
+    add(store, &here, &first).await.unwrap();
+    assert_eq!(store.find_source(&here, &first.id).await.unwrap().as_ref(), Some(&first));
+    assert_eq!(store.find_source(&there, &first.id).await.unwrap(), None);
+
+    // One path per user and space.
+    let error = add(store, &here, &source("/a", 2)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Conflict { constraint: "sources_path" }), "{error}");
+    add(store, &there, &source("/a", 2)).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    assert_eq!(tx.find_source_at(&here, "ann", "/a").await.unwrap(), Some(first.id.clone()));
+    assert_eq!(tx.find_source_at(&here, "ben", "/a").await.unwrap(), None);
+    drop(tx);
+
+    // Lists: oldest first, ties by id, only what the filter wants.
+    let mut all = vec![first.clone(), source("/b", 5), source("/c", 5), source("/d", 7)];
+    for one in &all[1..] {
+        add(store, &here, one).await.unwrap();
+    }
+    all.sort_by_key(|one| (one.created_at, one.id.clone()));
+    let page = |after, limit| SourcePage { after, limit };
+    let every = SourceFilter::default();
+    assert_eq!(store.list_sources(&here, &every, &page(None, 10)).await.unwrap(), all);
+    let after = Some((all[1].created_at, all[1].id.clone()));
+    assert_eq!(store.list_sources(&here, &every, &page(after, 1)).await.unwrap(), all[2..3]);
+    let nobody = SourceFilter { user_id: Some("ben".to_owned()), ..SourceFilter::default() };
+    assert_eq!(store.list_sources(&here, &nobody, &page(None, 10)).await.unwrap(), []);
+    let fitting = SourceFilter {
+        user_id: Some("ann".to_owned()),
+        filename: Some("plan.md".to_owned()),
+        tag: Some("z".to_owned()),
+        eligible: Some(true),
+    };
+    assert_eq!(store.list_sources(&here, &fitting, &page(None, 10)).await.unwrap(), all);
+
+    // A change replaces the tags.
+    let mut changed = first.clone();
+    changed.tags = vec!["file_ingest".to_owned(), "new".to_owned()];
+    changed.eligible = false;
+    changed.updated_at = Timestamp::from_micros(9);
+    let mut tx = store.begin().await.unwrap();
+    tx.update_source(&there, &changed).await.unwrap_err();
+    drop(tx);
+    let mut tx = store.begin().await.unwrap();
+    tx.update_source(&here, &changed).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(store.find_source(&here, &first.id).await.unwrap(), Some(changed));
+
+    let mut tx = store.begin().await.unwrap();
+    assert!(!tx.remove_source(&there, &first.id).await.unwrap());
+    assert!(tx.remove_source(&here, &first.id).await.unwrap());
+    assert!(!tx.remove_source(&here, &first.id).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(store.find_source(&here, &first.id).await.unwrap(), None);
+}
+
+async fn idempotency(store: &Store) {
+    let space = Space::default();
+    let at = Timestamp::from_micros;
+    let mut tx = store.begin().await.unwrap();
+    assert_eq!(tx.claim_idempotency_key(&space, "k", ("r", "h"), at(10), at(0)).await.unwrap(), None);
+    tx.update_idempotency_key(&space, "k", 201, "{}").await.unwrap();
+    tx.commit().await.unwrap();
+
+    let stored = StoredAnswer {
+        route: "r".to_owned(),
+        body_hash: "h".to_owned(),
+        status: Some(201),
+        response_json: Some("{}".to_owned()),
+    };
+    let mut tx = store.begin().await.unwrap();
+    assert_eq!(tx.claim_idempotency_key(&space, "k", ("r2", "h2"), at(20), at(10)).await.unwrap(), Some(stored));
+    assert_eq!(tx.claim_idempotency_key(&space, "k", ("r2", "h2"), at(20), at(11)).await.unwrap(), None);
+    tx.commit().await.unwrap();
+
+    assert_eq!(store.remove_idempotency_keys(at(20)).await.unwrap(), 0);
+    assert_eq!(store.remove_idempotency_keys(at(21)).await.unwrap(), 1);
+}

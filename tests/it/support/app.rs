@@ -1,0 +1,123 @@
+//! The real application on a random port, with a database and a clock of its own.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use memoir::app::App;
+use memoir::config::{Config, Origin};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::clock::ManualClock;
+use super::database::TestDatabase;
+
+pub struct TestApp {
+    pub address: SocketAddr,
+    pub clock: Arc<ManualClock>,
+    pub database: Arc<TestDatabase>,
+    pub stop: CancellationToken,
+    pub client: reqwest::Client,
+    served: Option<JoinHandle<()>>,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: StatusCode,
+    pub headers: reqwest::header::HeaderMap,
+    pub text: String,
+}
+
+impl TestApp {
+    /// On SQLite, with the settings that a newcomer has.
+    pub async fn spawn() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// On SQLite, with settings as the environment would give them: `("SERVER__LISTEN", "…")`.
+    pub async fn with(settings: &[(&str, &str)]) -> Self {
+        Self::on(TestDatabase::sqlite(), settings).await
+    }
+
+    pub async fn on(database: TestDatabase, settings: &[(&str, &str)]) -> Self {
+        let url = database.url.clone();
+        Self::at(&url, Arc::new(database), settings).await
+    }
+
+    /// Reaching the database by another address than its own.
+    pub async fn at(url: &str, database: Arc<TestDatabase>, settings: &[(&str, &str)]) -> Self {
+        let config = load(url, settings);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let clock = Arc::new(ManualClock::default());
+        let app = App::build(config, Arc::clone(&clock) as _).await.unwrap();
+        let stop = CancellationToken::new();
+        #[expect(clippy::disallowed_methods, reason = "ends with the test")]
+        let served = tokio::spawn(app.serve(listener, stop.clone()));
+        Self { address, clock, database, stop, client: reqwest::Client::new(), served: Some(served) }
+    }
+
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("http://{}{path}", self.address))
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        send(self.request(Method::GET, path)).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Reply {
+        send(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// Stops as SIGTERM would, and waits for the end.
+    pub async fn finish(mut self) {
+        self.stop.cancel();
+        self.served.take().unwrap().await.unwrap();
+    }
+}
+
+/// Settings over a database URL.
+pub fn load(url: &str, settings: &[(&str, &str)]) -> Config {
+    let mut environment: HashMap<String, String> =
+        settings.iter().map(|(name, value)| (format!("MEMOIR__{name}"), (*value).to_owned())).collect();
+    environment.insert("DATABASE_URL".to_owned(), url.to_owned());
+    Config::load(&Origin { file: None, environment }).unwrap()
+}
+
+pub async fn send(request: RequestBuilder) -> Reply {
+    Reply::read(request.send().await.unwrap()).await
+}
+
+impl Reply {
+    async fn read(response: Response) -> Self {
+        let (status, headers) = (response.status(), response.headers().clone());
+        Self { status, headers, text: response.text().await.unwrap() }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Checks that this is a complete problem document with this status and code.
+    #[track_caller]
+    pub fn assert_problem(&self, status: u16, code: &str) {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        let problem = self.json();
+        assert_eq!(problem["code"], code, "{}", self.text);
+        assert_eq!(problem["status"], status);
+        assert_eq!(problem["type"], format!("urn:memoir:problem:{code}"));
+        assert_eq!(problem["request_id"], self.header("x-request-id"));
+        for member in ["title", "detail", "remediation", "request_id"] {
+            assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {}", self.text);
+        }
+    }
+}

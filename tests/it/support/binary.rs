@@ -1,0 +1,99 @@
+//! The binary itself, as a user runs it: arguments, environment, exit code, signals.
+
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// `memoir` with nothing of the tester's environment, in a folder of its own.
+pub struct Binary {
+    pub folder: TempDir,
+    environment: Vec<(String, String)>,
+}
+
+impl Binary {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), environment: Vec::new() }
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memoir"));
+        command.args(arguments).env_clear().current_dir(self.folder.path());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Starts the service on a free port and waits until it is ready.
+    pub fn serve(&self) -> Running {
+        let address = free_address();
+        let mut command = self.command(&[]);
+        command.env("MEMOIR__SERVER__LISTEN", address.to_string());
+        let log = std::fs::File::create(self.folder.path().join("stderr.log")).unwrap();
+        let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let mut running = Running { child, address };
+        let began = Instant::now();
+        while !self.run(&["healthcheck", "--address", &address.to_string()]).status.success() {
+            assert!(running.child.try_wait().unwrap().is_none(), "memoir ended: {}", self.log());
+            assert!(began.elapsed() < Duration::from_secs(30), "memoir did not get ready: {}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        running
+    }
+
+    /// What the service wrote to stderr.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("stderr.log")).unwrap_or_default()
+    }
+}
+
+/// A running service; killed when dropped.
+pub struct Running {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Running {
+    /// Sends a signal by its name and gives the exit code.
+    pub fn signal_and_wait(mut self, signal: &str) -> Option<i32> {
+        let sent = Command::new("kill").args(["-s", signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(began.elapsed() < Duration::from_secs(40), "memoir did not stop");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn free_address() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let mut bytes = bytes;
+    bytes.read_to_string(&mut text).unwrap();
+    text
+}

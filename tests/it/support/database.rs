@@ -1,0 +1,93 @@
+//! A database of one's own, on each engine that is there.
+//!
+//! SQLite always is. `scripts/test` starts the others and names them in `TEST_PG_URL` and `TEST_MYSQL_URL`;
+//! it also says with `MEMOIR_TEST_ENGINES` how many there must be, so that none is left out silently.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use memoir::config::database::Engine;
+use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
+use tempfile::TempDir;
+
+pub struct TestDatabase {
+    pub engine: Engine,
+    pub url: String,
+    /// The SQLite file goes with it.
+    _folder: Option<TempDir>,
+}
+
+impl TestDatabase {
+    /// A new SQLite file.
+    pub fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/memoir.db", folder.path().display());
+        Self { engine: Engine::Sqlite, url, _folder: Some(folder) }
+    }
+
+    /// A new, empty database on every engine that is there.
+    pub async fn each() -> Vec<Self> {
+        let mut all = vec![Self::sqlite()];
+        all.extend(Self::postgres().await);
+        all.extend(Self::mysql().await);
+        if let Some(wanted) = variable("MEMOIR_TEST_ENGINES") {
+            assert_eq!(all.len().to_string(), wanted, "an engine is missing");
+        }
+        all
+    }
+
+    /// A new schema on the PostgreSQL server, if there is one.
+    pub async fn postgres() -> Option<Self> {
+        let server = variable("TEST_PG_URL")?;
+        let name = fresh_name();
+        execute(&server, &format!("CREATE SCHEMA {name}")).await;
+        let url = format!("{server}?options[search_path]={name}");
+        Some(Self { engine: Engine::Postgres, url, _folder: None })
+    }
+
+    /// A new database on the MariaDB server, if there is one.
+    pub async fn mysql() -> Option<Self> {
+        let server = variable("TEST_MYSQL_URL")?;
+        let name = fresh_name();
+        execute(&server, &format!("CREATE DATABASE {name} CHARACTER SET utf8mb4")).await;
+        let (base, _) = server.rsplit_once('/').unwrap();
+        Some(Self { engine: Engine::Mysql, url: format!("{base}/{name}"), _folder: None })
+    }
+
+    /// A connection past the store, to look at or to spoil what it holds.
+    pub async fn connect(&self) -> AnyConnection {
+        connect(&self.url).await
+    }
+
+    /// Runs a statement past the store.
+    pub async fn execute(&self, sql: &str) {
+        execute(&self.url, sql).await;
+    }
+
+    /// The server's address, to put something in front of it.
+    pub fn authority(&self) -> String {
+        let after_scheme = self.url.split_once("://").unwrap().1;
+        let authority = after_scheme.split('/').next().unwrap();
+        authority.rsplit('@').next().unwrap().to_owned()
+    }
+}
+
+pub fn variable(name: &str) -> Option<String> {
+    #[expect(clippy::disallowed_methods, reason = "tests take their databases from the environment")]
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+async fn connect(url: &str) -> AnyConnection {
+    sqlx::any::install_default_drivers();
+    AnyConnection::connect(url).await.unwrap()
+}
+
+async fn execute(url: &str, sql: &str) {
+    let mut connection = connect(url).await;
+    connection.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+fn fresh_name() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("t{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
+}

@@ -1,0 +1,7 @@
+//! What tests share: an application of their own, a database of their own, a clock they can move.
+
+pub mod app;
+pub mod binary;
+pub mod clock;
+pub mod database;
+pub mod proxy;
