@@ -116,9 +116,9 @@ fn info(config: &Config, store: &Store) -> Bytes {
 /// The settings that any caller may see: none of the keys, and not where the database is.
 fn public_settings(config: &Config) -> Map<String, Value> {
     let mut settings = config.printable().clone();
-    settings.remove("auth");
+    settings.shift_remove("auth");
     if let Some(database) = settings.get_mut("database").and_then(Value::as_object_mut) {
-        database.remove("url");
+        database.shift_remove("url");
     }
     settings
 }
