@@ -42,6 +42,8 @@ impl StoreError {
     pub(super) fn on_connect(error: &sqlx::Error, place: &str) -> Self {
         match Self::from_driver(error, place) {
             Self::Broken { cause } => Self::cannot_open(place, &cause),
+            // A file is not "away": its folder is missing, or not ours to write.
+            Self::Unavailable { cause, .. } if place.starts_with("sqlite") => Self::cannot_open(place, &cause),
             other => other,
         }
     }
