@@ -9,9 +9,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::base::clock::Clock;
+use crate::base::fail_point;
 use crate::base::metrics as names;
 use crate::config::Config;
 use crate::http::{self, AppState, HttpSettings};
+use crate::jobs::{Jobs, Runner, Work};
+use crate::probe::Probe;
 use crate::sources::Sources;
 use crate::store::{SCHEMA_VERSION, Store, StoreError};
 use crate::telemetry::Metrics;
@@ -34,6 +37,7 @@ impl App {
     /// # Errors
     /// The database cannot be used.
     pub async fn build(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        fail_point::arm(&config.testing.fail_point);
         let metrics = Metrics::start();
         let store = Store::connect(&config.database).await?;
         let migrated = store.migrate().await?;
@@ -55,11 +59,13 @@ impl App {
             body_timeout: Duration::from_secs(config.server.body_timeout),
             cors_origins: config.server.cors_origins.clone(),
             clock_header: config.testing.clock_header,
+            probe_jobs: config.testing.probe_jobs,
             info_json: info(&config, &store),
             render_metrics: Box::new(move || renderer.render()),
         };
         let state = AppState {
             sources: Sources::new(store.clone()),
+            jobs: Jobs::new(store.clone(), config.jobs.clone()),
             store,
             clock,
             settings: Arc::new(settings),
@@ -68,18 +74,50 @@ impl App {
         Ok(Self { config, state, metrics })
     }
 
-    /// Serves until `stop` is cancelled, then lets open requests finish and closes the database.
+    /// Serves and runs jobs until `stop` is cancelled, then lets both finish and closes the database.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
+        let runner = self.runner();
         let Self { config, mut state, metrics } = self;
         state.stop = stop.clone();
         let router = http::router(state.clone());
+        // The API goes on answering, though not ready, while running jobs get their time to finish.
+        let closing = CancellationToken::new();
+        let work = async {
+            runner.run(stop.clone(), grace(&config)).await;
+            closing.cancel();
+        };
+        let serving = http::serve::run(listener, router, &config.server, stop.clone(), closing.clone());
         tokio::select! {
-            () = http::serve::run(listener, router, &config.server, stop) => {}
+            _ = futures_util::future::join(serving, work) => {}
             () = upkeep(&metrics) => {}
             () = prune(&state) => {}
         }
         state.store.close().await;
     }
+
+    /// Runs jobs without serving the API, until `stop` is cancelled.
+    pub async fn work(self, stop: CancellationToken) {
+        tokio::select! {
+            () = self.runner().run(stop, grace(&self.config)) => {}
+            () = upkeep(&self.metrics) => {}
+            () = prune(&self.state) => {}
+        }
+        self.state.store.close().await;
+    }
+
+    /// The one list of kinds of work.
+    fn runner(&self) -> Runner {
+        let mut work: Vec<Arc<dyn Work>> = Vec::new();
+        if self.config.testing.probe_jobs {
+            let (store, sources) = (self.state.store.clone(), self.state.sources.clone());
+            work.push(Arc::new(Probe { store, sources, log: self.config.testing.probe_log.clone() }));
+        }
+        Runner::new(self.state.jobs.clone(), Arc::clone(&self.state.clock), work)
+    }
+}
+
+fn grace(config: &Config) -> Duration {
+    Duration::from_secs(config.server.shutdown_grace)
 }
 
 async fn upkeep(metrics: &Metrics) {
@@ -92,9 +130,15 @@ async fn upkeep(metrics: &Metrics) {
 /// Removes what has expired, now and then.
 async fn prune(state: &AppState) {
     loop {
-        let before = state.clock.now().minus_seconds(http::IDEMPOTENCY_KEEP_SECONDS);
+        let now = state.clock.now();
+        let before = now.minus_seconds(http::IDEMPOTENCY_KEEP_SECONDS);
         if let Err(error) = state.store.remove_idempotency_keys(before).await {
             tracing::warn!(%error, "expired idempotency keys could not be removed");
+        }
+        match state.jobs.prune(now).await {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "old jobs removed"),
+            Err(error) => tracing::warn!(%error, "old jobs could not be removed"),
         }
         tokio::time::sleep(PRUNING).await;
     }

@@ -18,8 +18,14 @@ pub mod model;
 /// Every SQL statement, transaction and migration; three engines, one set of statements.
 pub mod store;
 
+/// Background work: claimed by lease, fenced, resumed, never lost and never done twice.
+pub mod jobs;
+
 /// Documents: registering, reading, tagging, removing.
 pub mod sources;
+
+/// Work that does what a test tells it to; only with `testing.probe_jobs`.
+pub mod probe;
 
 /// Routes, wire types, authentication, the error envelope, OpenAPI.
 pub mod http;

@@ -1,4 +1,4 @@
--- Background work. A claim spans spaces, so two of the indexes do not begin with space.
+-- Background work. Claiming, rescuing and pruning span spaces, so the indexes for them do not begin with space.
 CREATE TABLE IF NOT EXISTS jobs (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -15,7 +15,8 @@ CREATE TABLE IF NOT EXISTS jobs (
     warnings_json LONGTEXT,
     attempt BIGINT NOT NULL,
     max_attempts BIGINT NOT NULL,
-    run_after BIGINT NOT NULL,
+    turn BIGINT NOT NULL,  -- the queue's order; spaces take turns, see store/jobs.rs
+    run_after BIGINT NOT NULL,  -- by the database's clock, as lease_until
     lease_owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,
     lease_until BIGINT,
     fence BIGINT NOT NULL,  -- grows with every claim; a write under an older one affects no row
@@ -23,8 +24,11 @@ CREATE TABLE IF NOT EXISTS jobs (
     started_at BIGINT,
     finished_at BIGINT,
     PRIMARY KEY (space, id),
-    KEY jobs_claim (state, run_after, created_at),
+    KEY jobs_claim (state, turn, id),
+    KEY jobs_owner (lease_owner),
     KEY jobs_lease (lease_until),
+    KEY jobs_finished (finished_at),
+    KEY jobs_turn (space, state, turn),
     KEY jobs_source (space, source_id),
     KEY jobs_created (space, created_at, id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

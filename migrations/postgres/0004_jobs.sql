@@ -1,4 +1,4 @@
--- Background work. A claim spans spaces, so two of the indexes do not begin with space.
+-- Background work. Claiming, rescuing and pruning span spaces, so the indexes for them do not begin with space.
 CREATE TABLE jobs (
     space VARCHAR(64) NOT NULL,
     id VARCHAR(36) NOT NULL,
@@ -15,7 +15,8 @@ CREATE TABLE jobs (
     warnings_json TEXT,
     attempt BIGINT NOT NULL,
     max_attempts BIGINT NOT NULL,
-    run_after BIGINT NOT NULL,
+    turn BIGINT NOT NULL,  -- the queue's order; spaces take turns, see store/jobs.rs
+    run_after BIGINT NOT NULL,  -- by the database's clock, as lease_until
     lease_owner VARCHAR(64),
     lease_until BIGINT,
     fence BIGINT NOT NULL,  -- grows with every claim; a write under an older one affects no row
@@ -24,8 +25,11 @@ CREATE TABLE jobs (
     finished_at BIGINT,
     PRIMARY KEY (space, id)
 );
-CREATE INDEX jobs_claim ON jobs (state, run_after, created_at);
+CREATE INDEX jobs_claim ON jobs (state, turn, id);
+CREATE INDEX jobs_owner ON jobs (lease_owner);
 CREATE INDEX jobs_lease ON jobs (lease_until);
+CREATE INDEX jobs_finished ON jobs (finished_at);
+CREATE INDEX jobs_turn ON jobs (space, state, turn);
 CREATE INDEX jobs_source ON jobs (space, source_id);
 CREATE INDEX jobs_created ON jobs (space, created_at, id);
 

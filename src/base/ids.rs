@@ -58,6 +58,15 @@ pub fn new_span_id() -> String {
     format!("{high:016x}")
 }
 
+/// A number from 0 to just below 1, for jitter.
+#[must_use]
+pub fn random_fraction() -> f64 {
+    #[expect(clippy::disallowed_methods, reason = "the one place that makes random numbers")]
+    let (_, low) = uuid::Uuid::new_v4().as_u64_pair();
+    // The upper two bits of the lower half are fixed; 32 of the others are plenty.
+    f64::from(low as u32) / (f64::from(u32::MAX) + 1.0)
+}
+
 /// Defines an id type over a UUID in its canonical text form.
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -108,6 +117,11 @@ macro_rules! uuid_id {
 uuid_id!(
     /// The id of a source.
     SourceId
+);
+
+uuid_id!(
+    /// The id of a job.
+    JobId
 );
 
 #[cfg(test)]

@@ -21,6 +21,24 @@ pub const STORE_RETRIES_TOTAL: &str = "memoir_store_retries_total";
 /// Store operations given up because the database was away; label `operation`.
 pub const STORE_UNAVAILABLE_TOTAL: &str = "memoir_store_unavailable_total";
 
+/// Jobs that are not finished, by state; label `state`.
+pub const JOBS_QUEUE_DEPTH: &str = "memoir_jobs_queue_depth";
+
+/// Seconds since the oldest queued job was accepted; 0 if none is queued.
+pub const JOBS_OLDEST_QUEUED_SECONDS: &str = "memoir_jobs_oldest_queued_seconds";
+
+/// Jobs that came to an end; labels `kind`, `outcome`.
+pub const JOBS_FINISHED_TOTAL: &str = "memoir_jobs_finished_total";
+
+/// Jobs queued again after an error; label `kind`.
+pub const JOBS_RETRIED_TOTAL: &str = "memoir_jobs_retried_total";
+
+/// Jobs taken over from a process that died or froze; label `kind`.
+pub const JOBS_RESCUED_TOTAL: &str = "memoir_jobs_rescued_total";
+
+/// Jobs that failed for good; label `kind`.
+pub const JOBS_FAILED_TOTAL: &str = "memoir_jobs_failed_total";
+
 /// Always 1; labels `version`, `engine`.
 pub const BUILD_INFO: &str = "memoir_build_info";
 
@@ -32,5 +50,11 @@ pub const ALL: &[(&str, &str)] = &[
     (HTTP_PANICS_TOTAL, "Panics caught in a handler."),
     (STORE_RETRIES_TOTAL, "Store operations run again after a lost connection or a conflict."),
     (STORE_UNAVAILABLE_TOTAL, "Store operations given up because the database was away."),
+    (JOBS_QUEUE_DEPTH, "Jobs that are not finished, by state."),
+    (JOBS_OLDEST_QUEUED_SECONDS, "Seconds since the oldest queued job was accepted."),
+    (JOBS_FINISHED_TOTAL, "Jobs that came to an end."),
+    (JOBS_RETRIED_TOTAL, "Jobs queued again after an error."),
+    (JOBS_RESCUED_TOTAL, "Jobs taken over from a process that died or froze."),
+    (JOBS_FAILED_TOTAL, "Jobs that failed for good."),
     (BUILD_INFO, "Always 1; the labels tell version and database engine."),
 ];

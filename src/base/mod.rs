@@ -2,6 +2,7 @@
 //! Nothing here does input or output, and nothing here imports another module of ours.
 
 pub mod clock;
+pub mod fail_point;
 pub mod field_error;
 pub mod hash;
 pub mod ids;

@@ -6,6 +6,7 @@ mod healthcheck;
 mod migrate;
 mod openapi;
 mod serve;
+mod worker;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -44,6 +45,9 @@ enum Command {
     /// Serve the API (the default)
     #[command(after_help = serve::EXAMPLES)]
     Serve,
+    /// Run background jobs without serving the API
+    #[command(after_help = worker::EXAMPLES)]
+    Worker,
     /// Bring the database's schema up to date and exit
     #[command(after_help = migrate::EXAMPLES)]
     Migrate,
@@ -88,6 +92,7 @@ pub fn run() -> ExitCode {
     let origin = Origin::of_process(arguments.config.as_deref());
     let outcome = match arguments.command.unwrap_or(Command::Serve) {
         Command::Serve => with_config(&origin, serve::run),
+        Command::Worker => with_config(&origin, worker::run),
         Command::Migrate => with_config(&origin, migrate::run),
         Command::Openapi(arguments) => openapi::run(&arguments),
         Command::Config(command) => config::run(&command, &origin),

@@ -24,8 +24,7 @@ pub async fn run(config: Config) -> Result<(), CommandError> {
         format!("cannot listen on {listen}: choose another address with server.listen, or stop what uses it")
     })?;
     let address = listener.local_addr().context("the listener has no address")?;
-    let stop = CancellationToken::new();
-    stop_on_signal(&stop)?;
+    let stop = stop_on_signal()?;
     for key in &config.auth.keys {
         tracing::debug!(key = key.name, "API key configured");
     }
@@ -38,17 +37,18 @@ pub async fn run(config: Config) -> Result<(), CommandError> {
 }
 
 /// Turns the first SIGTERM or Ctrl-C into a stop; a second one ends the process at once.
-fn stop_on_signal(stop: &CancellationToken) -> Result<(), CommandError> {
+pub fn stop_on_signal() -> Result<CancellationToken, CommandError> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    let stop = stop.clone();
+    let token = CancellationToken::new();
+    let stop = token.clone();
     #[expect(clippy::disallowed_methods, reason = "lives as long as the process")]
     tokio::spawn(async move {
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        tracing::info!("asked to stop; letting open requests finish");
+        tracing::info!("asked to stop; letting requests and jobs finish");
         stop.cancel();
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         std::process::exit(130);
     });
-    Ok(())
+    Ok(token)
 }

@@ -6,6 +6,7 @@
 
 pub mod auth;
 pub mod database;
+pub mod jobs;
 mod layers;
 pub mod limits;
 mod mask;
@@ -22,6 +23,7 @@ use serde_json::{Map, Value};
 
 pub use auth::Auth;
 pub use database::Database;
+pub use jobs::Jobs;
 pub use limits::Limits;
 pub use server::Server;
 pub use telemetry::Telemetry;
@@ -38,6 +40,7 @@ pub struct Config {
     pub auth: Auth,
     pub limits: Limits,
     pub database: Database,
+    pub jobs: Jobs,
     pub telemetry: Telemetry,
     pub testing: Testing,
     /// The same settings as one tree with secrets masked, for printing.
@@ -80,6 +83,7 @@ impl Config {
             auth: section::<auth::RawAuth>(&mut tree, "auth", &mut violations).resolve(&mut violations),
             limits: section(&mut tree, "limits", &mut violations),
             database: section(&mut tree, "database", &mut violations),
+            jobs: section(&mut tree, "jobs", &mut violations),
             telemetry: section(&mut tree, "telemetry", &mut violations),
             testing: section(&mut tree, "testing", &mut violations),
             printable,
@@ -87,6 +91,7 @@ impl Config {
         config.server.validate(&mut violations);
         config.limits.validate(&mut violations);
         config.database.validate(&mut violations);
+        config.jobs.validate(&mut violations);
         config.telemetry.validate(&mut violations);
         if config.auth.keys.is_empty() && !violations.concern("auth.keys") && !config.server.is_loopback() {
             violations.add(

@@ -6,4 +6,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub struct Testing {
     pub clock_header: bool,
+    pub probe_jobs: bool,
+    pub probe_log: String,
+    pub fail_point: String,
 }

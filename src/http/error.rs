@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::base::field_error::FieldError;
+use crate::jobs::JobsError;
 use crate::sources::SourceError;
 use crate::store::StoreError;
 
@@ -222,6 +223,27 @@ impl From<StoreError> for ApiError {
                     .fix("Read the existing resource, or choose another name.")
             }
             StoreError::Schema(_) | StoreError::Broken { .. } => Self::internal(cause),
+        }
+    }
+}
+
+impl From<JobsError> for ApiError {
+    fn from(error: JobsError) -> Self {
+        let detail = error.to_string();
+        match error {
+            JobsError::NotFound(_) => Self::not_found(detail),
+            JobsError::WrongState { state, wanted } => {
+                Self::new(StatusCode::CONFLICT, "wrong_job_state", "Wrong job state", format!("{detail}, not {wanted}"))
+                    .fix("Read the job again; only a job in the right state can be cancelled or retried.")
+                    .with("state", state.as_str())
+            }
+            JobsError::QueueFull { waiting } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", "Queue full", detail)
+                    .fix("Wait until some are done, then send it again; or raise jobs.max_queued.")
+                    .with("waiting", waiting)
+                    .header(header::RETRY_AFTER, HeaderValue::from_static("10"))
+            }
+            JobsError::Store(error) => error.into(),
         }
     }
 }

@@ -14,6 +14,8 @@ use serde::Serialize;
 use super::auth::Caller;
 use super::error::ApiError;
 use crate::base::hash::sha256_hex;
+use crate::jobs::JobsError;
+use crate::sources::SourceError;
 use crate::store::{AsStoreError, Store, StoreError, StoredAnswer, Tx};
 
 const HEADER: &str = "idempotency-key";
@@ -149,6 +151,24 @@ impl From<StoreError> for ApiFailure {
 impl From<ApiError> for ApiFailure {
     fn from(error: ApiError) -> Self {
         Self::Api(error)
+    }
+}
+
+impl From<SourceError> for ApiFailure {
+    fn from(error: SourceError) -> Self {
+        match error {
+            SourceError::Store(error) => Self::Store(error),
+            error => ApiError::from(error).into(),
+        }
+    }
+}
+
+impl From<JobsError> for ApiFailure {
+    fn from(error: JobsError) -> Self {
+        match error {
+            JobsError::Store(error) => Self::Store(error),
+            error => ApiError::from(error).into(),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{Predicate as _, SizeAbove};
+use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -29,7 +29,7 @@ pub use idempotency::KEEP_SECONDS as IDEMPOTENCY_KEEP_SECONDS;
 pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo};
 pub use state::{AppState, HttpSettings};
 
-use routes::{docs, health, info, metrics, sources, tokens};
+use routes::{docs, health, info, jobs, metrics, sources, testing, tokens};
 
 /// Every route that the OpenAPI document lists.
 fn api() -> OpenApiRouter<AppState> {
@@ -46,11 +46,22 @@ fn api() -> OpenApiRouter<AppState> {
         // Documents.
         .routes(routes!(sources::create_source, sources::list_sources))
         .routes(routes!(sources::get_source, sources::update_source, sources::delete_source))
+        // Background work.
+        .routes(routes!(jobs::list_jobs))
+        .routes(routes!(jobs::get_job))
+        .routes(routes!(jobs::watch_job))
+        .routes(routes!(jobs::cancel_job))
+        .routes(routes!(jobs::retry_job))
 }
 
 /// The whole service, ready to be served.
 pub fn router(state: AppState) -> Router {
-    let (router, _) = api().split_for_parts();
+    let (mut router, _) = api().split_for_parts();
+    if state.settings.probe_jobs {
+        router = router.route("/v1/testing/jobs", axum::routing::post(testing::create_probe));
+    }
+    // A stream would be held back until a block is full.
+    let compressible = SizeAbove::new(1024).and(NotForContentType::SSE).and(middleware::NotProblem);
     let mut router = router
         .route("/docs/", axum::routing::get(docs::get_docs))
         .route("/docs/{*file}", axum::routing::get(docs::get_docs_file))
@@ -58,7 +69,7 @@ pub fn router(state: AppState) -> Router {
         .method_not_allowed_fallback(middleware::wrong_method)
         .with_state(state.clone())
         .layer(CatchPanicLayer::custom(middleware::after_panic))
-        .layer(CompressionLayer::new().compress_when(SizeAbove::new(1024).and(middleware::NotProblem)));
+        .layer(CompressionLayer::new().compress_when(compressible));
     if let Some(cors) = state.cors() {
         router = router.layer(cors);
     }

@@ -40,6 +40,7 @@ pub struct ProblemResponse(Problem);
     tags(
         (name = "system", description = "The installation: health, settings, metrics, this document."),
         (name = "tokens", description = "Counting tokens."),
+        (name = "jobs", description = "Background work: every 202 is one."),
         (name = "sources", description = "Documents as their owners know them."),
     ),
     components(schemas(Problem, ProblemField), responses(ProblemResponse))

@@ -49,6 +49,19 @@ pub fn decode<K: DeserializeOwned>(text: &str, filter: &str) -> Result<K, ApiErr
     }
 }
 
+/// Cuts a list that was read one item longer than the page, and makes the cursor to the next one.
+pub fn cut<T, K: Serialize>(
+    mut found: Vec<T>,
+    limit: usize,
+    filter: &str,
+    key: impl Fn(&T) -> K,
+) -> (Vec<T>, Option<String>) {
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| more).map(|last| encode(key(last), filter));
+    (found, next)
+}
+
 fn fingerprint(filter: &str) -> String {
     sha256_hex(filter.as_bytes())[..16].to_owned()
 }

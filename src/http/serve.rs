@@ -4,7 +4,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -22,8 +22,17 @@ use crate::config::Server;
 /// A head that fills this is refused; as bytes are read in gulps, some up to twice as long pass.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
-/// Serves until `stop`, then gives open requests `server.shutdown_grace` to finish.
-pub async fn run(listener: TcpListener, router: Router, config: &Server, stop: CancellationToken) {
+/// Even a service whose jobs used up all the time gives open requests this long.
+const LEAST_GRACE: Duration = Duration::from_secs(2);
+
+/// Serves until `closing`, then gives open requests what is left of `server.shutdown_grace`, which began at `stop`.
+pub async fn run(
+    listener: TcpListener,
+    router: Router,
+    config: &Server,
+    stop: CancellationToken,
+    closing: CancellationToken,
+) {
     let connections = TaskTracker::new();
     let places = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(Semaphore::MAX_PERMITS)));
     let mut builder = http1::Builder::new();
@@ -31,9 +40,14 @@ pub async fn run(listener: TcpListener, router: Router, config: &Server, stop: C
     builder.max_buf_size(MAX_HEAD_BYTES);
     let service = TowerToHyperService::new(router);
 
+    let mut asked = None;
     loop {
         let accepted = tokio::select! {
-            () = stop.cancelled() => break,
+            () = stop.cancelled(), if asked.is_none() => {
+                asked = Some(Instant::now());
+                continue;
+            }
+            () = closing.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
@@ -49,11 +63,13 @@ pub async fn run(listener: TcpListener, router: Router, config: &Server, stop: C
         };
         let _ = stream.set_nodelay(true);
         let connection = builder.serve_connection(TokioIo::new(stream), service.clone());
-        connections.spawn(attend(connection, stop.clone(), place));
+        connections.spawn(attend(connection, closing.clone(), place));
     }
     drop(listener);
     connections.close();
-    let _ = tokio::time::timeout(Duration::from_secs(config.shutdown_grace), connections.wait()).await;
+    let left = Duration::from_secs(config.shutdown_grace)
+        .saturating_sub(asked.map_or(Duration::ZERO, |asked| asked.elapsed()));
+    let _ = tokio::time::timeout(left.max(LEAST_GRACE), connections.wait()).await;
 }
 
 /// Sees one connection through to its end.

@@ -11,6 +11,7 @@ use tower_http::cors::CorsLayer;
 
 use crate::base::clock::Clock;
 use crate::config::Auth;
+use crate::jobs::Jobs;
 use crate::sources::Sources;
 use crate::store::Store;
 
@@ -19,6 +20,7 @@ use crate::store::Store;
 pub struct AppState {
     pub store: Store,
     pub sources: Sources,
+    pub jobs: Jobs,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
     /// Set once the service is asked to stop: from then on it is not ready.
@@ -33,6 +35,8 @@ pub struct HttpSettings {
     pub cors_origins: Vec<String>,
     /// Whether requests may name the time (K-64).
     pub clock_header: bool,
+    /// Whether probes may be queued.
+    pub probe_jobs: bool,
     /// The answer to `GET /v1/info`, which never changes while the process lives.
     pub info_json: Bytes,
     /// Renders the metrics of this process.
@@ -59,6 +63,12 @@ impl AppState {
                 .expose_headers(told)
                 .max_age(Duration::from_hours(1)),
         )
+    }
+}
+
+impl FromRef<AppState> for Jobs {
+    fn from_ref(state: &AppState) -> Self {
+        state.jobs.clone()
     }
 }
 

@@ -1,7 +1,8 @@
 //! The differences between the engines, and nothing else: the only file that may assert a statement safe.
 //!
-//! Statements are written once, with `?` for each value. PostgreSQL wants `$1, $2, …`; the rewritten
-//! text is kept, so that it is made once per statement and the driver's own cache still matches.
+//! Statements are written once, with `?` for each value and `@now` for the database's own clock.
+//! PostgreSQL wants `$1, $2, …`; the rewritten text is kept, so that it is made once per statement and the
+//! driver's own cache still matches.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -28,12 +29,12 @@ impl Dialect {
 
     /// A statement of ours in the engine's spelling.
     pub fn query(&self, sql: &'static str) -> Statement {
-        if self.engine != Engine::Postgres {
+        if self.engine != Engine::Postgres && !sql.contains("@now") {
             return sqlx::query(sql);
         }
         let known = self.rewritten.read().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
         let text = known.unwrap_or_else(|| {
-            let text: Arc<str> = numbered(sql).into();
+            let text: Arc<str> = self.spell(sql).into();
             self.rewritten.write().unwrap_or_else(PoisonError::into_inner).insert(sql, Arc::clone(&text));
             text
         });
@@ -48,8 +49,18 @@ impl Dialect {
 
     /// A statement put together from fixed pieces by one of our own files, such as a filter or a migration.
     pub fn assembled(&self, sql: &str) -> Statement {
-        let text = if self.engine == Engine::Postgres { numbered(sql) } else { sql.to_owned() };
-        sqlx::query(AssertSqlSafe(text))
+        sqlx::query(AssertSqlSafe(self.spell(sql)))
+    }
+
+    /// A statement in the engine's spelling.
+    fn spell(&self, sql: &str) -> String {
+        let now = match self.engine {
+            Engine::Sqlite => "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+            Engine::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+            Engine::Mysql => "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)",
+        };
+        let sql = sql.replace("@now", now);
+        if self.engine == Engine::Postgres { numbered(&sql) } else { sql }
     }
 
     /// An insert that does nothing, and affects 0 rows, where the row's key is taken already.

@@ -10,9 +10,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("telemetry", &["config"]),
     ("model", &[]),
     ("store", &["config", "model"]),
+    ("jobs", &["config", "model", "store"]),
     ("sources", &["store", "model"]),
-    ("http", &["config", "model", "sources", "store"]),
-    ("app", &["config", "http", "sources", "store", "telemetry"]),
+    ("probe", &["jobs", "sources", "store"]),
+    ("http", &["config", "jobs", "model", "probe", "sources", "store"]),
+    ("app", &["config", "http", "jobs", "probe", "sources", "store", "telemetry"]),
     ("cli", &["app", "config", "http", "store", "telemetry"]),
 ];
 

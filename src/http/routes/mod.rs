@@ -3,6 +3,8 @@
 pub mod docs;
 pub mod health;
 pub mod info;
+pub mod jobs;
 pub mod metrics;
 pub mod sources;
+pub mod testing;
 pub mod tokens;

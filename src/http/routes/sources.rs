@@ -13,11 +13,11 @@ use crate::base::ids::SourceId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams};
-use crate::http::idempotency::{ApiFailure, Begun, Idempotency};
+use crate::http::idempotency::{Begun, Idempotency};
 use crate::http::page;
 use crate::http::state::AppState;
 use crate::model::source::{FILE_INGEST, Source};
-use crate::sources::{NewSource, SourceChange, SourceError, Sources};
+use crate::sources::{NewSource, SourceChange, Sources};
 use crate::store::{SourceFilter, SourcePage};
 
 /// A document.
@@ -214,14 +214,10 @@ pub async fn list_sources(
         None => None,
     };
     // One more than asked for tells whether there is a next page.
-    let mut found = sources.list(&caller.space, &filter, &SourcePage { after, limit: limit + 1 }).await?;
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let next_cursor = found
-        .last()
-        .filter(|_| more)
-        .map(|last| page::encode((last.created_at.as_micros(), last.id.as_str()), &fingerprint));
-    Ok(Json(SourceListResponse { items: found.iter().map(SourceResponse::from).collect(), next_cursor }))
+    let found = sources.list(&caller.space, &filter, &SourcePage { after, limit: limit + 1 }).await?;
+    let key = |source: &Source| (source.created_at.as_micros(), source.id.to_string());
+    let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
+    Ok(Json(SourceListResponse { items: items.iter().map(SourceResponse::from).collect(), next_cursor }))
 }
 
 /// Read a document
@@ -311,13 +307,4 @@ fn names(known: &HeaderValue, etag: &HeaderValue) -> bool {
 fn unchanged(headers: &HeaderMap) -> impl Fn(&Source) -> bool {
     let condition = headers.get(header::IF_MATCH).cloned();
     move |source| condition.as_ref().is_none_or(|condition| names(condition, &etag(source)))
-}
-
-impl From<SourceError> for ApiFailure {
-    fn from(error: SourceError) -> Self {
-        match error {
-            SourceError::Store(error) => Self::Store(error),
-            error => ApiError::from(error).into(),
-        }
-    }
 }

@@ -1,0 +1,33 @@
+//! Places where a test can end the process on the spot, as a power cut would.
+//!
+//! Nothing happens unless `testing.fail_point` names one.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static ARMED: OnceLock<Armed> = OnceLock::new();
+
+struct Armed {
+    name: String,
+    hits_left: AtomicU32,
+}
+
+/// Arms a point: `name`, or `name:n` for its n-th hit. Empty arms nothing. Only the first call counts.
+pub fn arm(point: &str) {
+    if point.is_empty() {
+        return;
+    }
+    let (name, hits) = point.split_once(':').unwrap_or((point, "1"));
+    let hits_left = AtomicU32::new(hits.parse().unwrap_or(1).max(1));
+    let _ = ARMED.set(Armed { name: name.to_owned(), hits_left });
+}
+
+/// Ends the process here if this point is armed and its turn has come.
+pub fn hit(name: &str) {
+    if let Some(armed) = ARMED.get()
+        && armed.name == name
+        && armed.hits_left.fetch_sub(1, Ordering::SeqCst) == 1
+    {
+        std::process::abort();
+    }
+}

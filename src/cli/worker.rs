@@ -1,0 +1,26 @@
+//! `memoir worker`: runs jobs without serving the API, for more hands on one database.
+
+use std::sync::Arc;
+
+use super::CommandError;
+use super::serve::stop_on_signal;
+use crate::app::App;
+use crate::base::clock::SystemClock;
+use crate::config::Config;
+
+pub const EXAMPLES: &str = "\
+Shares the work of every process on the same database. Serving runs jobs too, unless jobs.workers is 0 there.
+
+Examples:
+  DATABASE_URL=postgres://memoir:PASSWORD@localhost/memoir memoir worker
+  MEMOIR__JOBS__WORKERS=8 memoir worker";
+
+pub async fn run(config: Config) -> Result<(), CommandError> {
+    let stop = stop_on_signal()?;
+    let workers = config.jobs.workers;
+    let app = App::build(config, Arc::new(SystemClock)).await?;
+    tracing::info!(workers, "memoir is ready to work");
+    app.work(stop).await;
+    tracing::info!("memoir has stopped");
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! Background work: look at it, wait for it, watch it, cancel it, try it again.
+
+mod events;
+mod wire;
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::JobId;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::{PathId, QueryParams};
+use crate::http::page;
+use crate::http::state::AppState;
+use crate::jobs::Jobs;
+use crate::model::job::{Job, JobFilter, JobState};
+use crate::store::JobPage;
+pub use wire::{JobListResponse, JobResponse, JobSummaryResponse};
+
+/// The longest that a request may wait for a job.
+const MAX_WAIT_SECONDS: f64 = 60.0;
+
+/// Which jobs, and which part of the list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListJobsQuery {
+    /// Only those in this state: `queued`, `running`, `awaiting_helper`, `succeeded`, `failed` or `cancelled`.
+    #[serde(default)]
+    state: Option<String>,
+    /// Only those of this kind.
+    #[serde(default)]
+    kind: Option<String>,
+    /// Only those about this document.
+    #[serde(default)]
+    source_id: Option<String>,
+    /// Items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// How long to wait.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct GetJobQuery {
+    /// Seconds to wait for the job to be over or to await its user; then it is shown as it is.
+    #[serde(default)]
+    #[param(minimum = 0, maximum = 60)]
+    wait: Option<f64>,
+}
+
+/// List jobs
+///
+/// Newest first, in pages, without their details.
+#[utoipa::path(
+    get, path = "/v1/jobs", tag = "jobs", operation_id = "list_jobs", params(ListJobsQuery),
+    responses((status = 200, description = "A page of jobs.", body = JobListResponse))
+)]
+pub async fn list_jobs(
+    caller: Caller,
+    State(jobs): State<Jobs>,
+    QueryParams(query): QueryParams<ListJobsQuery>,
+) -> Result<Json<JobListResponse>, ApiError> {
+    let limit = page::limit(query.limit)?;
+    let state = match query.state.as_deref() {
+        Some(name) => Some(JobState::parse(name).ok_or_else(|| {
+            let names: Vec<&str> = JobState::ALL.iter().map(|state| state.as_str()).collect();
+            ApiError::invalid_field("state", format!("must be one of {}", names.join(", ")))
+        })?),
+        None => None,
+    };
+    let filter = JobFilter { state, kind: query.kind, source_id: query.source_id };
+    let fingerprint = format!("{filter:?}");
+    let before = match &query.cursor {
+        Some(cursor) => {
+            let (micros, id) = page::decode::<(i64, String)>(cursor, &fingerprint)?;
+            Some((Timestamp::from_micros(micros), JobId::from_stored(id)))
+        }
+        None => None,
+    };
+    let found = jobs.list(&caller.space, &filter, &JobPage { before, limit: limit + 1 }).await?;
+    let key = |job: &Job| (job.created_at.as_micros(), job.id.to_string());
+    let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
+    Ok(Json(JobListResponse { items: items.iter().map(JobSummaryResponse::from).collect(), next_cursor }))
+}
+
+/// Read a job
+///
+/// With `wait` the answer comes when the job is over, or after that many seconds.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}", tag = "jobs", operation_id = "get_job",
+    params(("id" = String, Path, description = "The job's id."), GetJobQuery),
+    responses((status = 200, description = "The job.", body = JobResponse))
+)]
+pub async fn get_job(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<GetJobQuery>,
+) -> Result<Json<JobResponse>, ApiError> {
+    let wait = query.wait.unwrap_or(0.0);
+    if !(0.0..=MAX_WAIT_SECONDS).contains(&wait) {
+        return Err(ApiError::invalid_field("wait", "must be from 0 to 60 seconds"));
+    }
+    let job = tokio::select! {
+        job = state.jobs.wait(&caller.space, &id, Duration::from_secs_f64(wait)) => job?,
+        // A stopping service does not keep its callers.
+        () = state.stop.cancelled(), if wait > 0.0 => state.jobs.find(&caller.space, &id).await?,
+    };
+    Ok(Json(JobResponse::of(&state.jobs, job).await?))
+}
+
+/// Cancel a job
+///
+/// At once, unless it is over (409). Nothing of it remains but the record; what it had finished helps a retry.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/cancel", tag = "jobs", operation_id = "cancel_job",
+    params(("id" = String, Path, description = "The job's id.")),
+    responses(
+        (status = 200, description = "The job, cancelled.", body = JobResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn cancel_job(
+    caller: Caller,
+    State(jobs): State<Jobs>,
+    PathId(id): PathId,
+) -> Result<Json<JobResponse>, ApiError> {
+    let job = jobs.cancel(&caller.space, &id, caller.now).await?;
+    Ok(Json(JobResponse::of(&jobs, job).await?))
+}
+
+/// Try a job again
+///
+/// A failed or cancelled job is queued again; the steps that it has finished are not repeated.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/retry", tag = "jobs", operation_id = "retry_job",
+    params(("id" = String, Path, description = "The job's id.")),
+    responses(
+        (status = 202, description = "The job, queued again.", body = JobResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn retry_job(caller: Caller, State(jobs): State<Jobs>, PathId(id): PathId) -> Result<Response, ApiError> {
+    let job = jobs.retry(&caller.space, &id, caller.now).await?;
+    Ok((StatusCode::ACCEPTED, Json(JobResponse::of(&jobs, job).await?)).into_response())
+}
+
+/// Watch a job
+///
+/// Server-sent events: `state`, `progress`, `warning` and `error`, each with an id. The stream ends with the job.
+/// After a broken connection send the last id as `Last-Event-ID`, and no event is missed or repeated.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}/events", tag = "jobs", operation_id = "watch_job",
+    params(
+        ("id" = String, Path, description = "The job's id."),
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen."),
+    ),
+    responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream"))
+)]
+pub async fn watch_job(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(id): PathId,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let job = state.jobs.find(&caller.space, &id).await?;
+    let after = match headers.get("last-event-id") {
+        Some(value) => value
+            .to_str()
+            .ok()
+            .and_then(|text| text.trim().parse::<i64>().ok())
+            .filter(|seq| *seq >= 0)
+            .ok_or_else(|| ApiError::invalid_field("Last-Event-ID", "must be the id of an event of this job"))?,
+        None => 0,
+    };
+    Ok(events::stream(state.jobs, job, after, state.stop))
+}

@@ -1,0 +1,64 @@
+//! A job's events as a stream: from the database, so whichever process runs the job.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream::{self, Stream, StreamExt as _};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::jobs::Jobs;
+use crate::model::job::{Job, JobEvent, JobState};
+
+/// A comment now and then keeps proxies from closing a quiet connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Where a stream stands.
+struct Watch {
+    jobs: Jobs,
+    job: Job,
+    after: i64,
+    over: bool,
+}
+
+/// Everything after an event, until the job is over or the service stops.
+pub fn stream(jobs: Jobs, job: Job, after: i64, stop: CancellationToken) -> Response {
+    let watch = Watch { jobs, job, after, over: false };
+    let events = stream::unfold(watch, next).flat_map(stream::iter).take_until(stop.cancelled_owned());
+    Sse::new(to_sse(events)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+}
+
+/// The next few events; none while nothing happens.
+async fn next(mut watch: Watch) -> Option<(Vec<JobEvent>, Watch)> {
+    while !watch.over {
+        let Ok(events) = watch.jobs.events(&watch.job.space, &watch.job.id, watch.after).await else {
+            // The client reconnects with its last id once the database is back.
+            return None;
+        };
+        if let Some(last) = events.last() {
+            watch.after = last.seq;
+            watch.over = ends(last);
+            return Some((events, watch));
+        }
+        // A client that has seen the last event already would wait for ever; so would one whose job was pruned.
+        match watch.jobs.find(&watch.job.space, watch.job.id.as_str()).await {
+            Ok(job) if !job.state.is_final() => {}
+            _ => watch.over = true,
+        }
+    }
+    None
+}
+
+fn ends(event: &JobEvent) -> bool {
+    let state = event.data["state"].as_str().and_then(JobState::parse);
+    event.kind == "state" && state.is_some_and(JobState::is_final)
+}
+
+fn to_sse(events: impl Stream<Item = JobEvent>) -> impl Stream<Item = Result<Event, Infallible>> {
+    events.map(|event| {
+        let data = json!({"at": event.created_at.to_string(), "data": event.data});
+        Ok(Event::default().id(event.seq.to_string()).event(event.kind).data(data.to_string()))
+    })
+}

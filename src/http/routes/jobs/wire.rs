@@ -1,0 +1,194 @@
+//! A job on the wire.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::http::error::{ApiError, Problem};
+use crate::jobs::Jobs;
+use crate::model::job::{Batch, Job};
+use crate::model::llm_call::LlmCall;
+
+/// A piece of background work with all that is known of it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobResponse {
+    #[serde(flatten)]
+    pub summary: JobSummaryResponse,
+    /// The log of each classification call.
+    pub batches: Vec<BatchResponse>,
+    /// Every attempt to ask a model, in order.
+    pub responses: Vec<LlmCallResponse>,
+    /// The last few errors, oldest first; those of earlier attempts too.
+    pub last_errors: Vec<Problem>,
+}
+
+/// A piece of background work.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "id": "0199a7e0-1c2d-7000-8000-000000000000", "kind": "ingestion", "state": "running", "phase": "classifying",
+    "user_id": "default", "source_id": null, "progress": {"done": 3, "total": 12}, "attempt": 1, "max_attempts": 3,
+    "warnings": [], "result": null, "error": null, "created_at": "2026-01-31T12:00:00.000000Z",
+    "started_at": "2026-01-31T12:00:00.100000Z", "finished_at": null
+}))]
+pub struct JobSummaryResponse {
+    pub id: String,
+    /// What kind of work it is.
+    pub kind: String,
+    /// `queued`, `running`, `awaiting_helper`, `succeeded`, `failed` or `cancelled`.
+    pub state: String,
+    /// What a running job is doing.
+    pub phase: Option<String>,
+    /// The end user inside the space.
+    pub user_id: String,
+    /// The document it is about.
+    pub source_id: Option<String>,
+    /// How far it is.
+    #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
+    pub progress: Option<Map<String, Value>>,
+    /// How often it was begun.
+    pub attempt: i64,
+    /// How often it is begun at the most.
+    pub max_attempts: i64,
+    pub warnings: Vec<JobWarningResponse>,
+    /// What it has achieved, once it has succeeded.
+    #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
+    pub result: Option<Map<String, Value>>,
+    /// Why it failed, or why it is tried again.
+    pub error: Option<Problem>,
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    #[schema(format = DateTime)]
+    pub started_at: Option<String>,
+    #[schema(format = DateTime)]
+    pub finished_at: Option<String>,
+}
+
+/// Something that did not stop the job but should be known.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobWarningResponse {
+    pub code: String,
+    pub message: String,
+}
+
+/// The log of one classification call.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct BatchResponse {
+    pub seq: i64,
+    pub level: i64,
+    /// The category whose children were chosen from.
+    pub parent_path: String,
+    pub chunk_ordinals: Vec<i64>,
+    pub chunks_sent: i64,
+    pub successes: i64,
+    pub retries: i64,
+    pub failures: i64,
+    pub latency_ms: f64,
+    #[schema(format = DateTime)]
+    pub started_at: String,
+}
+
+/// One attempt to ask a model.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct LlmCallResponse {
+    /// Which task it was.
+    pub stage: String,
+    pub level: Option<i64>,
+    pub attempt: i64,
+    pub outcome: String,
+    /// What the model answered, once it was read.
+    #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
+    pub llm_output: Option<Value>,
+    #[schema(format = DateTime)]
+    pub timestamp: String,
+    pub latency_ms: f64,
+    pub provider: String,
+    pub model: String,
+    pub tokens_prompt: i64,
+    pub tokens_completion: i64,
+    pub cost_usd: Option<f64>,
+    /// The parameters as they were sent.
+    #[schema(value_type = std::collections::HashMap<String, Value>)]
+    pub provider_params: Value,
+}
+
+/// A page of jobs, newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobListResponse {
+    pub items: Vec<JobSummaryResponse>,
+    /// Pass it as `cursor` to go on; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl JobResponse {
+    /// The job with its details.
+    pub async fn of(jobs: &Jobs, job: Job) -> Result<Self, ApiError> {
+        let (batches, calls, errors) = tokio::try_join!(jobs.batches(&job), jobs.calls(&job), jobs.last_errors(&job))?;
+        Ok(Self {
+            summary: JobSummaryResponse::from(&job),
+            batches: batches.into_iter().map(BatchResponse::from).collect(),
+            responses: calls.into_iter().map(LlmCallResponse::from).collect(),
+            last_errors: errors.into_iter().filter_map(|event| serde_json::from_value(event.data).ok()).collect(),
+        })
+    }
+}
+
+impl From<&Job> for JobSummaryResponse {
+    fn from(job: &Job) -> Self {
+        let object = |value: &Option<Value>| value.as_ref().and_then(Value::as_object).cloned();
+        let warnings = job.warnings.iter().filter_map(|warning| serde_json::from_value(warning.clone()).ok());
+        Self {
+            id: job.id.to_string(),
+            kind: job.kind.clone(),
+            state: job.state.as_str().to_owned(),
+            phase: job.phase.clone(),
+            user_id: job.user_id.clone(),
+            source_id: job.source_id.clone(),
+            progress: object(&job.progress),
+            attempt: job.attempt,
+            max_attempts: job.max_attempts,
+            warnings: warnings.collect(),
+            result: object(&job.result),
+            error: job.error.clone().and_then(|error| serde_json::from_value(error).ok()),
+            created_at: job.created_at.to_string(),
+            started_at: job.started_at.map(|moment| moment.to_string()),
+            finished_at: job.finished_at.map(|moment| moment.to_string()),
+        }
+    }
+}
+
+impl From<Batch> for BatchResponse {
+    fn from(batch: Batch) -> Self {
+        Self {
+            seq: batch.seq,
+            level: batch.level,
+            parent_path: batch.parent_path,
+            chunk_ordinals: batch.chunk_ordinals,
+            chunks_sent: batch.chunks_sent,
+            successes: batch.successes,
+            retries: batch.retries,
+            failures: batch.failures,
+            latency_ms: batch.latency_ms,
+            started_at: batch.started_at.to_string(),
+        }
+    }
+}
+
+impl From<LlmCall> for LlmCallResponse {
+    fn from(call: LlmCall) -> Self {
+        Self {
+            stage: call.stage,
+            level: call.level,
+            attempt: call.attempt,
+            outcome: call.outcome,
+            llm_output: call.llm_output,
+            timestamp: call.timestamp.to_string(),
+            latency_ms: call.latency_ms,
+            provider: call.provider,
+            model: call.model,
+            tokens_prompt: call.tokens_prompt,
+            tokens_completion: call.tokens_completion,
+            cost_usd: call.cost_usd,
+            provider_params: call.provider_params,
+        }
+    }
+}

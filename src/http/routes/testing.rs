@@ -1,0 +1,41 @@
+//! Queues probes; only there with `testing.probe_jobs`, and not part of the API's description.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+
+use super::jobs::JobSummaryResponse;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::JsonBody;
+use crate::http::idempotency::{ApiFailure, Begun, Idempotency};
+use crate::http::state::AppState;
+use crate::model::job::NewJob;
+use crate::probe::{KIND, ProbeRequest};
+
+pub async fn create_probe(
+    caller: Caller,
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    JsonBody { value: request, bytes }: JsonBody<ProbeRequest>,
+) -> Result<Response, ApiError> {
+    let idempotency = Idempotency::of(&headers, "create_probe", &bytes)?;
+    let request = serde_json::to_value(&request).map_err(|error| ApiError::internal(error.to_string()))?;
+    let max_attempts = state.jobs.max_attempts();
+    let new = NewJob { kind: KIND, user_id: "default".to_owned(), source_id: None, request, max_attempts };
+    let queued = state.store.retry_as("create_probe", || async {
+        let mut tx = match idempotency.begin(&state.store, &caller).await? {
+            Begun::Answered(response) => return Ok(response),
+            Begun::Fresh(tx) => tx,
+        };
+        let job = state.jobs.enqueue(&mut tx, &caller.space, &new, caller.now).await?;
+        let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
+        let location = location.map_err(|error| ApiError::internal(error.to_string()))?;
+        let headers = [(header::LOCATION, location), (header::RETRY_AFTER, HeaderValue::from_static("1"))];
+        let body = JobSummaryResponse::from(&job);
+        Ok::<_, ApiFailure>(idempotency.finish(tx, &caller, StatusCode::ACCEPTED, headers, &body).await?)
+    });
+    let response = queued.await?;
+    state.jobs.announce();
+    Ok(response)
+}

@@ -1,0 +1,134 @@
+//! What running work may do with its own job. Every write is fenced: after a lost lease it changes nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::{JobError, Jobs};
+use crate::base::clock::Clock;
+use crate::base::fail_point;
+use crate::base::ids::{JobId, Space};
+use crate::model::job::{Claim, Job};
+use crate::store::{Ending, Tx};
+
+/// A running job's own handle.
+#[derive(Clone)]
+pub struct JobContext {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    jobs: Jobs,
+    clock: Arc<dyn Clock>,
+    job: Job,
+    claim: Claim,
+    saved: Mutex<HashMap<String, Value>>,
+    warnings: Mutex<Vec<Value>>,
+}
+
+impl JobContext {
+    pub(super) fn new(jobs: Jobs, clock: Arc<dyn Clock>, job: Job, saved: HashMap<String, Value>) -> Self {
+        let claim = Claim { space: job.space.clone(), id: job.id.clone(), fence: job.fence };
+        let warnings = Mutex::new(job.warnings.clone());
+        Self { inner: Arc::new(Inner { jobs, clock, job, claim, saved: Mutex::new(saved), warnings }) }
+    }
+
+    pub fn space(&self) -> &Space {
+        &self.inner.job.space
+    }
+
+    pub fn id(&self) -> &JobId {
+        &self.inner.job.id
+    }
+
+    /// What was asked for.
+    pub fn request(&self) -> &Value {
+        &self.inner.job.request
+    }
+
+    /// Counted from 1.
+    pub fn attempt(&self) -> i64 {
+        self.inner.job.attempt
+    }
+
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.inner.clock
+    }
+
+    /// What a step left behind, if it was finished before.
+    pub fn saved(&self, step: &str) -> Option<Value> {
+        self.inner.saved.lock().unwrap_or_else(PoisonError::into_inner).get(step).cloned()
+    }
+
+    /// Saves a finished step, at once: whoever resumes the job does not do it again.
+    ///
+    /// # Errors
+    /// [`JobError::LeaseLost`], or the store's.
+    pub async fn save(&self, step: &str, value: Value) -> Result<(), JobError> {
+        let saved =
+            self.inner.jobs.store.add_checkpoint(&self.inner.claim, step, &value, self.inner.clock.now()).await?;
+        held(saved)?;
+        fail_point::hit("after_checkpoint");
+        self.inner.saved.lock().unwrap_or_else(PoisonError::into_inner).insert(step.to_owned(), value);
+        Ok(())
+    }
+
+    /// Tells what the job is doing; whoever watches it sees it.
+    ///
+    /// # Errors
+    /// [`JobError::LeaseLost`], or the store's.
+    pub async fn report(&self, phase: &str, progress: &Value) -> Result<(), JobError> {
+        let store = &self.inner.jobs.store;
+        let now = self.inner.clock.now();
+        let written = store.retry("update_job_progress", || async {
+            let mut tx = store.begin().await?;
+            let written = tx.update_job_progress(&self.inner.claim, phase, progress, now).await?;
+            tx.commit().await?;
+            Ok(written)
+        });
+        held(written.await?)?;
+        self.inner.jobs.announce();
+        Ok(())
+    }
+
+    /// Adds a warning that stays with the job.
+    ///
+    /// # Errors
+    /// [`JobError::LeaseLost`], or the store's.
+    pub async fn warn(&self, code: &str, message: &str) -> Result<(), JobError> {
+        let warnings = {
+            let mut warnings = self.inner.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            let warning = json!({"code": code, "message": message});
+            // A resumed job says it again.
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+            warnings.clone()
+        };
+        let store = &self.inner.jobs.store;
+        let now = self.inner.clock.now();
+        let written = store.retry("update_job_warnings", || async {
+            let mut tx = store.begin().await?;
+            let written = tx.update_job_warnings(&self.inner.claim, &warnings, now).await?;
+            tx.commit().await?;
+            Ok(written)
+        });
+        held(written.await?)?;
+        self.inner.jobs.announce();
+        Ok(())
+    }
+
+    /// Ends the job inside the transaction that writes its effect: both last, or neither.
+    ///
+    /// # Errors
+    /// [`JobError::LeaseLost`]: drop the transaction. Or the store's.
+    pub async fn finish(&self, tx: &mut Tx, result: Value) -> Result<(), JobError> {
+        let ended = tx.end_job(&self.inner.claim, &Ending::Succeeded { result }, self.inner.clock.now()).await?;
+        held(ended)
+    }
+}
+
+fn held(written: bool) -> Result<(), JobError> {
+    if written { Ok(()) } else { Err(JobError::LeaseLost) }
+}

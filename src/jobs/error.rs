@@ -1,0 +1,94 @@
+//! Why a job did not succeed: a reason that may pass, one that will not, or none of its own.
+
+use serde_json::{Map, Value, json};
+
+use crate::store::StoreError;
+
+/// A job's failure.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum JobError {
+    /// May pass: queued again until the attempts are used up.
+    #[error("{0}")]
+    Retry(Failure),
+    /// Will not pass: the job fails.
+    #[error("{0}")]
+    Fail(Failure),
+    /// The database was away: handed back, at no cost.
+    #[error("the database is away")]
+    Interrupted,
+    /// Somebody else has the job now, or it was cancelled: nothing may be written.
+    #[error("the lease was lost")]
+    LeaseLost,
+}
+
+/// What went wrong, as a problem document says it (D-1).
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub code: &'static str,
+    pub title: &'static str,
+    pub status: u16,
+    pub detail: String,
+    pub remediation: String,
+    pub context: Map<String, Value>,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.detail)
+    }
+}
+
+impl Failure {
+    pub fn new(code: &'static str, title: &'static str, status: u16, detail: impl Into<String>) -> Self {
+        let remediation = "Look at the job's error, then POST /v1/jobs/{id}/retry.".to_owned();
+        Self { code, title, status, detail: detail.into(), remediation, context: Map::new() }
+    }
+
+    #[must_use]
+    pub fn fix(mut self, remediation: impl Into<String>) -> Self {
+        self.remediation = remediation.into();
+        self
+    }
+
+    /// The problem document of a job. A job has no request, so its own id stands for it.
+    pub fn problem(&self, job_id: &str) -> Value {
+        let mut problem = json!({
+            "type": format!("urn:memoir:problem:{}", self.code), "title": self.title, "status": self.status,
+            "detail": self.detail, "code": self.code, "remediation": self.remediation, "request_id": job_id,
+        });
+        if !self.context.is_empty() {
+            problem["context"] = Value::Object(self.context.clone());
+        }
+        problem
+    }
+
+    /// The process that ran the job died or froze.
+    pub fn lease_expired() -> Self {
+        Self::new("worker_lost", "Worker lost", 503, "the process that ran this job died or froze")
+            .fix("Nothing to do while attempts are left. If it stays, look at the process's log, then retry the job.")
+    }
+
+    /// The code of the job panicked.
+    pub fn panicked() -> Self {
+        Self::new("internal_error", "Internal error", 500, "the job stopped on a defect of memoir's own")
+            .fix("Report it with the job's id, which the log has too.")
+    }
+}
+
+impl From<StoreError> for JobError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable { .. } | StoreError::Contended { .. } | StoreError::CannotOpen { .. } => {
+                Self::Interrupted
+            }
+            StoreError::Full { .. } => Self::Retry(
+                Failure::new("storage_full", "Storage full", 503, "the database has no room left")
+                    .fix("Free disk space where the database lives."),
+            ),
+            error => {
+                tracing::error!(%error, "a job met a statement that failed");
+                Self::Fail(Failure::new("internal_error", "Internal error", 500, "a statement failed"))
+            }
+        }
+    }
+}

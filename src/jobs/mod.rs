@@ -1,0 +1,227 @@
+//! Background work that is never lost and never done twice.
+//!
+//! A job is a row (D-3). Whoever wants work done queues it in a transaction of its own; a [`Runner`] of this or another
+//! process claims it by a lease, runs it, and ends it with a fenced write. This folder knows no kind of work: a
+//! feature implements [`Work`], and the application registers it.
+
+mod context;
+mod error;
+mod runner;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::{JobId, Space};
+use crate::config;
+use crate::model::job::{Batch, Job, JobEvent, JobFilter, JobState, NewJob};
+use crate::model::llm_call::LlmCall;
+use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
+
+pub use context::JobContext;
+pub use error::{Failure, JobError};
+pub use runner::Runner;
+pub use work::{Outcome, Work};
+
+/// How often a waiting caller looks for what another process did.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// How many of the last errors are shown.
+const ERRORS_KEPT: i64 = 5;
+
+/// The area's face, cheap to clone.
+#[derive(Clone)]
+pub struct Jobs {
+    store: Store,
+    settings: Arc<config::Jobs>,
+    /// Moves whenever this process queues or changes a job; wakes workers and waiting callers.
+    changed: Arc<watch::Sender<u64>>,
+}
+
+/// A wish about a job could not be fulfilled.
+#[derive(Debug, thiserror::Error)]
+pub enum JobsError {
+    /// 404: there is none in this space.
+    #[error("no job {0} in this space")]
+    NotFound(String),
+    /// 409: it is over, or not over yet.
+    #[error("the job is {}", .state.as_str())]
+    WrongState { state: JobState, wanted: &'static str },
+    /// 429: too many wait in this space.
+    #[error("{waiting} jobs wait in this space already")]
+    QueueFull { waiting: u64 },
+    /// 503 and 500, as the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AsStoreError for JobsError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        if let Self::Store(error) = self { Some(error) } else { None }
+    }
+}
+
+impl Jobs {
+    #[must_use]
+    pub fn new(store: Store, settings: config::Jobs) -> Self {
+        Self { store, settings: Arc::new(settings), changed: Arc::new(watch::Sender::new(0)) }
+    }
+
+    /// Queues a job inside the caller's transaction; call [`Jobs::announce`] once that is committed.
+    ///
+    /// # Errors
+    /// [`JobsError::QueueFull`], or the store's.
+    pub async fn enqueue(&self, tx: &mut Tx, space: &Space, new: &NewJob, now: Timestamp) -> Result<Job, JobsError> {
+        let most = i64::try_from(self.settings.max_queued).unwrap_or(i64::MAX);
+        let job = tx.add_job(space, new, most, now).await?;
+        job.ok_or(JobsError::QueueFull { waiting: self.settings.max_queued })
+    }
+
+    /// The attempts that a job has unless its kind says otherwise.
+    pub fn max_attempts(&self) -> i64 {
+        i64::try_from(self.settings.max_attempts).unwrap_or(i64::MAX)
+    }
+
+    /// Wakes whoever waits for work or for news. Other processes find out by looking.
+    pub fn announce(&self) {
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// # Errors
+    /// [`JobsError::NotFound`], or the store's.
+    pub async fn find(&self, space: &Space, id: &str) -> Result<Job, JobsError> {
+        let found = self.store.find_job(space, &parse(id)?).await?;
+        found.ok_or_else(|| JobsError::NotFound(id.to_owned()))
+    }
+
+    /// The job once it is over or awaits its user, or as it is when patience ends.
+    ///
+    /// # Errors
+    /// [`JobsError::NotFound`], or the store's.
+    pub async fn wait(&self, space: &Space, id: &str, patience: Duration) -> Result<Job, JobsError> {
+        let deadline = tokio::time::Instant::now() + patience;
+        let mut changed = self.changed.subscribe();
+        loop {
+            let job = self.find(space, id).await?;
+            if job.state.is_final() || job.state == JobState::AwaitingHelper || tokio::time::Instant::now() >= deadline
+            {
+                return Ok(job);
+            }
+            let look = deadline.min(tokio::time::Instant::now() + LOOK_AGAIN);
+            let _ = tokio::time::timeout_at(look, changed.changed()).await;
+        }
+    }
+
+    /// A page of the space's jobs, newest first.
+    pub async fn list(&self, space: &Space, filter: &JobFilter, page: &JobPage) -> Result<Vec<Job>, JobsError> {
+        Ok(self.store.list_jobs(space, filter, page).await?)
+    }
+
+    /// The last few errors of a job, oldest first.
+    pub async fn last_errors(&self, job: &Job) -> Result<Vec<JobEvent>, JobsError> {
+        Ok(self.store.list_job_errors(&job.space, &job.id, ERRORS_KEPT).await?)
+    }
+
+    /// The log of a job's classification calls.
+    pub async fn batches(&self, job: &Job) -> Result<Vec<Batch>, JobsError> {
+        Ok(self.store.list_job_batches(&job.space, &job.id).await?)
+    }
+
+    /// Every attempt of a job to ask a model.
+    pub async fn calls(&self, job: &Job) -> Result<Vec<LlmCall>, JobsError> {
+        Ok(self.store.list_job_calls(&job.space, &job.id).await?)
+    }
+
+    /// Events after `seq`, waiting for some while at the most if there are none.
+    pub async fn events(&self, space: &Space, id: &JobId, after: i64) -> Result<Vec<JobEvent>, JobsError> {
+        let mut changed = self.changed.subscribe();
+        let events = self.store.list_job_events(space, id, after, 200).await?;
+        if !events.is_empty() {
+            return Ok(events);
+        }
+        let _ = tokio::time::timeout(LOOK_AGAIN, changed.changed()).await;
+        Ok(self.store.list_job_events(space, id, after, 200).await?)
+    }
+
+    /// Ends a job that is not over, at once; whoever runs it stops within a second or two and writes nothing more.
+    ///
+    /// # Errors
+    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is over, or the store's.
+    pub async fn cancel(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
+        let job = self.change(space, id, "cancel_job", JobState::Cancelled, "not finished", now).await?;
+        metrics::counter!(
+            crate::base::metrics::JOBS_FINISHED_TOTAL, "kind" => job.kind.clone(), "outcome" => "cancelled"
+        )
+        .increment(1);
+        Ok(job)
+    }
+
+    /// Queues a failed or cancelled job again; what it has finished is not done again.
+    ///
+    /// # Errors
+    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is neither, or the store's.
+    pub async fn retry(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
+        self.change(space, id, "retry_job", JobState::Queued, "failed or cancelled", now).await
+    }
+
+    async fn change(
+        &self,
+        space: &Space,
+        id: &str,
+        name: &'static str,
+        next: JobState,
+        wanted: &'static str,
+        now: Timestamp,
+    ) -> Result<Job, JobsError> {
+        let parsed = parse(id)?;
+        let changed = self.store.retry_as(name, || async {
+            let mut tx = self.store.begin().await?;
+            let found = tx.find_job(space, &parsed).await?;
+            let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
+            // A user's wish to queue it again is for jobs that are over.
+            let allowed = job.state.may_become(next) && (next != JobState::Queued || job.state.is_final());
+            if !allowed {
+                return Err(JobsError::WrongState { state: job.state, wanted });
+            }
+            let done = match next {
+                JobState::Cancelled => tx.cancel_job(&job, now).await?,
+                _ => tx.requeue_finished_job(&job, now).await?,
+            };
+            if !done {
+                // It moved between the look and the write: look again.
+                return Err(StoreError::Contended { cause: "the job moved".to_owned() }.into());
+            }
+            tx.commit().await?;
+            Ok(())
+        });
+        changed.await?;
+        self.announce();
+        self.find(space, id).await
+    }
+
+    /// How much waits or is under way, over all spaces.
+    pub async fn queue_depth(&self) -> Result<QueueDepth, JobsError> {
+        Ok(self.store.queue_depth().await?)
+    }
+
+    /// Removes finished jobs that are older than `jobs.keep_days`.
+    pub async fn prune(&self, now: Timestamp) -> Result<u64, JobsError> {
+        let days = i64::try_from(self.settings.keep_days).unwrap_or(i64::MAX);
+        let before = now.minus_seconds(days.saturating_mul(24 * 60 * 60));
+        let mut removed = 0;
+        loop {
+            let some = self.store.remove_finished_jobs(before).await?;
+            removed += some;
+            if some == 0 {
+                return Ok(removed);
+            }
+        }
+    }
+}
+
+/// An id that is none names nothing, which is the same as naming something that is not there.
+fn parse(id: &str) -> Result<JobId, JobsError> {
+    id.parse().map_err(|_| JobsError::NotFound(id.chars().take(64).collect()))
+}

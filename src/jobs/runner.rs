@@ -1,0 +1,227 @@
+//! Claims jobs, runs them, keeps their leases, and gives them back at a stop.
+
+mod hold;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::error::Failure;
+use super::{JobContext, JobError, Jobs, Outcome, Work};
+use crate::base::clock::Clock;
+use crate::base::metrics as names;
+use crate::base::{fail_point, ids};
+use crate::model::job::{Claim, Job};
+use crate::store::{Ending, Store};
+use hold::{Holds, Stopped};
+
+/// How often an idle process looks for work that another one has queued.
+const LOOK_FOR_WORK: Duration = Duration::from_millis(500);
+/// How long to leave a database alone that is away.
+const LEAVE_ALONE: Duration = Duration::from_secs(1);
+
+/// Runs the jobs of one process.
+pub struct Runner {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    jobs: Jobs,
+    clock: Arc<dyn Clock>,
+    work: HashMap<&'static str, Arc<dyn Work>>,
+    /// This process, among all that share the database.
+    owner: String,
+    holds: Holds,
+}
+
+impl Runner {
+    /// A runner for the kinds of work that are registered here and nowhere else.
+    #[must_use]
+    pub fn new(jobs: Jobs, clock: Arc<dyn Clock>, work: Vec<Arc<dyn Work>>) -> Self {
+        let work = work.into_iter().map(|work| (work.kind(), work)).collect();
+        let shared = Shared { jobs, clock, work, owner: ids::new_uuid(), holds: Holds::default() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Runs jobs until `stop`; then takes no more, gives those that run `grace` to finish, and hands the rest back.
+    pub async fn run(self, stop: CancellationToken, grace: Duration) {
+        let shared = self.shared;
+        let running = TaskTracker::new();
+        let claiming = claim_until_stopped(&shared, &running, &stop);
+        let keeping = shared.holds.keep(&shared);
+        tokio::pin!(keeping);
+        tokio::select! { () = claiming => {}, () = &mut keeping => {} }
+
+        running.close();
+        let finishing = async {
+            if tokio::time::timeout(grace, running.wait()).await.is_err() {
+                fail_point::hit("in_shutdown");
+                shared.holds.stop_all(Stopped::ShuttingDown);
+                running.wait().await;
+            }
+        };
+        tokio::select! { () = finishing => {}, () = keeping => {} }
+    }
+}
+
+/// Fills free places with jobs.
+async fn claim_until_stopped(shared: &Arc<Shared>, running: &TaskTracker, stop: &CancellationToken) {
+    let workers = usize::try_from(shared.jobs.settings.workers).unwrap_or(Semaphore::MAX_PERMITS);
+    let places = Arc::new(Semaphore::new(workers));
+    let kinds: Vec<&'static str> = shared.work.keys().copied().collect();
+    if kinds.is_empty() || workers == 0 {
+        stop.cancelled().await;
+        return;
+    }
+    let mut changed = shared.jobs.changed.subscribe();
+    loop {
+        let first = tokio::select! {
+            () = stop.cancelled() => return,
+            place = Arc::clone(&places).acquire_owned() => place,
+        };
+        let Ok(first) = first else { return };
+        let mut free = vec![first];
+        while let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+            free.push(place);
+        }
+        changed.mark_unchanged();
+        let lease = shared.jobs.settings.lease();
+        let claimed = shared.jobs.store.claim_jobs(&kinds, &shared.owner, lease, free.len(), shared.clock.now()).await;
+        let pause = match claimed {
+            Ok(jobs) if jobs.is_empty() => LOOK_FOR_WORK,
+            Ok(jobs) => {
+                fail_point::hit("after_claim");
+                for (job, place) in jobs.into_iter().zip(free.drain(..)) {
+                    let shared = Arc::clone(shared);
+                    running.spawn(async move { shared.attend(job, place).await });
+                }
+                continue;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no job could be claimed");
+                LEAVE_ALONE
+            }
+        };
+        drop(free);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = changed.changed() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+impl Shared {
+    fn store(&self) -> &Store {
+        &self.jobs.store
+    }
+
+    /// Sees one job through, from its claim to its end.
+    async fn attend(self: Arc<Self>, job: Job, place: OwnedSemaphorePermit) {
+        let stop = self.holds.add(&job);
+        let began = std::time::Instant::now();
+        let (kind, job_id, attempt) = (job.kind.clone(), job.id.clone(), job.attempt);
+        tracing::info!(%job_id, kind, attempt, "job begun");
+        let outcome = self.run_work(&job, &stop).await;
+        let outcome = match outcome {
+            Ok(Outcome::Finished) => {
+                self.holds.remove(&job);
+                self.count_finished(&kind, "succeeded");
+                "succeeded"
+            }
+            outcome => self.end(&job, outcome).await,
+        };
+        self.holds.remove(&job);
+        drop(place);
+        self.jobs.announce();
+        tracing::info!(%job_id, kind, attempt, outcome, ms = began.elapsed().as_secs_f64() * 1000.0, "job left");
+    }
+
+    /// Runs the work on a task of its own, so that a panic or a stop ends it and nothing else.
+    async fn run_work(self: &Arc<Self>, job: &Job, stop: &CancellationToken) -> Result<Outcome, JobError> {
+        let Some(work) = self.work.get(job.kind.as_str()).cloned() else { return Err(JobError::Interrupted) };
+        let saved = self.store().list_checkpoints(&job.space, &job.id).await?;
+        let context = JobContext::new(self.jobs.clone(), Arc::clone(&self.clock), job.clone(), saved);
+        #[expect(clippy::disallowed_methods, reason = "awaited or aborted below")]
+        let mut task = tokio::spawn(work.run(context));
+        tokio::select! {
+            done = &mut task => done.unwrap_or_else(|panic| {
+                tracing::error!(job_id = %job.id, kind = job.kind, panicked = panic.is_panic(), "job panicked");
+                Err(JobError::Retry(Failure::panicked()))
+            }),
+            () = stop.cancelled() => {
+                task.abort();
+                let _ = task.await;
+                Err(match self.holds.why_stopped(job) {
+                    Some(Stopped::ShuttingDown) => JobError::Interrupted,
+                    _ => JobError::LeaseLost,
+                })
+            }
+        }
+    }
+
+    /// Writes how the job ended. While the database is away it keeps trying, until the job is lost or the process stops.
+    async fn end(&self, job: &Job, outcome: Result<Outcome, JobError>) -> &'static str {
+        let claim = Claim { space: job.space.clone(), id: job.id.clone(), fence: job.fence };
+        let (ending, name) = match outcome {
+            Ok(Outcome::Done(result)) => (Ending::Succeeded { result }, "succeeded"),
+            Ok(Outcome::Finished) => return "succeeded",
+            Err(JobError::LeaseLost) => return "lease lost",
+            Err(JobError::Interrupted) => (Ending::HandedBack, "handed back"),
+            Err(JobError::Fail(failure)) => (Ending::Failed { error: failure.problem(job.id.as_str()) }, "failed"),
+            Err(JobError::Retry(failure)) if job.attempt >= job.max_attempts => {
+                (Ending::Failed { error: failure.problem(job.id.as_str()) }, "failed")
+            }
+            Err(JobError::Retry(failure)) => {
+                let after = with_jitter(self.jobs.settings.pause(job.attempt));
+                (Ending::Retried { error: failure.problem(job.id.as_str()), after }, "retried")
+            }
+        };
+        loop {
+            let now = self.clock.now();
+            let written = self.store().retry("end_job", || async {
+                let mut tx = self.store().begin().await?;
+                let written = tx.end_job(&claim, &ending, now).await?;
+                fail_point::hit("before_commit");
+                tx.commit().await?;
+                fail_point::hit("after_commit");
+                Ok(written)
+            });
+            match written.await {
+                Ok(true) => break,
+                Ok(false) => return "lease lost",
+                Err(error) if error.is_retryable() && self.holds.why_stopped(job).is_none() => {
+                    tracing::warn!(job_id = %job.id, %error, "a job's end could not be written yet");
+                    tokio::time::sleep(LEAVE_ALONE).await;
+                }
+                Err(error) => {
+                    tracing::error!(job_id = %job.id, %error, "a job's end could not be written; its lease will run out");
+                    return "left";
+                }
+            }
+        }
+        match name {
+            "retried" => metrics::counter!(names::JOBS_RETRIED_TOTAL, "kind" => job.kind.clone()).increment(1),
+            "failed" => {
+                metrics::counter!(names::JOBS_FAILED_TOTAL, "kind" => job.kind.clone()).increment(1);
+                self.count_finished(&job.kind, name);
+            }
+            "succeeded" => self.count_finished(&job.kind, name),
+            _ => {}
+        }
+        name
+    }
+
+    fn count_finished(&self, kind: &str, outcome: &'static str) {
+        metrics::counter!(names::JOBS_FINISHED_TOTAL, "kind" => kind.to_owned(), "outcome" => outcome).increment(1);
+    }
+}
+
+/// The pause, give or take a quarter, so that jobs that failed together do not come back together.
+fn with_jitter(pause: Duration) -> Duration {
+    pause.mul_f64(0.75 + ids::random_fraction() / 2.0)
+}

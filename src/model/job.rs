@@ -1,0 +1,154 @@
+//! A piece of background work, and the states it may go through.
+
+use serde_json::Value;
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::{JobId, Space};
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum JobState {
+    Queued,
+    Running,
+    AwaitingHelper,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl JobState {
+    pub const ALL: [Self; 6] =
+        [Self::Queued, Self::Running, Self::AwaitingHelper, Self::Succeeded, Self::Failed, Self::Cancelled];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::AwaitingHelper => "awaiting_helper",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+
+    /// Whether nothing happens any more unless somebody asks for it.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+
+    /// The one table of transitions; the store writes no other.
+    pub fn may_become(self, next: Self) -> bool {
+        match self {
+            Self::Queued => matches!(next, Self::Running | Self::Cancelled),
+            Self::Running => next != Self::Running,
+            Self::AwaitingHelper => matches!(next, Self::Queued | Self::Cancelled),
+            Self::Failed | Self::Cancelled => next == Self::Queued,
+            Self::Succeeded => false,
+        }
+    }
+}
+
+/// A job as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    pub space: Space,
+    pub id: JobId,
+    pub kind: String,
+    pub state: JobState,
+    /// What a running job is doing.
+    pub phase: Option<String>,
+    pub user_id: String,
+    pub source_id: Option<String>,
+    pub request: Value,
+    pub progress: Option<Value>,
+    pub result: Option<Value>,
+    /// The problem document of the last failure.
+    pub error: Option<Value>,
+    pub warnings: Vec<Value>,
+    /// How often it was begun and not handed back.
+    pub attempt: i64,
+    pub max_attempts: i64,
+    /// Grows with every claim.
+    pub fence: i64,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+}
+
+/// A job to be queued.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    pub kind: &'static str,
+    pub user_id: String,
+    pub source_id: Option<String>,
+    pub request: Value,
+    pub max_attempts: i64,
+}
+
+/// Which jobs, among those of a space, a list shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobFilter {
+    pub state: Option<JobState>,
+    pub kind: Option<String>,
+    pub source_id: Option<String>,
+}
+
+/// Something that happened to a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobEvent {
+    /// Counted from 1 within the job.
+    pub seq: i64,
+    /// `state`, `progress`, `warning` or `error`.
+    pub kind: String,
+    pub data: Value,
+    pub created_at: Timestamp,
+}
+
+/// The log of one classification call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    pub seq: i64,
+    pub level: i64,
+    pub parent_path: String,
+    pub chunk_ordinals: Vec<i64>,
+    pub chunks_sent: i64,
+    pub successes: i64,
+    pub retries: i64,
+    pub failures: i64,
+    pub latency_ms: f64,
+    pub started_at: Timestamp,
+}
+
+/// A claim on a job: who may write to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    pub space: Space,
+    pub id: JobId,
+    pub fence: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_read_back() {
+        for state in JobState::ALL {
+            assert_eq!(JobState::parse(state.as_str()), Some(state));
+        }
+        assert_eq!(JobState::parse("lost"), None);
+    }
+
+    #[test]
+    fn what_is_final_stays_unless_it_is_queued_again() {
+        for state in JobState::ALL.into_iter().filter(|state| state.is_final()) {
+            for next in JobState::ALL {
+                assert_eq!(state.may_become(next), next == JobState::Queued && state != JobState::Succeeded);
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Work that does what its request says, for tests of the job engine: steps, waits, failures, panics, an effect.
+//!
+//! Only there with `testing.probe_jobs`. Its effect is a source that carries the job's id as a tag: a job that was
+//! done twice shows as two of them.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::base::fail_point;
+use crate::base::ids::new_uuid;
+use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
+use crate::sources::{NewSource, SourceError, Sources};
+use crate::store::Store;
+
+/// The name of this kind of work.
+pub const KIND: &str = "probe";
+
+/// What a probe is to do.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProbeRequest {
+    /// Steps that are saved one by one.
+    pub steps: u32,
+    /// How long each takes.
+    pub step_ms: u64,
+    /// Attempts that end as `ending` says, before one succeeds.
+    pub bad_attempts: i64,
+    pub ending: Ending,
+    /// Whether it leaves a source behind.
+    pub effect: bool,
+    /// A warning to give.
+    pub warning: Option<String>,
+}
+
+/// How a bad attempt ends.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    #[default]
+    Retry,
+    Fail,
+    Panic,
+}
+
+/// Runs probes.
+#[derive(Clone)]
+pub struct Probe {
+    pub store: Store,
+    pub sources: Sources,
+    /// Where to write what was begun and what was saved; empty for nowhere.
+    pub log: String,
+}
+
+impl Work for Probe {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn run(&self, context: JobContext) -> BoxFuture<'static, Result<Outcome, JobError>> {
+        let probe = self.clone();
+        async move { probe.work(context).await }.boxed()
+    }
+}
+
+impl Probe {
+    async fn work(self, context: JobContext) -> Result<Outcome, JobError> {
+        let request: ProbeRequest = serde_json::from_value(context.request().clone()).map_err(|error| {
+            JobError::Fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string()))
+        })?;
+        if let Some(warning) = &request.warning {
+            context.warn("probe", warning).await?;
+        }
+        for step in 1..=request.steps {
+            let name = format!("step-{step}");
+            if context.saved(&name).is_none() {
+                self.note("begin", &context, step);
+                tokio::time::sleep(Duration::from_millis(request.step_ms)).await;
+                context.save(&name, json!(step)).await?;
+                self.note("saved", &context, step);
+            }
+            context.report("classifying", &json!({"done": step, "total": request.steps})).await?;
+        }
+        if context.attempt() <= request.bad_attempts {
+            let failure = Failure::new("probe_failed", "Probe failed", 502, "it was asked to fail");
+            return Err(match request.ending {
+                Ending::Retry => JobError::Retry(failure),
+                Ending::Fail => JobError::Fail(failure),
+                Ending::Panic => panic!("the probe was asked to panic"),
+            });
+        }
+        let result = json!({"steps": request.steps});
+        if !request.effect {
+            return Ok(Outcome::Done(result));
+        }
+        let new = NewSource {
+            path: Some(format!("/probe/{}", new_uuid())),
+            tags: vec![context.id().to_string()],
+            eligible: true,
+            ..NewSource::default()
+        };
+        let mut tx = self.store.begin().await?;
+        let registered = self.sources.register(&mut tx, context.space(), new, context.clock().now()).await;
+        registered.map_err(|error| match error {
+            SourceError::Store(error) => error.into(),
+            error => JobError::Fail(Failure::new("probe_failed", "Probe failed", 500, error.to_string())),
+        })?;
+        fail_point::hit("in_transaction");
+        context.finish(&mut tx, result).await?;
+        fail_point::hit("before_commit");
+        tx.commit().await?;
+        fail_point::hit("after_commit");
+        Ok(Outcome::Finished)
+    }
+
+    fn note(&self, what: &str, context: &JobContext, step: u32) {
+        if self.log.is_empty() {
+            return;
+        }
+        let line = format!("{what} {} {step}\n", context.id());
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&self.log);
+        // One write, so that lines of several processes do not mix.
+        if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
+            tracing::warn!(%error, "the probe's log cannot be written");
+        }
+    }
+}

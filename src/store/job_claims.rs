@@ -1,0 +1,285 @@
+//! Rows of `jobs` as workers see them: claiming, holding and giving back, each write fenced.
+//!
+//! A claim is one conditional update that exactly one process can win; it raises the job's `fence`, and every later
+//! write of the claimer names that fence. After a lost lease such a write matches no row. All times that decide who
+//! may do what (`run_after`, `lease_until`) are the database's.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use sqlx::Row as _;
+
+use super::dialect::Statement;
+use super::jobs::{COLUMNS, read_job};
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{JobId, Space};
+use crate::model::job::{Claim, Job, JobState};
+
+/// How many waiting jobs are looked at for one claim: several processes look at the same ones.
+const CANDIDATES: usize = 16;
+/// How many lost jobs one sweep takes over.
+const RESCUED_AT_ONCE: i64 = 100;
+
+/// How a running job ends, or goes back to the queue.
+#[derive(Debug, Clone)]
+pub enum Ending {
+    Succeeded {
+        result: Value,
+    },
+    Failed {
+        error: Value,
+    },
+    /// Tried again after a while.
+    Retried {
+        error: Value,
+        after: Duration,
+    },
+    /// Given back through no fault of its own: the attempt does not count.
+    HandedBack,
+}
+
+impl Ending {
+    pub fn state(&self) -> JobState {
+        match self {
+            Self::Succeeded { .. } => JobState::Succeeded,
+            Self::Failed { .. } => JobState::Failed,
+            Self::Retried { .. } | Self::HandedBack => JobState::Queued,
+        }
+    }
+}
+
+/// How much is waiting or under way.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueDepth {
+    pub by_state: Vec<(JobState, i64)>,
+    pub oldest_queued: Option<Timestamp>,
+}
+
+impl Store {
+    /// Takes up to `most` waiting jobs of the given kinds, in the queue's order.
+    pub async fn claim_jobs(
+        &self,
+        kinds: &[&'static str],
+        owner: &str,
+        lease: Duration,
+        most: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Job>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM jobs WHERE state = 'queued' AND run_after <= @now AND kind IN ({}) \
+             ORDER BY turn, id LIMIT {}",
+            vec!["?"; kinds.len()].join(", "),
+            CANDIDATES.max(most)
+        );
+        let mut query = self.backend.dialect.assembled(&sql);
+        for kind in kinds {
+            query = query.bind(*kind);
+        }
+        let candidates = self.fetch_all(query).await?;
+        let mut claimed = Vec::new();
+        for candidate in &candidates {
+            if claimed.len() == most {
+                break;
+            }
+            let job = read_job(candidate)?;
+            if let Some(job) = self.claim_job(job, owner, lease, now).await? {
+                claimed.push(job);
+            }
+        }
+        Ok(claimed)
+    }
+
+    async fn claim_job(
+        &self,
+        mut job: Job,
+        owner: &str,
+        lease: Duration,
+        now: Timestamp,
+    ) -> Result<Option<Job>, StoreError> {
+        debug_assert!(job.state.may_become(JobState::Running));
+        let update = "UPDATE jobs SET state = 'running', lease_owner = ?, lease_until = @now + ?, fence = fence + 1, \
+                      attempt = attempt + 1, started_at = COALESCE(started_at, ?) \
+                      WHERE space = ? AND id = ? AND state = 'queued' AND fence = ?";
+        let mut tx = self.begin().await?;
+        let update = tx.sql(update).bind(owner).bind(micros(lease)).bind(now.as_micros());
+        let update = update.bind(job.space.as_str()).bind(job.id.as_str()).bind(job.fence);
+        if tx.execute(update).await? == 0 {
+            return Ok(None);
+        }
+        job.state = JobState::Running;
+        job.fence += 1;
+        job.attempt += 1;
+        job.started_at = job.started_at.or(Some(now));
+        tx.add_state_event(&job.space, &job.id, JobState::Running, now).await?;
+        tx.commit().await?;
+        Ok(Some(job))
+    }
+
+    /// Prolongs every lease of a process.
+    pub async fn renew_leases(&self, owner: &str, lease: Duration) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let update = tx.sql("UPDATE jobs SET lease_until = @now + ? WHERE lease_owner = ? AND state = 'running'");
+        tx.execute(update.bind(micros(lease)).bind(owner)).await?;
+        tx.commit().await
+    }
+
+    /// What a process still holds.
+    pub async fn list_claims(&self, owner: &str) -> Result<Vec<Claim>, StoreError> {
+        let query =
+            self.sql("SELECT space, id, fence FROM jobs WHERE lease_owner = ? AND state = 'running'").bind(owner);
+        let rows = self.fetch_all(query).await?;
+        rows.iter()
+            .map(|row| {
+                let space: String = row.try_get(0)?;
+                let space: Space =
+                    space.parse().map_err(|()| StoreError::Broken { cause: "not a space".to_owned() })?;
+                Ok(Claim { space, id: JobId::from_stored(row.try_get(1)?), fence: row.try_get(2)? })
+            })
+            .collect()
+    }
+
+    /// Takes jobs away from processes whose lease has run out: back to the queue, or, where all attempts are used
+    /// up, to their end with the given error. Gives each with the state it has now.
+    pub async fn rescue_jobs(&self, error: &Value, now: Timestamp) -> Result<Vec<Job>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM jobs WHERE lease_until < @now AND state = 'running' LIMIT {RESCUED_AT_ONCE}"
+        );
+        let lost = self.fetch_all(self.backend.dialect.assembled(&sql)).await?;
+        let mut rescued = Vec::new();
+        for row in &lost {
+            let mut job = read_job(row)?;
+            let mut tx = self.begin().await?;
+            let used_up = job.attempt >= job.max_attempts;
+            let turn = tx.next_turn(&job.space).await?.turn;
+            let update = "UPDATE jobs SET state = ?, error_json = ?, finished_at = ?, phase = NULL, turn = ?, \
+                          run_after = @now, fence = fence + 1, lease_owner = NULL, lease_until = NULL \
+                          WHERE space = ? AND id = ? AND fence = ? AND state = 'running' AND lease_until < @now";
+            job.state = if used_up { JobState::Failed } else { JobState::Queued };
+            let update = tx.sql(update).bind(job.state.as_str()).bind(error.to_string());
+            let update = update.bind(used_up.then_some(now.as_micros())).bind(turn);
+            let update = update.bind(job.space.as_str()).bind(job.id.as_str()).bind(job.fence);
+            // Its process was only slow, and has prolonged the lease meanwhile.
+            if tx.execute(update).await? == 0 {
+                continue;
+            }
+            tx.add_job_event(&job.space, &job.id, "error", error, now).await?;
+            tx.add_state_event(&job.space, &job.id, job.state, now).await?;
+            tx.commit().await?;
+            rescued.push(job);
+        }
+        Ok(rescued)
+    }
+
+    pub async fn queue_depth(&self) -> Result<QueueDepth, StoreError> {
+        let counts =
+            "SELECT state, COUNT(*) FROM jobs WHERE state IN ('queued', 'running', 'awaiting_helper') GROUP BY state";
+        let mut depth = QueueDepth::default();
+        for row in self.fetch_all(self.sql(counts)).await? {
+            let state: String = row.try_get(0)?;
+            depth.by_state.extend(JobState::parse(&state).zip(Some(row.try_get::<i64, _>(1)?)));
+        }
+        let oldest = self.fetch_all(self.sql("SELECT MIN(created_at) FROM jobs WHERE state = 'queued'")).await?;
+        let oldest = oldest.first().map(|row| row.try_get::<Option<i64>, _>(0)).transpose()?.flatten();
+        depth.oldest_queued = oldest.map(Timestamp::from_micros);
+        Ok(depth)
+    }
+}
+
+impl Tx {
+    /// Ends a claimed job or gives it back; `false` if the claim is no longer ours, and then nothing was written.
+    pub async fn end_job(&mut self, claim: &Claim, ending: &Ending, now: Timestamp) -> Result<bool, StoreError> {
+        debug_assert!(JobState::Running.may_become(ending.state()));
+        let update = match ending {
+            Ending::Succeeded { result } => self
+                .sql(
+                    "UPDATE jobs SET state = 'succeeded', result_json = ?, error_json = NULL, finished_at = ?, phase = NULL, \
+                     lease_owner = NULL, lease_until = NULL \
+                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
+                )
+                .bind(result.to_string())
+                .bind(now.as_micros()),
+            Ending::Failed { error } => self
+                .sql(
+                    "UPDATE jobs SET state = 'failed', error_json = ?, finished_at = ?, phase = NULL, \
+                     lease_owner = NULL, lease_until = NULL \
+                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
+                )
+                .bind(error.to_string())
+                .bind(now.as_micros()),
+            Ending::Retried { error, after } => {
+                let turn = self.next_turn(&claim.space).await?.turn;
+                self.sql(
+                    "UPDATE jobs SET state = 'queued', error_json = ?, turn = ?, run_after = @now + ?, phase = NULL, \
+                     lease_owner = NULL, lease_until = NULL \
+                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
+                )
+                .bind(error.to_string())
+                .bind(turn)
+                .bind(micros(*after))
+            }
+            Ending::HandedBack => {
+                let turn = self.next_turn(&claim.space).await?.turn;
+                self.sql(
+                    "UPDATE jobs SET state = 'queued', attempt = attempt - 1, turn = ?, run_after = @now, phase = NULL, \
+                     lease_owner = NULL, lease_until = NULL \
+                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
+                )
+                .bind(turn)
+            }
+        };
+        if self.execute(bind_claim(update, claim)).await? == 0 {
+            return Ok(false);
+        }
+        if let Ending::Failed { error } | Ending::Retried { error, .. } = ending {
+            self.add_job_event(&claim.space, &claim.id, "error", error, now).await?;
+        }
+        self.add_state_event(&claim.space, &claim.id, ending.state(), now).await?;
+        Ok(true)
+    }
+
+    /// Writes what a running job is doing; `false` if the claim is no longer ours.
+    pub async fn update_job_progress(
+        &mut self,
+        claim: &Claim,
+        phase: &str,
+        progress: &Value,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let update = "UPDATE jobs SET phase = ?, progress_json = ? \
+                      WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
+        let update = self.sql(update).bind(phase).bind(progress.to_string());
+        if self.execute(bind_claim(update, claim)).await? == 0 {
+            return Ok(false);
+        }
+        let data = serde_json::json!({"phase": phase, "progress": progress});
+        self.add_job_event(&claim.space, &claim.id, "progress", &data, now).await?;
+        Ok(true)
+    }
+
+    /// Replaces the warnings of a running job; `false` if the claim is no longer ours.
+    pub async fn update_job_warnings(
+        &mut self,
+        claim: &Claim,
+        warnings: &[Value],
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let update = "UPDATE jobs SET warnings_json = ? WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
+        let update = self.sql(update).bind(Value::from(warnings.to_vec()).to_string());
+        if self.execute(bind_claim(update, claim)).await? == 0 {
+            return Ok(false);
+        }
+        if let Some(newest) = warnings.last() {
+            self.add_job_event(&claim.space, &claim.id, "warning", newest, now).await?;
+        }
+        Ok(true)
+    }
+}
+
+fn bind_claim(statement: Statement, claim: &Claim) -> Statement {
+    statement.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned()).bind(claim.fence)
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
+}

@@ -1,0 +1,225 @@
+//! Rows of `jobs` as callers see them: queueing, reading, cancelling, queueing again, pruning.
+//!
+//! The queue's order is `turn`. A job takes the turn after the last one waiting in its space, but never one
+//! before the head of the whole queue: so spaces take turns, and a space with thousands of waiting jobs does not
+//! hold up another's single one. Turns of one space follow each other, so their span also tells how many wait.
+
+use serde_json::Value;
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{JobId, Space};
+use crate::model::job::{Job, JobFilter, JobState, NewJob};
+
+pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, request_json, progress_json, \
+     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at";
+
+const SELECT_ONE: &str = "SELECT space, id, kind, state, phase, user_id, source_id, request_json, progress_json, \
+     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at \
+     FROM jobs WHERE space = ? AND id = ?";
+
+/// A part of a list: at most `limit` jobs, newest first, before the one named.
+#[derive(Debug, Clone)]
+pub struct JobPage {
+    pub before: Option<(Timestamp, JobId)>,
+    pub limit: usize,
+}
+
+/// The next turn in a space, and how many jobs wait there.
+pub(super) struct NextTurn {
+    pub turn: i64,
+    pub waiting: i64,
+}
+
+impl Store {
+    pub async fn find_job(&self, space: &Space, id: &JobId) -> Result<Option<Job>, StoreError> {
+        self.retry("find_job", || async {
+            let query = self.sql(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
+            self.fetch_all(query).await?.first().map(read_job).transpose()
+        })
+        .await
+    }
+
+    pub async fn list_jobs(&self, space: &Space, filter: &JobFilter, page: &JobPage) -> Result<Vec<Job>, StoreError> {
+        let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE space = ?");
+        for (wanted, condition) in [
+            (filter.state.is_some(), " AND state = ?"),
+            (filter.kind.is_some(), " AND kind = ?"),
+            (filter.source_id.is_some(), " AND source_id = ?"),
+            (page.before.is_some(), " AND created_at <= ? AND (created_at < ? OR id < ?)"),
+        ] {
+            if wanted {
+                sql.push_str(condition);
+            }
+        }
+        sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT ?");
+        self.retry("list_jobs", || async {
+            let mut query = self.backend.dialect.assembled(&sql).bind(space.as_str());
+            if let Some(state) = filter.state {
+                query = query.bind(state.as_str());
+            }
+            for text in [&filter.kind, &filter.source_id].into_iter().flatten() {
+                query = query.bind(text.as_str());
+            }
+            if let Some((created_at, id)) = &page.before {
+                query = query.bind(created_at.as_micros()).bind(created_at.as_micros()).bind(id.as_str());
+            }
+            let query = query.bind(i64::try_from(page.limit).unwrap_or(i64::MAX));
+            self.fetch_all(query).await?.iter().map(read_job).collect()
+        })
+        .await
+    }
+
+    /// Removes finished jobs of every space with all their details, some at a time; tells how many.
+    pub async fn remove_finished_jobs(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.retry("remove_finished_jobs", || async {
+            let old = self.sql("SELECT space, id FROM jobs WHERE finished_at < ? ORDER BY finished_at LIMIT 500");
+            let old = self.fetch_all(old.bind(before.as_micros())).await?;
+            let mut tx = self.begin().await?;
+            let mut removed = 0;
+            for row in old {
+                // One that was queued again meanwhile is no longer finished.
+                let delete = tx.sql("DELETE FROM jobs WHERE space = ? AND id = ? AND finished_at < ?");
+                let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+                removed += tx.execute(delete.bind(space).bind(id).bind(before.as_micros())).await?;
+            }
+            tx.commit().await?;
+            Ok(removed)
+        })
+        .await
+    }
+}
+
+impl Tx {
+    /// Queues a job, unless `most` wait in its space already: then `None`.
+    pub async fn add_job(
+        &mut self,
+        space: &Space,
+        new: &NewJob,
+        most: i64,
+        now: Timestamp,
+    ) -> Result<Option<Job>, StoreError> {
+        let next = self.next_turn(space).await?;
+        if next.waiting >= most {
+            return Ok(None);
+        }
+        let job = Job {
+            space: space.clone(),
+            id: JobId::new(),
+            kind: new.kind.to_owned(),
+            state: JobState::Queued,
+            phase: None,
+            user_id: new.user_id.clone(),
+            source_id: new.source_id.clone(),
+            request: new.request.clone(),
+            progress: None,
+            result: None,
+            error: None,
+            warnings: Vec::new(),
+            attempt: 0,
+            max_attempts: new.max_attempts,
+            fence: 0,
+            created_at: now,
+            started_at: None,
+            finished_at: None,
+        };
+        let insert = "INSERT INTO jobs (space, id, kind, state, user_id, source_id, request_json, attempt, max_attempts, \
+                      turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, @now, 0, ?)";
+        let insert = self.sql(insert).bind(space.as_str()).bind(job.id.as_str()).bind(job.kind.as_str());
+        let insert = insert.bind(job.state.as_str()).bind(job.user_id.as_str()).bind(job.source_id.clone());
+        let insert = insert.bind(job.request.to_string()).bind(job.max_attempts).bind(next.turn).bind(now.as_micros());
+        self.execute(insert).await?;
+        self.add_state_event(space, &job.id, job.state, now).await?;
+        Ok(Some(job))
+    }
+
+    /// Reads a job and holds it until the transaction ends.
+    pub async fn find_job(&mut self, space: &Space, id: &JobId) -> Result<Option<Job>, StoreError> {
+        let query = self.backend.dialect.query_for_update(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
+        self.fetch_optional(query).await?.as_ref().map(read_job).transpose()
+    }
+
+    /// Ends a job that this transaction has read; whoever runs it can write to it no more.
+    pub async fn cancel_job(&mut self, job: &Job, now: Timestamp) -> Result<bool, StoreError> {
+        debug_assert!(job.state.may_become(JobState::Cancelled));
+        let update = "UPDATE jobs SET state = 'cancelled', finished_at = ?, fence = fence + 1, lease_owner = NULL, \
+                      lease_until = NULL WHERE space = ? AND id = ? AND state = ? AND fence = ?";
+        let update = self.sql(update).bind(now.as_micros()).bind(job.space.as_str()).bind(job.id.as_str());
+        if self.execute(update.bind(job.state.as_str()).bind(job.fence)).await? == 0 {
+            return Ok(false);
+        }
+        self.add_state_event(&job.space, &job.id, JobState::Cancelled, now).await?;
+        Ok(true)
+    }
+
+    /// Queues a failed or cancelled job again, from its beginning but with all its checkpoints.
+    pub async fn requeue_finished_job(&mut self, job: &Job, now: Timestamp) -> Result<bool, StoreError> {
+        debug_assert!(job.state.may_become(JobState::Queued));
+        let next = self.next_turn(&job.space).await?;
+        let update = "UPDATE jobs SET state = 'queued', phase = NULL, attempt = 0, error_json = NULL, finished_at = NULL, \
+                      turn = ?, run_after = @now, fence = fence + 1 WHERE space = ? AND id = ? AND state = ? AND fence = ?";
+        let update = self.sql(update).bind(next.turn).bind(job.space.as_str()).bind(job.id.as_str());
+        if self.execute(update.bind(job.state.as_str()).bind(job.fence)).await? == 0 {
+            return Ok(false);
+        }
+        self.add_state_event(&job.space, &job.id, JobState::Queued, now).await?;
+        Ok(true)
+    }
+
+    pub(super) async fn next_turn(&mut self, space: &Space) -> Result<NextTurn, StoreError> {
+        let sql = "SELECT (SELECT MIN(turn) FROM jobs WHERE state = 'queued'), \
+                   (SELECT MIN(turn) FROM jobs WHERE space = ? AND state = 'queued'), \
+                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'queued')";
+        let query = self.sql(sql).bind(space.as_str()).bind(space.as_str());
+        let row = self.fetch_optional(query).await?;
+        let Some(row) = row else { return Ok(NextTurn { turn: 0, waiting: 0 }) };
+        let (head, first, last): (Option<i64>, Option<i64>, Option<i64>) =
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let own = last.map_or(0, |last| last + 1);
+        let waiting = last.zip(first).map_or(0, |(last, first)| last - first + 1);
+        Ok(NextTurn { turn: own.max(head.unwrap_or(0)), waiting })
+    }
+}
+
+pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
+    let moment = |index: usize| -> Result<Option<Timestamp>, sqlx::Error> {
+        Ok(row.try_get::<Option<i64>, _>(index)?.map(Timestamp::from_micros))
+    };
+    let state: String = row.try_get(3)?;
+    let space: String = row.try_get(0)?;
+    Ok(Job {
+        space: space.parse().map_err(|()| broken("a job's space is not one"))?,
+        id: JobId::from_stored(row.try_get(1)?),
+        kind: row.try_get(2)?,
+        state: JobState::parse(&state).ok_or_else(|| broken("a job's state is not one"))?,
+        phase: row.try_get(4)?,
+        user_id: row.try_get(5)?,
+        source_id: row.try_get(6)?,
+        request: read_json(row, 7)?.unwrap_or_default(),
+        progress: read_json(row, 8)?,
+        result: read_json(row, 9)?,
+        error: read_json(row, 10)?,
+        warnings: match read_json(row, 11)? {
+            Some(Value::Array(warnings)) => warnings,
+            _ => Vec::new(),
+        },
+        attempt: row.try_get(12)?,
+        max_attempts: row.try_get(13)?,
+        fence: row.try_get(14)?,
+        created_at: moment(15)?.ok_or_else(|| broken("a job has no time"))?,
+        started_at: moment(16)?,
+        finished_at: moment(17)?,
+    })
+}
+
+/// Text that we wrote as JSON ourselves.
+pub(super) fn read_json(row: &AnyRow, index: usize) -> Result<Option<Value>, StoreError> {
+    let text: Option<String> = row.try_get(index)?;
+    text.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| broken("stored JSON cannot be read"))
+}
+
+fn broken(cause: &str) -> StoreError {
+    StoreError::Broken { cause: cause.to_owned() }
+}
