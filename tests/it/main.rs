@@ -6,6 +6,7 @@ mod api;
 mod architecture;
 mod cli;
 mod config;
+mod jobs;
 mod logs;
 mod migrations;
 mod openapi;

@@ -7,6 +7,7 @@ mod headers;
 mod health;
 mod idempotency;
 mod info;
+mod jobs;
 mod sources;
 mod tokens;
 mod transport;

@@ -2,7 +2,8 @@
 
 use std::io::Read as _;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -42,14 +43,21 @@ impl Binary {
         command.env("MEMOIR__SERVER__LISTEN", address.to_string());
         let log = std::fs::File::create(self.folder.path().join("stderr.log")).unwrap();
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let mut running = Running { child, address };
+        let running = Running { child: Mutex::new(child), address };
         let began = Instant::now();
         while !self.run(&["healthcheck", "--address", &address.to_string()]).status.success() {
-            assert!(running.child.try_wait().unwrap().is_none(), "memoir ended: {}", self.log());
+            assert!(running.ended().is_none(), "memoir ended: {}", self.log());
             assert!(began.elapsed() < Duration::from_secs(30), "memoir did not get ready: {}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
         running
+    }
+
+    /// Starts a command that goes on until it is told to stop.
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        let log = std::fs::File::create(self.folder.path().join("stderr.log")).unwrap();
+        let child = self.command(arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        Running { child: Mutex::new(child), address: free_address() }
     }
 
     /// What the service wrote to stderr.
@@ -60,18 +68,39 @@ impl Binary {
 
 /// A running service; killed when dropped.
 pub struct Running {
-    child: Child,
+    child: Mutex<Child>,
     pub address: SocketAddr,
 }
 
 impl Running {
-    /// Sends a signal by its name and gives the exit code.
-    pub fn signal_and_wait(mut self, signal: &str) -> Option<i32> {
-        let sent = Command::new("kill").args(["-s", signal, &self.child.id().to_string()]).status().unwrap();
-        assert!(sent.success());
+    pub fn id(&self) -> u32 {
+        self.child.lock().unwrap().id()
+    }
+
+    fn ended(&self) -> Option<ExitStatus> {
+        self.child.lock().unwrap().try_wait().unwrap()
+    }
+
+    fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args(["-s", signal, &self.id().to_string()]).status().unwrap().success());
+    }
+
+    /// Asks it to stop.
+    pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends a signal by its name and gives the exit code; none if a signal ended it.
+    pub fn signal_and_wait(&self, signal: &str) -> Option<i32> {
+        self.signal(signal);
+        self.wait()
+    }
+
+    /// Waits for its end and gives the exit code; none if a signal ended it.
+    pub fn wait(&self) -> Option<i32> {
         let began = Instant::now();
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.ended() {
                 return status.code();
             }
             assert!(began.elapsed() < Duration::from_secs(40), "memoir did not stop");
@@ -82,8 +111,9 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut child = self.child.lock().unwrap();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 

@@ -4,4 +4,6 @@ pub mod app;
 pub mod binary;
 pub mod clock;
 pub mod database;
+pub mod postgres;
+pub mod probes;
 pub mod proxy;

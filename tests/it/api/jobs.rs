@@ -1,0 +1,145 @@
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::app::{TestApp, send};
+use crate::support::database::TestDatabase;
+use crate::support::probes::Api;
+
+const PROBES: (&str, &str) = ("TESTING__PROBE_JOBS", "true");
+
+#[tokio::test]
+async fn a_202_names_the_job_and_the_job_can_be_read() {
+    let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0")]).await;
+    let queued = app.post("/v1/testing/jobs", &json!({"steps": 1})).await;
+    assert_eq!(queued.status, 202);
+    assert_eq!(queued.header("retry-after"), "1");
+    let job = app.get(queued.header("location")).await;
+    insta::assert_json_snapshot!(job.json(), { ".id" => "[id]" });
+    let request = app.request(Method::POST, "/v1/testing/jobs").header("idempotency-key", "k").json(&json!({}));
+    let first = send(request.try_clone().unwrap()).await;
+    assert_eq!(send(request).await.text, first.text);
+}
+
+#[tokio::test]
+async fn without_the_switch_there_are_no_probes() {
+    let app = TestApp::spawn().await;
+    app.post("/v1/testing/jobs", &json!({})).await.assert_problem(404, "unknown_route");
+}
+
+#[tokio::test]
+async fn jobs_are_listed_newest_first_by_state_and_kind() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "0")]).await;
+        let api = Api::at(app.address);
+        let mut ids = Vec::new();
+        for n in 0..7 {
+            if n % 3 == 0 {
+                app.clock.advance_seconds(1);
+            }
+            ids.push(api.queue("default", &json!({})).await.unwrap());
+        }
+        api.post("default", &format!("/v1/jobs/{}/cancel", ids[3])).await;
+        for (query, wanted) in [
+            ("", 7),
+            ("&state=queued", 6),
+            ("&state=cancelled", 1),
+            ("&kind=probe", 7),
+            ("&kind=x", 0),
+            ("&source_id=x", 0),
+        ] {
+            let mut found = Vec::new();
+            let mut cursor = String::new();
+            loop {
+                let page = app.get(&format!("/v1/jobs?limit=2{query}{cursor}")).await.json();
+                found
+                    .extend(page["items"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()));
+                match page["next_cursor"].as_str() {
+                    Some(next) => cursor = format!("&cursor={next}"),
+                    None => break,
+                }
+            }
+            assert_eq!(found.len(), wanted, "{query}");
+            let mut newest_first = found.clone();
+            newest_first.sort_by_key(|id| std::cmp::Reverse(ids.iter().position(|other| other == id)));
+            assert_eq!(found, newest_first, "{:?} {query}", app.database.engine);
+        }
+        app.get("/v1/jobs?state=lost").await.assert_problem(422, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_may_wait_for_the_end() {
+    let app = TestApp::with(&[PROBES]).await;
+    let api = Api::at(app.address);
+    let id = api.queue("default", &json!({"steps": 1, "step_ms": 300})).await.unwrap();
+    assert_eq!(app.get(&format!("/v1/jobs/{id}?wait=0.05")).await.json()["state"], "running");
+    assert_eq!(app.get(&format!("/v1/jobs/{id}?wait=30")).await.json()["state"], "succeeded");
+    for wait in ["-1", "61", "NaN", "inf", "soon", "1e999"] {
+        app.get(&format!("/v1/jobs/{id}?wait={wait}")).await.assert_problem(422, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn events_go_on_where_a_client_left_off() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES]).await;
+        let api = Api::at(app.address);
+        let id = api.queue("default", &json!({"steps": 3})).await.unwrap();
+        let path = format!("/v1/jobs/{id}/events");
+        let whole = app.get(&path).await;
+        assert_eq!(whole.header("content-type"), "text/event-stream");
+        let numbers = |text: &str| -> Vec<u32> {
+            text.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect()
+        };
+        assert_eq!(numbers(&whole.text), (1..=6).collect::<Vec<u32>>(), "{}", whole.text);
+        let rest = send(app.request(Method::GET, &path).header("last-event-id", "4")).await;
+        assert_eq!(numbers(&rest.text), [5, 6]);
+        let nothing = send(app.request(Method::GET, &path).header("last-event-id", "6")).await;
+        assert_eq!(numbers(&nothing.text), [0; 0]);
+        send(app.request(Method::GET, &path).header("last-event-id", "x")).await.assert_problem(422, "invalid_request");
+        app.get("/v1/jobs/none/events").await.assert_problem(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn only_a_job_that_is_over_can_be_tried_again() {
+    let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0")]).await;
+    let api = Api::at(app.address);
+    let id = api.queue("default", &json!({})).await.unwrap();
+    let retry = format!("/v1/jobs/{id}/retry");
+    let (status, problem) = api.post("default", &retry).await;
+    assert_eq!((status, &problem["context"]["state"]), (409, &json!("queued")));
+    api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
+    let (status, job) = api.post("default", &retry).await;
+    assert_eq!((status, &job["state"], &job["finished_at"]), (202, &json!("queued"), &json!(null)));
+}
+
+/// The log of batches and of model calls comes with the job.
+#[tokio::test]
+async fn batches_and_calls_come_with_the_job() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "0")]).await;
+        let id = Api::at(app.address).queue("default", &json!({})).await.unwrap();
+        app.database.execute(&format!("INSERT INTO job_batches (space, job_id, seq, level, parent_path, chunk_ordinals_json, chunks_sent, successes, retries, failures, latency_ms, started_at) VALUES ('default', '{id}', 1, 2, 'Physics', '[1, 2]', 2, 2, 0, 0, 12.5, 0)")).await;
+        app.database.execute(&format!("INSERT INTO llm_calls (space, job_id, seq, stage, level, attempt, outcome, provider, model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, started_at) VALUES ('default', '{id}', 1, 'classify', 2, 1, 'ok', 'local', 'static', 'native', '{{}}', '{{\"chunks\": []}}', 12.5, 10, 2, 0, 0)")).await;
+        let job = app.get(&format!("/v1/jobs/{id}")).await.json();
+        assert_eq!(job["batches"][0]["chunk_ordinals"], json!([1, 2]));
+        assert_eq!(job["batches"][0]["latency_ms"], json!(12.5));
+        assert_eq!(job["responses"][0]["llm_output"], json!({"chunks": []}));
+        assert_eq!(job["responses"][0]["cost_usd"], json!(null));
+    }
+}
+
+#[tokio::test]
+async fn the_queue_can_be_measured() {
+    let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0")]).await;
+    let api = Api::at(app.address);
+    for _ in 0..3 {
+        api.queue("default", &json!({})).await.unwrap();
+    }
+    app.clock.advance_seconds(90);
+    let metrics = app.get("/metrics").await.text;
+    for line in ["memoir_jobs_queue_depth{state=\"queued\"} 3", "memoir_jobs_oldest_queued_seconds 90"] {
+        assert!(metrics.contains(line), "{line}");
+    }
+}

@@ -1,0 +1,191 @@
+//! What the engine does within one process, on every engine.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::app::TestApp;
+use crate::support::database::TestDatabase;
+use crate::support::probes::Api;
+
+const PROBES: (&str, &str) = ("TESTING__PROBE_JOBS", "true");
+const QUICK_RETRY: (&str, &str) = ("JOBS__BACKOFF_MS", "1");
+
+#[tokio::test]
+async fn work_is_done_step_by_step_and_ends_with_its_effect() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES]).await;
+        let api = Api::at(app.address);
+        let id = api.queue("default", &json!({"steps": 3, "effect": true, "warning": "careful"})).await.unwrap();
+        let job = api.finished("default", &id).await;
+        assert_eq!(job["state"], "succeeded", "{job}");
+        assert_eq!(job["result"], json!({"steps": 3}));
+        assert_eq!(job["progress"], json!({"done": 3, "total": 3}));
+        assert_eq!(job["warnings"], json!([{"code": "probe", "message": "careful"}]));
+        assert_eq!((&job["attempt"], &job["error"], &job["phase"]), (&json!(1), &json!(null), &json!(null)));
+        assert_eq!(api.effects("default", &id).await, 1);
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_passing_failure_is_tried_again_and_a_lasting_one_is_not() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES, QUICK_RETRY]).await;
+        let api = Api::at(app.address);
+        for (request, state, attempt, errors) in [
+            (json!({"bad_attempts": 2, "ending": "retry"}), "succeeded", 3, 2),
+            (json!({"bad_attempts": 2, "ending": "panic"}), "succeeded", 3, 2),
+            (json!({"bad_attempts": 9, "ending": "retry"}), "failed", 3, 3),
+            (json!({"bad_attempts": 9, "ending": "fail"}), "failed", 1, 1),
+        ] {
+            let id = api.queue("default", &request).await.unwrap();
+            let job = api.finished("default", &id).await;
+            assert_eq!((&job["state"], &job["attempt"]), (&json!(state), &json!(attempt)), "{request}: {job}");
+            assert_eq!(job["last_errors"].as_array().unwrap().len(), errors);
+            if state == "failed" {
+                for member in ["type", "title", "status", "detail", "code", "remediation", "request_id"] {
+                    assert!(!job["error"][member].is_null(), "{member}: {job}");
+                }
+            } else {
+                assert_eq!(job["error"], json!(null));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failed_job_can_be_tried_again_without_repeating_what_it_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    for database in TestDatabase::each().await {
+        let _ = std::fs::remove_file(&log);
+        let app = TestApp::on(database, &[PROBES, ("TESTING__PROBE_LOG", log.to_str().unwrap())]).await;
+        let api = Api::at(app.address);
+        let id = api
+            .queue("default", &json!({"steps": 3, "bad_attempts": 1, "ending": "fail", "effect": true}))
+            .await
+            .unwrap();
+        assert_eq!(api.finished("default", &id).await["state"], "failed");
+        assert_eq!(api.effects("default", &id).await, 0);
+        let (status, _) = api.post("default", &format!("/v1/jobs/{id}/retry")).await;
+        assert_eq!(status, 202);
+        // The attempts are counted anew, so the first one fails again; a retry of that one does not.
+        assert_eq!(api.finished("default", &id).await["state"], "failed");
+        assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 6, "three steps, begun and saved once");
+    }
+}
+
+#[tokio::test]
+async fn a_running_job_is_cancelled_within_two_seconds() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "1")]).await;
+        let api = Api::at(app.address);
+        let id = api.queue("default", &json!({"steps": 2, "step_ms": 60_000, "effect": true})).await.unwrap();
+        while api.get("default", &format!("/v1/jobs/{id}")).await["state"] != "running" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let (status, job) = api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
+        assert_eq!((status, &job["state"]), (200, &json!("cancelled")));
+        // The only worker is free again when the next job is done.
+        let began = Instant::now();
+        let next = api.queue("default", &json!({})).await.unwrap();
+        assert_eq!(api.finished("default", &next).await["state"], "succeeded");
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert_eq!(api.effects("default", &id).await, 0);
+        let (status, problem) = api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
+        assert_eq!((status, &problem["code"]), (409, &json!("wrong_job_state")));
+    }
+}
+
+/// One terminal state each, and the effect is there exactly if the job succeeded.
+#[tokio::test]
+async fn cancel_and_finish_race_and_one_wins() {
+    for database in TestDatabase::each().await {
+        let rounds = if database.engine == memoir::config::database::Engine::Postgres { 500 } else { 100 };
+        let app = Arc::new(TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "8")]).await);
+        let api = Api::at(app.address);
+        let mut racing = tokio::task::JoinSet::new();
+        let mut won = [0, 0];
+        for round in 0..rounds {
+            let api = api.clone();
+            racing.spawn(async move {
+                let id = api.queue("default", &json!({"effect": true})).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(round % 7)).await;
+                let (status, _) = api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
+                let job = api.finished("default", &id).await;
+                let effects = api.effects("default", &id).await;
+                let cancelled = job["state"] == "cancelled";
+                assert_eq!((status, effects), if cancelled { (200, 0) } else { (409, 1) }, "{job}");
+                usize::from(cancelled)
+            });
+            if racing.len() >= 8 {
+                won[racing.join_next().await.unwrap().unwrap()] += 1;
+            }
+        }
+        while let Some(outcome) = racing.join_next().await {
+            won[outcome.unwrap()] += 1;
+        }
+        assert_eq!(won[0] + won[1], rounds);
+        eprintln!("{:?}: {} finished, {} cancelled", app.database.engine, won[0], won[1]);
+    }
+}
+
+/// A space with thousands of waiting jobs does not hold up another's single one.
+#[tokio::test]
+async fn spaces_take_turns() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "1")]).await;
+        let api = Api::at(app.address);
+        for _ in 0..300 {
+            api.queue("crowd", &json!({"steps": 1, "step_ms": 20})).await.unwrap();
+        }
+        let began = Instant::now();
+        let single = api.queue("single", &json!({})).await.unwrap();
+        assert_eq!(api.finished("single", &single).await["state"], "succeeded");
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        let waiting = api.get("crowd", "/v1/jobs?state=queued&limit=500").await;
+        assert!(waiting["items"].as_array().unwrap().len() > 200, "the crowd was served first");
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_says_so() {
+    let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "3")]).await;
+    for _ in 0..3 {
+        assert_eq!(app.post("/v1/testing/jobs", &json!({})).await.status, 202);
+    }
+    let refused = app.post("/v1/testing/jobs", &json!({})).await;
+    refused.assert_problem(429, "queue_full");
+    assert_eq!(refused.header("retry-after"), "10");
+    // Another space has a queue of its own, and a job that leaves makes room.
+    let api = Api::at(app.address);
+    assert!(api.queue("other", &json!({})).await.is_some());
+    let first = app.get("/v1/jobs").await.json()["items"][2]["id"].as_str().unwrap().to_owned();
+    api.post("default", &format!("/v1/jobs/{first}/cancel")).await;
+    assert_eq!(app.post("/v1/testing/jobs", &json!({})).await.status, 202);
+}
+
+#[tokio::test]
+async fn old_jobs_are_pruned_with_their_details_and_others_are_kept() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES, ("JOBS__KEEP_DAYS", "2")]).await;
+        let api = Api::at(app.address);
+        let old = api.queue("default", &json!({"steps": 2})).await.unwrap();
+        api.finished("default", &old).await;
+        app.clock.advance_seconds(24 * 60 * 60);
+        let young = api.queue("default", &json!({})).await.unwrap();
+        api.finished("default", &young).await;
+        app.clock.advance_seconds(24 * 60 * 60 + 1);
+        let config = crate::support::app::load(&app.database.url, &[("JOBS__KEEP_DAYS", "2")]);
+        let store = memoir::store::Store::connect(&config.database).await.unwrap();
+        let jobs = memoir::jobs::Jobs::new(store, config.jobs);
+        let now = memoir::base::clock::Clock::now(&*app.clock);
+        assert_eq!(jobs.prune(now).await.unwrap(), 1);
+        let left = app.get("/v1/jobs").await.json();
+        assert_eq!(left["items"].as_array().unwrap().len(), 1);
+        assert_eq!(left["items"][0]["id"], young.as_str());
+        assert_eq!(jobs.prune(now).await.unwrap(), 0);
+    }
+}

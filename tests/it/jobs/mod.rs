@@ -1,0 +1,6 @@
+//! The job engine under load and under fire: nothing is lost, nothing is done twice.
+
+mod engine;
+mod kills;
+mod outages;
+mod processes;

@@ -1,0 +1,41 @@
+//! The database goes away under load: no job is lost, and none fails.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::binary::Binary;
+use crate::support::postgres::Cluster;
+use crate::support::probes::{Api, check_log};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restarts_of_postgresql_lose_no_job_and_fail_none() {
+    let Some(cluster) = Cluster::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let memoir = Binary::new()
+        .env("DATABASE_URL", &cluster.url())
+        .env("MEMOIR__TESTING__PROBE_JOBS", "true")
+        .env("MEMOIR__TESTING__PROBE_LOG", log.to_str().unwrap())
+        .env("MEMOIR__JOBS__WORKERS", "4")
+        .env("MEMOIR__JOBS__LEASE_SECONDS", "10");
+    let running = memoir.serve();
+    let api = Api::at(running.address);
+    let mut accepted = Vec::new();
+    for (mode, away) in [("fast", 0), ("immediate", 0), ("fast", 2500), ("immediate", 2500)] {
+        for _ in 0..20 {
+            accepted.push(api.queue("default", &json!({"steps": 5, "step_ms": 20, "effect": true})).await.unwrap());
+        }
+        cluster.stop(mode);
+        tokio::time::sleep(Duration::from_millis(away)).await;
+        cluster.control("start");
+    }
+    for id in &accepted {
+        let job = api.finished("default", id).await;
+        assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
+        assert_eq!(api.effects("default", id).await, 1);
+    }
+    check_log(&log);
+    assert_eq!(running.signal_and_wait("TERM"), Some(0));
+    assert!(!memoir.log().contains("status=500"), "{}", memoir.log());
+}

@@ -1,0 +1,92 @@
+//! Queueing probes and following them, over HTTP, in this process or another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use reqwest::Client;
+use serde_json::Value;
+
+/// The API at an address.
+#[derive(Clone)]
+pub struct Api {
+    base: String,
+    client: Client,
+}
+
+impl Api {
+    pub fn at(address: std::net::SocketAddr) -> Self {
+        Self { base: format!("http://{address}"), client: Client::new() }
+    }
+
+    /// Queues a probe; `None` if the service did not take it.
+    pub async fn queue(&self, space: &str, request: &Value) -> Option<String> {
+        let sent = self.client.post(format!("{}/v1/testing/jobs", self.base)).header("x-memoir-space", space);
+        let reply = sent.json(request).send().await.ok()?;
+        let taken = reply.status() == 202;
+        let job: Value = reply.json().await.ok()?;
+        taken.then(|| job["id"].as_str().unwrap().to_owned())
+    }
+
+    pub async fn get(&self, space: &str, path: &str) -> Value {
+        let sent = self.client.get(format!("{}{path}", self.base)).header("x-memoir-space", space);
+        sent.send().await.unwrap().json().await.unwrap()
+    }
+
+    pub async fn post(&self, space: &str, path: &str) -> (u16, Value) {
+        let sent = self.client.post(format!("{}{path}", self.base)).header("x-memoir-space", space);
+        let reply = sent.send().await.unwrap();
+        (reply.status().as_u16(), reply.json().await.unwrap())
+    }
+
+    /// The job once it is over; fails after a minute.
+    pub async fn finished(&self, space: &str, id: &str) -> Value {
+        let began = Instant::now();
+        loop {
+            let job = self.get(space, &format!("/v1/jobs/{id}?wait=10")).await;
+            if ["succeeded", "failed", "cancelled"].contains(&job["state"].as_str().unwrap_or("?")) {
+                return job;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "it does not end: {job}");
+        }
+    }
+
+    /// How many effects a job has left behind.
+    pub async fn effects(&self, space: &str, id: &str) -> usize {
+        self.get(space, &format!("/v1/sources?tag={id}")).await["items"].as_array().unwrap().len()
+    }
+}
+
+/// What probes wrote down: no step may be begun after it was saved.
+pub fn check_log(path: &std::path::Path) {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let mut saved: BTreeSet<&str> = BTreeSet::new();
+    let mut begun: BTreeMap<&str, u32> = BTreeMap::new();
+    for line in text.lines() {
+        let (what, step) = line.split_once(' ').unwrap();
+        match what {
+            "begin" => {
+                assert!(!saved.contains(step), "{step} was done again after it was saved");
+                *begun.entry(step).or_default() += 1;
+            }
+            _ => assert!(saved.insert(step), "{step} was saved twice"),
+        }
+    }
+    assert!(!saved.is_empty(), "no probe wrote anything");
+}
+
+/// Numbers that look random and can be had again: print the seed.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(test: &str) -> Self {
+        let seed = super::database::variable("MEMOIR_TEST_SEED").and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or_else(|| u64::from(std::process::id()) ^ 0x9E37_79B9_7F4A_7C15);
+        eprintln!("{test}: MEMOIR_TEST_SEED={seed}");
+        Self(seed)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
