@@ -69,7 +69,7 @@ impl Work for Probe {
 impl Probe {
     async fn work(self, context: JobContext) -> Result<Outcome, JobError> {
         let request: ProbeRequest = serde_json::from_value(context.request().clone()).map_err(|error| {
-            JobError::Fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string()))
+            JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string()))
         })?;
         if let Some(warning) = &request.warning {
             context.warn("probe", warning).await?;
@@ -87,8 +87,8 @@ impl Probe {
         if context.attempt() <= request.bad_attempts {
             let failure = Failure::new("probe_failed", "Probe failed", 502, "it was asked to fail");
             return Err(match request.ending {
-                Ending::Retry => JobError::Retry(failure),
-                Ending::Fail => JobError::Fail(failure),
+                Ending::Retry => JobError::retry(failure),
+                Ending::Fail => JobError::fail(failure),
                 Ending::Panic => panic!("the probe was asked to panic"),
             });
         }
@@ -106,7 +106,7 @@ impl Probe {
         let registered = self.sources.register(&mut tx, context.space(), new, context.clock().now()).await;
         registered.map_err(|error| match error {
             SourceError::Store(error) => error.into(),
-            error => JobError::Fail(Failure::new("probe_failed", "Probe failed", 500, error.to_string())),
+            error => JobError::fail(Failure::new("probe_failed", "Probe failed", 500, error.to_string())),
         })?;
         fail_point::hit("in_transaction");
         context.finish(&mut tx, result).await?;

@@ -63,8 +63,9 @@ pub fn new_span_id() -> String {
 pub fn random_fraction() -> f64 {
     #[expect(clippy::disallowed_methods, reason = "the one place that makes random numbers")]
     let (_, low) = uuid::Uuid::new_v4().as_u64_pair();
-    // The upper two bits of the lower half are fixed; 32 of the others are plenty.
-    f64::from(low as u32) / (f64::from(u32::MAX) + 1.0)
+    // The upper bits of the lower half are fixed by the format; its lower 32 are plenty.
+    let [.., a, b, c, d] = low.to_be_bytes();
+    f64::from(u32::from_be_bytes([a, b, c, d])) / (f64::from(u32::MAX) + 1.0)
 }
 
 /// Defines an id type over a UUID in its canonical text form.

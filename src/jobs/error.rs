@@ -9,16 +9,26 @@ use crate::store::StoreError;
 pub enum JobError {
     /// May pass: queued again until the attempts are used up.
     #[error("{0}")]
-    Retry(Failure),
+    Retry(Box<Failure>),
     /// Will not pass: the job fails.
     #[error("{0}")]
-    Fail(Failure),
+    Fail(Box<Failure>),
     /// The database was away: handed back, at no cost.
     #[error("the database is away")]
     Interrupted,
     /// Somebody else has the job now, or it was cancelled: nothing may be written.
     #[error("the lease was lost")]
     LeaseLost,
+}
+
+impl JobError {
+    pub fn retry(failure: Failure) -> Self {
+        Self::Retry(Box::new(failure))
+    }
+
+    pub fn fail(failure: Failure) -> Self {
+        Self::Fail(Box::new(failure))
+    }
 }
 
 /// What went wrong, as a problem document says it (D-1).
@@ -81,13 +91,13 @@ impl From<StoreError> for JobError {
             StoreError::Unavailable { .. } | StoreError::Contended { .. } | StoreError::CannotOpen { .. } => {
                 Self::Interrupted
             }
-            StoreError::Full { .. } => Self::Retry(
+            StoreError::Full { .. } => Self::retry(
                 Failure::new("storage_full", "Storage full", 503, "the database has no room left")
                     .fix("Free disk space where the database lives."),
             ),
             error => {
                 tracing::error!(%error, "a job met a statement that failed");
-                Self::Fail(Failure::new("internal_error", "Internal error", 500, "a statement failed"))
+                Self::fail(Failure::new("internal_error", "Internal error", 500, "a statement failed"))
             }
         }
     }

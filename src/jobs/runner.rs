@@ -130,7 +130,7 @@ impl Shared {
         let outcome = match outcome {
             Ok(Outcome::Finished) => {
                 self.holds.remove(&job);
-                self.count_finished(&kind, "succeeded");
+                count_finished(&kind, "succeeded");
                 "succeeded"
             }
             outcome => self.end(&job, outcome).await,
@@ -151,7 +151,7 @@ impl Shared {
         tokio::select! {
             done = &mut task => done.unwrap_or_else(|panic| {
                 tracing::error!(job_id = %job.id, kind = job.kind, panicked = panic.is_panic(), "job panicked");
-                Err(JobError::Retry(Failure::panicked()))
+                Err(JobError::retry(Failure::panicked()))
             }),
             () = stop.cancelled() => {
                 task.abort();
@@ -208,17 +208,17 @@ impl Shared {
             "retried" => metrics::counter!(names::JOBS_RETRIED_TOTAL, "kind" => job.kind.clone()).increment(1),
             "failed" => {
                 metrics::counter!(names::JOBS_FAILED_TOTAL, "kind" => job.kind.clone()).increment(1);
-                self.count_finished(&job.kind, name);
+                count_finished(&job.kind, name);
             }
-            "succeeded" => self.count_finished(&job.kind, name),
+            "succeeded" => count_finished(&job.kind, name),
             _ => {}
         }
         name
     }
+}
 
-    fn count_finished(&self, kind: &str, outcome: &'static str) {
-        metrics::counter!(names::JOBS_FINISHED_TOTAL, "kind" => kind.to_owned(), "outcome" => outcome).increment(1);
-    }
+fn count_finished(kind: &str, outcome: &'static str) {
+    metrics::counter!(names::JOBS_FINISHED_TOTAL, "kind" => kind.to_owned(), "outcome" => outcome).increment(1);
 }
 
 /// The pause, give or take a quarter, so that jobs that failed together do not come back together.

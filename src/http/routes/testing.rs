@@ -8,7 +8,7 @@ use super::jobs::JobSummaryResponse;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
-use crate::http::idempotency::{ApiFailure, Begun, Idempotency};
+use crate::http::idempotency::{Begun, Idempotency};
 use crate::http::state::AppState;
 use crate::model::job::NewJob;
 use crate::probe::{KIND, ProbeRequest};
@@ -33,7 +33,7 @@ pub async fn create_probe(
         let location = location.map_err(|error| ApiError::internal(error.to_string()))?;
         let headers = [(header::LOCATION, location), (header::RETRY_AFTER, HeaderValue::from_static("1"))];
         let body = JobSummaryResponse::from(&job);
-        Ok::<_, ApiFailure>(idempotency.finish(tx, &caller, StatusCode::ACCEPTED, headers, &body).await?)
+        idempotency.finish(tx, &caller, StatusCode::ACCEPTED, headers, &body).await
     });
     let response = queued.await?;
     state.jobs.announce();

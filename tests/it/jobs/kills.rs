@@ -78,7 +78,7 @@ async fn a_death_at_every_fail_point_loses_nothing_and_doubles_nothing() {
         let mut accepted = Vec::new();
         for point in FAIL_POINTS {
             let dying = memoir(&database, &log).env("MEMOIR__TESTING__FAIL_POINT", point);
-            let running = dying.serve();
+            let running = dying.serve_or_die();
             let api = Api::at(running.address);
             queue_some(&api, &mut accepted, 4).await;
             let code = if *point == "in_shutdown" {

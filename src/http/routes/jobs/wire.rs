@@ -10,7 +10,7 @@ use crate::model::job::{Batch, Job};
 use crate::model::llm_call::LlmCall;
 
 /// A piece of background work with all that is known of it.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct JobResponse {
     #[serde(flatten)]
     pub summary: JobSummaryResponse,
