@@ -62,9 +62,13 @@ impl FromRequestParts<AppState> for Admin {
 }
 
 fn named_space(headers: &HeaderMap) -> Result<Option<Space>, ApiError> {
-    let Some(value) = headers.get(SPACE_HEADER) else { return Ok(None) };
-    let space = value.to_str().ok().and_then(|name| name.parse().ok());
-    space.map(Some).ok_or_else(|| ApiError::invalid_field("X-Memoir-Space", format!("must be {}", Space::RULE)))
+    let mut values = headers.get_all(SPACE_HEADER).into_iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    // Said twice, it may be one proxy's word against another's.
+    let space = value.to_str().ok().filter(|_| values.next().is_none()).and_then(|name| name.parse().ok());
+    space
+        .map(Some)
+        .ok_or_else(|| ApiError::invalid_field("X-Memoir-Space", format!("must be given once, as {}", Space::RULE)))
 }
 
 fn find_key<'a>(keys: &'a [ApiKey], headers: &HeaderMap) -> Result<&'a ApiKey, ApiError> {

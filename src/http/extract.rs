@@ -39,6 +39,12 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for QueryParams<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let query = parts.uri.query().unwrap_or_default();
+        // The parser replaces what is no UTF-8; a client that means U+FFFD itself spells it out.
+        let replaced =
+            url::form_urlencoded::parse(query.as_bytes()).any(|(name, value)| (name + &*value).contains('\u{fffd}'));
+        if replaced && !query.to_ascii_uppercase().contains("%EF%BF%BD") {
+            return Err(ApiError::malformed("the query string is not UTF-8").fix("Percent-encode it as UTF-8."));
+        }
         if let Some((name, _)) = url::form_urlencoded::parse(query.as_bytes()).find(|(_, value)| value.contains('\0')) {
             return Err(ApiError::invalid_field(name.into_owned(), "must not contain the character U+0000"));
         }

@@ -7,6 +7,7 @@ mod downlevel;
 use std::collections::BTreeMap;
 
 use axum::http::Method;
+use serde_json::{Map, Value, json};
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::response::Response;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -82,12 +83,50 @@ pub fn document() -> utoipa::openapi::OpenApi {
 pub fn to_json(version: Version) -> String {
     let document = document();
     let mut json = serde_json::to_value(&document).unwrap_or_default();
+    tidy(&mut json);
     if version == Version::V3_0 {
         downlevel::to_3_0(&mut json);
     }
     let mut text = serde_json::to_string_pretty(&json).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// Says what the derived document cannot: a parameter may be absent but is never null, and an answer has all its fields.
+fn tidy(document: &mut Value) {
+    let operations = document["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut());
+    for operation in operations.filter_map(Value::as_object_mut).flat_map(|item| item.values_mut()) {
+        for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
+            let kind = &mut parameter["schema"]["type"];
+            if let Some([Value::String(only), _]) = kind.as_array().map(Vec::as_slice) {
+                *kind = only.clone().into();
+            }
+            let known = [("Idempotency-Key", "^[!-~]{1,255}$"), ("Last-Event-ID", "^[0-9]{1,18}$")];
+            if let Some((_, pattern)) = known.iter().find(|(name, _)| parameter["name"] == *name) {
+                parameter["schema"]["pattern"] = (*pattern).into();
+            }
+        }
+    }
+    let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
+    let known = schemas.clone();
+    for (_, schema) in schemas.iter_mut().filter(|(name, _)| name.ends_with("Response")) {
+        flatten(schema, &known);
+        if let Some(fields) = schema.get("properties").and_then(Value::as_object) {
+            schema["required"] = fields.keys().cloned().collect();
+        }
+    }
+}
+
+/// A schema that takes over the fields of another, written out: generators disagree about `allOf`.
+fn flatten(schema: &mut Value, known: &Map<String, Value>) {
+    let Some(parts) = schema.get("allOf").and_then(Value::as_array).cloned() else { return };
+    let mut fields = Map::new();
+    for part in &parts {
+        let name = part["$ref"].as_str().and_then(|reference| reference.rsplit('/').next());
+        let part = name.and_then(|name| known.get(name)).unwrap_or(part);
+        fields.extend(part["properties"].as_object().cloned().unwrap_or_default());
+    }
+    *schema = json!({"type": "object", "description": schema["description"], "properties": fields});
 }
 
 /// What every operation may answer, and the header that all of the API takes.

@@ -20,8 +20,9 @@ pub fn build(new: NewSource, now: Timestamp) -> Result<Source, Vec<FieldError>> 
     let id = SourceId::new();
     let filename = filename(&new, &mut errors);
     let path = path(new.path, &id, &filename, &mut errors);
-    let user_id = new.user_id.map_or_else(|| DEFAULT_USER.to_owned(), |user| user.trim().to_owned());
+    let user_id = new.user_id.unwrap_or_else(|| DEFAULT_USER.to_owned());
     check_text("user_id", &user_id, MAX_USER_CHARS, &mut errors);
+    let user_id = user_id.trim().to_owned();
     let tags = tags(&new.tags, true, &mut errors);
     if !errors.is_empty() {
         return Err(errors);
@@ -56,21 +57,25 @@ fn filename(new: &NewSource, errors: &mut Vec<FieldError>) -> String {
         errors.push(FieldError::new("filename", "give filename or path"));
         return String::new();
     };
+    let (field, most) = if new.filename.is_some() { ("filename", MAX_NAME_CHARS) } else { ("path", MAX_PATH_CHARS) };
+    check_text(field, given, most, errors);
     let name = basename(given).trim().to_owned();
-    let field = if new.filename.is_some() { "filename" } else { "path" };
-    if matches!(name.as_str(), "." | "..") {
-        errors.push(FieldError::new(field, "must end in the name of a file"));
+    if errors.is_empty() && (matches!(name.as_str(), "" | "." | "..") || char_count(&name) > MAX_NAME_CHARS) {
+        errors.push(FieldError::new(
+            field,
+            format!("must end in the name of a file, of at most {MAX_NAME_CHARS} characters"),
+        ));
     }
-    check_text(field, &name, MAX_NAME_CHARS, errors);
     name
 }
 
 fn path(given: Option<String>, id: &SourceId, filename: &str, errors: &mut Vec<FieldError>) -> String {
     let Some(path) = given else { return format!("/sources/{id}/{filename}") };
+    if !errors.iter().any(|error| error.field == "path") {
+        check_text("path", &path, MAX_PATH_CHARS, errors);
+    }
     if !is_absolute_path(&path) {
         errors.push(FieldError::new("path", "must be absolute, like /docs/plan.md or C:\\docs\\plan.md"));
-    } else if has_control(&path) || char_count(&path) > MAX_PATH_CHARS {
-        errors.push(FieldError::new("path", format!("at most {MAX_PATH_CHARS} characters, no control characters")));
     }
     path
 }
@@ -78,21 +83,24 @@ fn path(given: Option<String>, id: &SourceId, filename: &str, errors: &mut Vec<F
 /// Trimmed, each once, in their order.
 fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<String> {
     let mut tags: Vec<String> = with_own.then(|| FILE_INGEST.to_owned()).into_iter().collect();
-    for (index, tag) in given.iter().map(|tag| tag.trim()).enumerate() {
+    let most = MAX_TAGS - tags.len();
+    if given.len() > most {
+        errors.push(FieldError::new("tags", format!("at most {most} tags")));
+        return tags;
+    }
+    for (index, tag) in given.iter().enumerate() {
+        check_text(&format!("tags[{index}]"), tag, MAX_TAG_CHARS, errors);
+        let tag = tag.trim();
         if !tags.iter().any(|known| known == tag) {
-            check_text(&format!("tags[{index}]"), tag, MAX_TAG_CHARS, errors);
             tags.push(tag.to_owned());
-        }
-        if tags.len() > MAX_TAGS {
-            errors.push(FieldError::new("tags", format!("at most {MAX_TAGS} tags")));
-            break;
         }
     }
     tags
 }
 
+/// A text that must say something, within its length, and hold no control characters.
 fn check_text(field: &str, text: &str, most: usize, errors: &mut Vec<FieldError>) {
-    if text.is_empty() {
+    if text.trim().is_empty() {
         errors.push(FieldError::new(field, "must not be empty"));
     } else if char_count(text) > most {
         errors.push(FieldError::new(field, format!("at most {most} characters")));
@@ -156,6 +164,7 @@ mod tests {
             (Some(&*"x".repeat(256)), None, "filename"),
             (Some("x"), Some("relative/x"), "path"),
             (None, Some("/.."), "path"),
+            (None, Some("/"), "path"),
         ] {
             let errors = built(filename, path, &[]).unwrap_err();
             assert_eq!(errors[0].field, field, "{filename:?} {path:?}");

@@ -29,7 +29,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("anyhow", &["cli"]),
     ("tracing_subscriber", &["telemetry"]),
     ("metrics_exporter_prometheus", &["telemetry"]),
-    ("bpe_openai", &["base"]),
+    ("tiktoken", &["base"]),
 ];
 
 /// Beyond this a file has more than one job.

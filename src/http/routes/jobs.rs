@@ -22,7 +22,7 @@ use crate::http::state::AppState;
 use crate::jobs::Jobs;
 use crate::model::job::{Job, JobFilter, JobState};
 use crate::store::JobPage;
-pub use wire::{JobListResponse, JobResponse, JobSummaryResponse};
+pub use wire::{JobListResponse, JobResponse, JobStateName, JobSummaryResponse};
 
 /// The longest that a request may wait for a job.
 const MAX_WAIT_SECONDS: f64 = 60.0;
@@ -32,9 +32,10 @@ const MAX_WAIT_SECONDS: f64 = 60.0;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListJobsQuery {
-    /// Only those in this state: `queued`, `running`, `awaiting_helper`, `succeeded`, `failed` or `cancelled`.
+    /// Only those in this state.
     #[serde(default)]
-    state: Option<String>,
+    #[param(inline)]
+    state: Option<JobStateName>,
     /// Only those of this kind.
     #[serde(default)]
     kind: Option<String>,
@@ -74,14 +75,7 @@ pub async fn list_jobs(
     QueryParams(query): QueryParams<ListJobsQuery>,
 ) -> Result<Json<JobListResponse>, ApiError> {
     let limit = page::limit(query.limit)?;
-    let state = match query.state.as_deref() {
-        Some(name) => Some(JobState::parse(name).ok_or_else(|| {
-            let names: Vec<&str> = JobState::ALL.iter().map(|state| state.as_str()).collect();
-            ApiError::invalid_field("state", format!("must be one of {}", names.join(", ")))
-        })?),
-        None => None,
-    };
-    let filter = JobFilter { state, kind: query.kind, source_id: query.source_id };
+    let filter = JobFilter { state: query.state.map(JobState::from), kind: query.kind, source_id: query.source_id };
     let fingerprint = format!("{filter:?}");
     let before = match &query.cursor {
         Some(cursor) => {

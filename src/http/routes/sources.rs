@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -78,23 +78,44 @@ impl From<&Source> for SourceResponse {
 pub struct CreateSourceRequest {
     /// The file's name; of a path, the last segment is taken.
     #[serde(default)]
-    #[schema(max_length = 255, min_length = 1)]
+    #[schema(
+        max_length = 255,
+        pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$"
+    )]
     pub filename: Option<String>,
     /// Where it lives on your side: absolute, unique per user.
     #[serde(default)]
-    #[schema(max_length = 4096, min_length = 1)]
+    #[schema(max_length = 4096, pattern = "^(/|\\\\\\\\|[A-Za-z]:[/\\\\])[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     pub path: Option<String>,
     /// The end user it belongs to; `default` if left out.
     #[serde(default)]
-    #[schema(max_length = 128, min_length = 1)]
+    #[schema(
+        max_length = 128,
+        pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$"
+    )]
     pub user_id: Option<String>,
     /// Labels to find it by.
     #[serde(default)]
     #[schema(max_items = 99)]
-    pub tags: Vec<String>,
-    /// Whether retrieval may use it.
+    pub tags: Vec<Tag>,
+    /// Whether retrieval may use it; yes if left out.
+    // Not said as `default`: some generators then demand it of the caller.
     #[serde(default = "yes")]
     pub eligible: bool,
+}
+
+/// A label: something visible, no control characters.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(
+    max_length = 100,
+    pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$",
+    example = "design"
+)]
+pub struct Tag(String);
+
+fn to_texts(tags: Vec<Tag>) -> Vec<String> {
+    tags.into_iter().map(|tag| tag.0).collect()
 }
 
 fn yes() -> bool {
@@ -109,7 +130,7 @@ pub struct UpdateSourceRequest {
     /// All labels, which replace the old ones; `file_ingest` must stay.
     #[serde(default)]
     #[schema(max_items = 100)]
-    pub tags: Option<Vec<String>>,
+    pub tags: Option<Vec<Tag>>,
     /// Whether retrieval may use it.
     #[serde(default)]
     pub eligible: Option<bool>,
@@ -172,7 +193,7 @@ pub async fn create_source(
         filename: request.filename,
         path: request.path,
         user_id: request.user_id,
-        tags: request.tags,
+        tags: to_texts(request.tags),
         eligible: request.eligible,
     };
     let created = state.store.retry_as("create_source", || async {
@@ -239,7 +260,7 @@ pub async fn get_source(
 ) -> Result<Response, ApiError> {
     let source = sources.find(&caller.space, &id).await?;
     let etag = etag(&source);
-    if headers.get(header::IF_NONE_MATCH).is_some_and(|known| names(known, &etag)) {
+    if names(&headers, &header::IF_NONE_MATCH, &etag, true) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
     Ok(([(header::ETAG, etag)], Json(SourceResponse::from(&source))).into_response())
@@ -263,7 +284,7 @@ pub async fn update_source(
     headers: HeaderMap,
     JsonBody { value: request, .. }: JsonBody<UpdateSourceRequest>,
 ) -> Result<Response, ApiError> {
-    let change = SourceChange { tags: request.tags, eligible: request.eligible };
+    let change = SourceChange { tags: request.tags.map(to_texts), eligible: request.eligible };
     let source = sources.update(&caller.space, &id, &change, unchanged(&headers), caller.now).await?;
     Ok(([(header::ETAG, etag(&source))], Json(SourceResponse::from(&source))).into_response())
 }
@@ -296,15 +317,17 @@ fn etag(source: &Source) -> HeaderValue {
     HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
-/// Whether a list of entity tags, or `*`, names this one.
-fn names(known: &HeaderValue, etag: &HeaderValue) -> bool {
+/// Whether a header's entity tags name this one. `weak` lets `W/` pass, as `If-None-Match` does and `If-Match` does not.
+fn names(headers: &HeaderMap, header: &HeaderName, etag: &HeaderValue, weak: bool) -> bool {
     let etag = etag.to_str().unwrap_or_default();
-    let known = known.to_str().unwrap_or_default();
-    known.split(',').map(|one| one.trim().trim_start_matches("W/")).any(|one| one == "*" || one == etag)
+    let given = headers.get_all(header).into_iter().filter_map(|value| value.to_str().ok());
+    given.flat_map(|value| value.split(',')).map(str::trim).any(|one| {
+        let strong = if weak { one.strip_prefix("W/").unwrap_or(one) } else { one };
+        one == "*" || strong == etag
+    })
 }
 
 /// The condition that `If-Match` makes.
 fn unchanged(headers: &HeaderMap) -> impl Fn(&Source) -> bool {
-    let condition = headers.get(header::IF_MATCH).cloned();
-    move |source| condition.as_ref().is_none_or(|condition| names(condition, &etag(source)))
+    |source| !headers.contains_key(header::IF_MATCH) || names(headers, &header::IF_MATCH, &etag(source), false)
 }

@@ -9,10 +9,11 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 UNFORESEEABLE = {"invalid_cursor", "precondition_failed", "idempotency_key_reused"}
 
 # Rules that the document states in words only: said in JSON Schema, they would turn the types of
-# generated clients into unions (the first two) or clutter every string (the last).
+# generated clients into unions (the first three) or clutter every string (the last).
 IN_WORDS = {
     "give filename or path",
-    "must end in the name of a file",
+    "must end in the name of a file, of at most 255 characters",
+    'must contain "file_ingest": it cannot be removed',
     "must not contain the character U+0000",
 }
 

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::http::error::{ApiError, Problem};
 use crate::jobs::Jobs;
-use crate::model::job::{Batch, Job};
+use crate::model::job::{Batch, Job, JobState};
 use crate::model::llm_call::LlmCall;
 
 /// A piece of background work with all that is known of it.
@@ -34,8 +34,7 @@ pub struct JobSummaryResponse {
     pub id: String,
     /// What kind of work it is.
     pub kind: String,
-    /// `queued`, `running`, `awaiting_helper`, `succeeded`, `failed` or `cancelled`.
-    pub state: String,
+    pub state: JobStateName,
     /// What a running job is doing.
     pub phase: Option<String>,
     /// The end user inside the space.
@@ -61,6 +60,44 @@ pub struct JobSummaryResponse {
     pub started_at: Option<String>,
     #[schema(format = DateTime)]
     pub finished_at: Option<String>,
+}
+
+/// Where a job stands. The last three are final; `awaiting_helper` waits for its user.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobStateName {
+    Queued,
+    Running,
+    AwaitingHelper,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl From<JobStateName> for JobState {
+    fn from(name: JobStateName) -> Self {
+        match name {
+            JobStateName::Queued => Self::Queued,
+            JobStateName::Running => Self::Running,
+            JobStateName::AwaitingHelper => Self::AwaitingHelper,
+            JobStateName::Succeeded => Self::Succeeded,
+            JobStateName::Failed => Self::Failed,
+            JobStateName::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl From<JobState> for JobStateName {
+    fn from(state: JobState) -> Self {
+        match state {
+            JobState::Queued => Self::Queued,
+            JobState::Running => Self::Running,
+            JobState::AwaitingHelper => Self::AwaitingHelper,
+            JobState::Succeeded => Self::Succeeded,
+            JobState::Failed => Self::Failed,
+            JobState::Cancelled => Self::Cancelled,
+        }
+    }
 }
 
 /// Something that did not stop the job but should be known.
@@ -139,7 +176,7 @@ impl From<&Job> for JobSummaryResponse {
         Self {
             id: job.id.to_string(),
             kind: job.kind.clone(),
-            state: job.state.as_str().to_owned(),
+            state: job.state.into(),
             phase: job.phase.clone(),
             user_id: job.user_id.clone(),
             source_id: job.source_id.clone(),

@@ -1,0 +1,125 @@
+//! How fast jobs are queued, claimed and completed, and how claiming holds up behind a long queue.
+//!
+//! `scripts/bench jobs` runs it on SQLite and on a PostgreSQL that waits for its disk.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and stops where it fails")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use memoir::base::clock::{Clock as _, SystemClock};
+use memoir::base::ids::Space;
+use memoir::config::{Config, Origin};
+use memoir::jobs::{JobContext, JobError, Jobs, Outcome, Runner, Work};
+use memoir::model::job::NewJob;
+use memoir::store::Store;
+use tokio_util::sync::CancellationToken;
+
+const QUEUED: usize = 100_000;
+const CLAIMS: usize = 1_000;
+const DRAINED: usize = 10_000;
+
+/// Work that does nothing but count.
+struct Nothing(Arc<AtomicUsize>);
+
+impl Work for Nothing {
+    fn kind(&self) -> &'static str {
+        "nothing"
+    }
+
+    fn run(&self, _: JobContext) -> BoxFuture<'static, Result<Outcome, JobError>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        async { Ok(Outcome::Done(serde_json::json!({}))) }.boxed()
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let folder = tempfile::tempdir().unwrap();
+    bench(&format!("sqlite://{}/bench.db", folder.path().display())).await;
+    #[expect(clippy::disallowed_methods, reason = "the server comes from the environment")]
+    if let Ok(url) = std::env::var("TEST_PG_URL") {
+        bench(&url).await;
+    }
+}
+
+async fn bench(url: &str) {
+    let environment = HashMap::from([
+        ("DATABASE_URL".to_owned(), url.to_owned()),
+        ("MEMOIR__JOBS__WORKERS".to_owned(), "8".to_owned()),
+        ("MEMOIR__JOBS__MAX_QUEUED".to_owned(), "1000000".to_owned()),
+    ]);
+    let config = Config::load(&Origin { file: None, environment }).unwrap();
+    let store = Store::connect(&config.database).await.unwrap();
+    store.migrate().await.unwrap();
+    let jobs = Jobs::new(store.clone(), config.jobs.clone());
+    println!("{}:", store.engine().name());
+
+    // One job per transaction, as requests do it.
+    let began = Instant::now();
+    let single = 2_000;
+    let mut queueing = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (store, jobs) = (store.clone(), jobs.clone());
+        queueing.spawn(async move { queue(&store, &jobs, single / 8, 1).await });
+    }
+    queueing.join_all().await;
+    println!("  queued one by one, 8 at once: {:.0}/s", rate(single, began));
+
+    let began = Instant::now();
+    queue(&store, &jobs, QUEUED - single, 500).await;
+    println!("  queued 500 per transaction: {:.0}/s", rate(QUEUED - single, began));
+
+    let mut times = Vec::with_capacity(CLAIMS);
+    for _ in 0..CLAIMS {
+        let began = Instant::now();
+        let claimed =
+            store.claim_jobs(&["nothing"], "bench", Duration::from_mins(1), 1, SystemClock.now()).await.unwrap();
+        times.push(began.elapsed());
+        assert_eq!(claimed.len(), 1);
+    }
+    times.sort();
+    let at = |share: f64| times[((CLAIMS as f64) * share) as usize].as_secs_f64() * 1000.0;
+    println!("  claim with {QUEUED} queued: p50 {:.2} ms, p99 {:.2} ms", at(0.5), at(0.99));
+
+    let done = Arc::new(AtomicUsize::new(0));
+    let stop = CancellationToken::new();
+    let runner = Runner::new(jobs, Arc::new(SystemClock), vec![Arc::new(Nothing(Arc::clone(&done)))]);
+    let began = Instant::now();
+    #[expect(clippy::disallowed_methods, reason = "awaited below")]
+    let running = tokio::spawn(runner.run(stop.clone(), Duration::from_secs(10)));
+    while done.load(Ordering::SeqCst) < DRAINED {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    println!("  claimed and completed with empty work, 8 workers: {:.0}/s", rate(DRAINED, began));
+    stop.cancel();
+    running.await.unwrap();
+    store.close().await;
+}
+
+async fn queue(store: &Store, jobs: &Jobs, count: usize, at_once: usize) {
+    let space = Space::default();
+    let new = NewJob {
+        kind: "nothing",
+        user_id: "default".to_owned(),
+        source_id: None,
+        request: serde_json::json!({"text": "x".repeat(1000)}),
+        max_attempts: 3,
+    };
+    let mut left = count;
+    while left > 0 {
+        let mut tx = store.begin().await.unwrap();
+        for _ in 0..left.min(at_once) {
+            jobs.enqueue(&mut tx, &space, &new, SystemClock.now()).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+        left -= left.min(at_once);
+    }
+}
+
+fn rate(count: usize, began: Instant) -> f64 {
+    count as f64 / began.elapsed().as_secs_f64()
+}
