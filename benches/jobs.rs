@@ -82,8 +82,8 @@ async fn bench(url: &str) {
         assert_eq!(claimed.len(), 1);
     }
     times.sort();
-    let at = |share: f64| times[((CLAIMS as f64) * share) as usize].as_secs_f64() * 1000.0;
-    println!("  claim with {QUEUED} queued: p50 {:.2} ms, p99 {:.2} ms", at(0.5), at(0.99));
+    let at = |percent: usize| times[CLAIMS * percent / 100].as_secs_f64() * 1000.0;
+    println!("  claim with {QUEUED} queued: p50 {:.2} ms, p99 {:.2} ms", at(50), at(99));
 
     let done = Arc::new(AtomicUsize::new(0));
     let stop = CancellationToken::new();
@@ -121,5 +121,5 @@ async fn queue(store: &Store, jobs: &Jobs, count: usize, at_once: usize) {
 }
 
 fn rate(count: usize, began: Instant) -> f64 {
-    count as f64 / began.elapsed().as_secs_f64()
+    f64::from(u32::try_from(count).unwrap()) / began.elapsed().as_secs_f64()
 }
