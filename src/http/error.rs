@@ -206,6 +206,12 @@ impl From<StoreError> for ApiError {
                 "Try again shortly. If it stays: check that the database runs and that database.url names its host, \
                  port and name (memoir doctor tells).",
             ),
+            StoreError::Uncertain { .. } => away(
+                "outcome_unknown",
+                "Outcome unknown",
+                "the connection to the database broke at the last moment: this request may or may not have been done",
+                "Read before you repeat it. Requests with an Idempotency-Key can be repeated without a thought.",
+            ),
             StoreError::Contended { .. } => away(
                 "database_busy",
                 "Database busy",

@@ -9,7 +9,7 @@ use super::{JobError, Jobs};
 use crate::base::clock::Clock;
 use crate::base::fail_point;
 use crate::base::ids::{JobId, Space};
-use crate::model::job::{Claim, Job};
+use crate::model::job::{Claim, ClaimedJob, Job};
 use crate::store::{Ending, Tx};
 
 /// A running job's own handle.
@@ -22,16 +22,18 @@ struct Inner {
     jobs: Jobs,
     clock: Arc<dyn Clock>,
     job: Job,
+    request: Value,
     claim: Claim,
     saved: Mutex<HashMap<String, Value>>,
     warnings: Mutex<Vec<Value>>,
 }
 
 impl JobContext {
-    pub(super) fn new(jobs: Jobs, clock: Arc<dyn Clock>, job: Job, saved: HashMap<String, Value>) -> Self {
+    pub(super) fn new(jobs: Jobs, clock: Arc<dyn Clock>, claimed: ClaimedJob, saved: HashMap<String, Value>) -> Self {
+        let ClaimedJob { job, request } = claimed;
         let claim = Claim { space: job.space.clone(), id: job.id.clone(), fence: job.fence };
         let warnings = Mutex::new(job.warnings.clone());
-        Self { inner: Arc::new(Inner { jobs, clock, job, claim, saved: Mutex::new(saved), warnings }) }
+        Self { inner: Arc::new(Inner { jobs, clock, job, request, claim, saved: Mutex::new(saved), warnings }) }
     }
 
     pub fn space(&self) -> &Space {
@@ -44,7 +46,7 @@ impl JobContext {
 
     /// What was asked for.
     pub fn request(&self) -> &Value {
-        &self.inner.job.request
+        &self.inner.request
     }
 
     /// Counted from 1.

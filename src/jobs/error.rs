@@ -88,9 +88,10 @@ impl Failure {
 impl From<StoreError> for JobError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable { .. } | StoreError::Contended { .. } | StoreError::CannotOpen { .. } => {
-                Self::Interrupted
-            }
+            StoreError::Unavailable { .. }
+            | StoreError::Uncertain { .. }
+            | StoreError::Contended { .. }
+            | StoreError::CannotOpen { .. } => Self::Interrupted,
             StoreError::Full { .. } => Self::retry(
                 Failure::new("storage_full", "Storage full", 503, "the database has no room left")
                     .fix("Free disk space where the database lives."),

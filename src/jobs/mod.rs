@@ -28,6 +28,8 @@ pub use work::{Outcome, Work};
 
 /// How often a waiting caller looks for what another process did.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// After some news a watcher lets more gather before it looks: hundreds may watch, and every look is a query.
+const GATHER: Duration = Duration::from_millis(20);
 /// How many of the last errors are shown.
 const ERRORS_KEPT: i64 = 5;
 
@@ -110,7 +112,9 @@ impl Jobs {
                 return Ok(job);
             }
             let look = deadline.min(tokio::time::Instant::now() + LOOK_AGAIN);
-            let _ = tokio::time::timeout_at(look, changed.changed()).await;
+            if tokio::time::timeout_at(look, changed.changed()).await.is_ok() {
+                tokio::time::sleep_until(look.min(tokio::time::Instant::now() + GATHER)).await;
+            }
         }
     }
 
@@ -141,7 +145,9 @@ impl Jobs {
         if !events.is_empty() {
             return Ok(events);
         }
-        let _ = tokio::time::timeout(LOOK_AGAIN, changed.changed()).await;
+        if tokio::time::timeout(LOOK_AGAIN, changed.changed()).await.is_ok() {
+            tokio::time::sleep(GATHER).await;
+        }
         Ok(self.store.list_job_events(space, id, after, 200).await?)
     }
 

@@ -15,7 +15,7 @@ use super::{JobContext, JobError, Jobs, Outcome, Work};
 use crate::base::clock::Clock;
 use crate::base::metrics as names;
 use crate::base::{fail_point, ids};
-use crate::model::job::{Claim, Job};
+use crate::model::job::{Claim, ClaimedJob, Job};
 use crate::store::{Ending, Store};
 use hold::{Holds, Stopped};
 
@@ -121,12 +121,13 @@ impl Shared {
     }
 
     /// Sees one job through, from its claim to its end.
-    async fn attend(self: Arc<Self>, job: Job, place: OwnedSemaphorePermit) {
+    async fn attend(self: Arc<Self>, claimed: ClaimedJob, place: OwnedSemaphorePermit) {
+        let job = claimed.job.clone();
         let stop = self.holds.add(&job);
         let began = std::time::Instant::now();
         let (kind, job_id, attempt) = (job.kind.clone(), job.id.clone(), job.attempt);
         tracing::info!(%job_id, kind, attempt, "job begun");
-        let outcome = self.run_work(&job, &stop).await;
+        let outcome = self.run_work(claimed, &stop).await;
         let outcome = match outcome {
             Ok(Outcome::Finished) => {
                 self.holds.remove(&job);
@@ -142,10 +143,11 @@ impl Shared {
     }
 
     /// Runs the work on a task of its own, so that a panic or a stop ends it and nothing else.
-    async fn run_work(self: &Arc<Self>, job: &Job, stop: &CancellationToken) -> Result<Outcome, JobError> {
+    async fn run_work(self: &Arc<Self>, claimed: ClaimedJob, stop: &CancellationToken) -> Result<Outcome, JobError> {
+        let job = &claimed.job.clone();
         let Some(work) = self.work.get(job.kind.as_str()).cloned() else { return Err(JobError::Interrupted) };
         let saved = self.store().list_checkpoints(&job.space, &job.id).await?;
-        let context = JobContext::new(self.jobs.clone(), Arc::clone(&self.clock), job.clone(), saved);
+        let context = JobContext::new(self.jobs.clone(), Arc::clone(&self.clock), claimed, saved);
         #[expect(clippy::disallowed_methods, reason = "awaited or aborted below")]
         let mut task = tokio::spawn(work.run(context));
         tokio::select! {
@@ -194,7 +196,8 @@ impl Shared {
             match written.await {
                 Ok(true) => break,
                 Ok(false) => return "lease lost",
-                Err(error) if error.is_retryable() && self.holds.why_stopped(job).is_none() => {
+                // The fence makes a second write harmless, so an uncertain one may be repeated here.
+                Err(error) if error.may_pass() && self.holds.why_stopped(job).is_none() => {
                     tracing::warn!(job_id = %job.id, %error, "a job's end could not be written yet");
                     tokio::time::sleep(LEAVE_ALONE).await;
                 }

@@ -63,7 +63,6 @@ pub struct Job {
     pub phase: Option<String>,
     pub user_id: String,
     pub source_id: Option<String>,
-    pub request: Value,
     pub progress: Option<Value>,
     pub result: Option<Value>,
     /// The problem document of the last failure.
@@ -77,6 +76,13 @@ pub struct Job {
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
+}
+
+/// A job that this process may run, with what was asked for, which may be long.
+#[derive(Debug, Clone)]
+pub struct ClaimedJob {
+    pub job: Job,
+    pub request: Value,
 }
 
 /// A job to be queued.

@@ -9,6 +9,11 @@ pub enum StoreError {
     #[error("the database at {place} cannot be reached: {cause}")]
     Unavailable { place: String, cause: String },
 
+    /// 503: the connection broke while a commit was under way, so nobody knows whether it was done. Not tried again by
+    /// itself: that could do it twice.
+    #[error("the connection to {place} broke during a commit: {cause}")]
+    Uncertain { place: String, cause: String },
+
     /// Tried again: another transaction was in the way.
     #[error("another transaction was in the way: {cause}")]
     Contended { cause: String },
@@ -89,10 +94,16 @@ impl StoreError {
         }
     }
 
-    /// Whether the same operation may work a moment later.
+    /// Whether the same operation may be run again: it was not done, and may work a moment later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Contended { .. })
+    }
+
+    /// Whether the trouble may pass; but whether the operation was done may be unknown.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        self.is_retryable() || matches!(self, Self::Uncertain { .. })
     }
 }
 

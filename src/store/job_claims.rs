@@ -10,11 +10,11 @@ use serde_json::Value;
 use sqlx::Row as _;
 
 use super::dialect::Statement;
-use super::jobs::{COLUMNS, read_job};
+use super::jobs::{COLUMNS, read_job, read_json};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
-use crate::model::job::{Claim, Job, JobState};
+use crate::model::job::{Claim, ClaimedJob, Job, JobState};
 
 /// How many waiting jobs are looked at for one claim: several processes look at the same ones.
 const CANDIDATES: usize = 16;
@@ -65,7 +65,7 @@ impl Store {
         lease: Duration,
         most: usize,
         now: Timestamp,
-    ) -> Result<Vec<Job>, StoreError> {
+    ) -> Result<Vec<ClaimedJob>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM jobs WHERE state = 'queued' AND run_after <= @now AND kind IN ({}) \
              ORDER BY turn, id LIMIT {}",
@@ -96,7 +96,7 @@ impl Store {
         owner: &str,
         lease: Duration,
         now: Timestamp,
-    ) -> Result<Option<Job>, StoreError> {
+    ) -> Result<Option<ClaimedJob>, StoreError> {
         debug_assert!(job.state.may_become(JobState::Running));
         let update = "UPDATE jobs SET state = 'running', lease_owner = ?, lease_until = @now + ?, fence = fence + 1, \
                       attempt = attempt + 1, started_at = COALESCE(started_at, ?) \
@@ -112,15 +112,25 @@ impl Store {
         job.attempt += 1;
         job.started_at = job.started_at.or(Some(now));
         tx.add_state_event(&job.space, &job.id, JobState::Running, now).await?;
+        let request = tx.sql("SELECT request_json FROM jobs WHERE space = ? AND id = ?");
+        let request = tx.fetch_optional(request.bind(job.space.as_str()).bind(job.id.as_str())).await?;
+        let request = request.map(|row| read_json(&row, 0)).transpose()?.flatten().unwrap_or_default();
         tx.commit().await?;
-        Ok(Some(job))
+        Ok(Some(ClaimedJob { job, request }))
     }
 
-    /// Prolongs every lease of a process.
-    pub async fn renew_leases(&self, owner: &str, lease: Duration) -> Result<(), StoreError> {
+    /// Prolongs leases of a process: those of the jobs that it knows it runs. One that it does not know of, because
+    /// the answer to its claim was lost, must run out.
+    pub async fn renew_leases(&self, owner: &str, ids: &[JobId], lease: Duration) -> Result<(), StoreError> {
+        let sql = "UPDATE jobs SET lease_until = @now + ? WHERE lease_owner = ? AND state = 'running' AND id IN (??)";
         let mut tx = self.begin().await?;
-        let update = tx.sql("UPDATE jobs SET lease_until = @now + ? WHERE lease_owner = ? AND state = 'running'");
-        tx.execute(update.bind(micros(lease)).bind(owner)).await?;
+        for some in ids.chunks(500) {
+            let mut update = self.backend.dialect.query_list(sql, some.len()).bind(micros(lease)).bind(owner);
+            for id in some {
+                update = update.bind(id.as_str());
+            }
+            tx.execute(update).await?;
+        }
         tx.commit().await
     }
 

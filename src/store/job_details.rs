@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::error::conflict_on;
 use super::jobs::read_json;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -39,9 +40,15 @@ impl Store {
             let mut tx = self.begin().await?;
             let insert = tx.sql(insert).bind(step).bind(value.to_string()).bind(now.as_micros());
             let insert = insert.bind(claim.space.as_str()).bind(claim.id.as_str()).bind(claim.fence);
-            let saved = tx.execute(insert).await? == 1;
-            tx.commit().await?;
-            Ok(saved)
+            match insert.execute(tx.connection()).await {
+                Ok(done) => {
+                    tx.commit().await?;
+                    Ok(done.rows_affected() == 1)
+                }
+                // It is there already: the answer to the first try was lost.
+                Err(error) if conflict_on("job_checkpoints", &error).is_some() => Ok(true),
+                Err(error) => Err(self.backend.explain(&error)),
+            }
         })
         .await
     }
@@ -154,7 +161,7 @@ impl Tx {
         let insert = insert.bind(space.as_str()).bind(id.as_str());
         match insert.execute(self.connection()).await {
             Ok(_) => Ok(()),
-            Err(error) => Err(match super::error::conflict_on("job_events", &error) {
+            Err(error) => Err(match conflict_on("job_events", &error) {
                 Some(_) => StoreError::Contended { cause: "two events at once".to_owned() },
                 None => self.backend.explain(&error),
             }),

@@ -13,10 +13,11 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{Job, JobFilter, JobState, NewJob};
 
-pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, request_json, progress_json, \
+/// Everything but the request, which may be long and is for the worker alone.
+pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, progress_json, \
      result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at";
 
-const SELECT_ONE: &str = "SELECT space, id, kind, state, phase, user_id, source_id, request_json, progress_json, \
+const SELECT_ONE: &str = "SELECT space, id, kind, state, phase, user_id, source_id, progress_json, \
      result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at \
      FROM jobs WHERE space = ? AND id = ?";
 
@@ -113,7 +114,6 @@ impl Tx {
             phase: None,
             user_id: new.user_id.clone(),
             source_id: new.source_id.clone(),
-            request: new.request.clone(),
             progress: None,
             result: None,
             error: None,
@@ -129,7 +129,7 @@ impl Tx {
                       turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, @now, 0, ?)";
         let insert = self.sql(insert).bind(space.as_str()).bind(job.id.as_str()).bind(job.kind.as_str());
         let insert = insert.bind(job.state.as_str()).bind(job.user_id.as_str()).bind(job.source_id.clone());
-        let insert = insert.bind(job.request.to_string()).bind(job.max_attempts).bind(next.turn).bind(now.as_micros());
+        let insert = insert.bind(new.request.to_string()).bind(job.max_attempts).bind(next.turn).bind(now.as_micros());
         self.execute(insert).await?;
         self.add_state_event(space, &job.id, job.state, now).await?;
         Ok(Some(job))
@@ -197,20 +197,19 @@ pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
         phase: row.try_get(4)?,
         user_id: row.try_get(5)?,
         source_id: row.try_get(6)?,
-        request: read_json(row, 7)?.unwrap_or_default(),
-        progress: read_json(row, 8)?,
-        result: read_json(row, 9)?,
-        error: read_json(row, 10)?,
-        warnings: match read_json(row, 11)? {
+        progress: read_json(row, 7)?,
+        result: read_json(row, 8)?,
+        error: read_json(row, 9)?,
+        warnings: match read_json(row, 10)? {
             Some(Value::Array(warnings)) => warnings,
             _ => Vec::new(),
         },
-        attempt: row.try_get(12)?,
-        max_attempts: row.try_get(13)?,
-        fence: row.try_get(14)?,
-        created_at: moment(15)?.ok_or_else(|| broken("a job has no time"))?,
-        started_at: moment(16)?,
-        finished_at: moment(17)?,
+        attempt: row.try_get(11)?,
+        max_attempts: row.try_get(12)?,
+        fence: row.try_get(13)?,
+        created_at: moment(14)?.ok_or_else(|| broken("a job has no time"))?,
+        started_at: moment(15)?,
+        finished_at: moment(16)?,
     })
 }
 

@@ -118,10 +118,13 @@ impl Tx {
     /// Makes everything written here last.
     ///
     /// # Errors
-    /// Nothing was written; or the connection broke at the very end and it is not known whether it was.
+    /// Nothing was written; or [`StoreError::Uncertain`].
     pub async fn commit(self) -> Result<(), StoreError> {
         let backend = self.backend;
-        self.transaction.commit().await.map_err(|error| backend.explain(&error))
+        self.transaction.commit().await.map_err(|error| match backend.explain(&error) {
+            StoreError::Unavailable { place, cause } => StoreError::Uncertain { place, cause },
+            other => other,
+        })
     }
 
     fn connection(&mut self) -> &mut AnyConnection {

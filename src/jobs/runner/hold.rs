@@ -100,7 +100,8 @@ impl Holds {
                     Err(error) => tracing::warn!(%error, "leases could not be checked"),
                 }
                 if renewed.elapsed() >= lease / 4 {
-                    match shared.store().renew_leases(&shared.owner, lease).await {
+                    let ids: Vec<JobId> = before.into_keys().map(|(_, id)| id).collect();
+                    match shared.store().renew_leases(&shared.owner, &ids, lease).await {
                         Ok(()) => renewed = Instant::now(),
                         Err(error) => tracing::warn!(%error, "leases could not be prolonged"),
                     }

@@ -27,6 +27,8 @@ impl Binary {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_memoir"));
         command.args(arguments).env_clear().current_dir(self.folder.path());
+        // Somebody else on this machine may have the default port.
+        command.env("MEMOIR__SERVER__LISTEN", "127.0.0.1:0");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
