@@ -1,6 +1,7 @@
 //! The composition root: settings in, a running service out. The binary and the tests build it the same way.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -69,6 +70,7 @@ impl App {
             store,
             clock,
             settings: Arc::new(settings),
+            in_flight: Arc::default(),
             stop: CancellationToken::new(),
         };
         Ok(Self { config, state, metrics })
@@ -80,10 +82,11 @@ impl App {
         let Self { config, mut state, metrics } = self;
         state.stop = stop.clone();
         let router = http::router(state.clone());
-        // The API goes on answering, though not ready, while running jobs get their time to finish.
+        // While jobs and open requests get their time to finish, the API goes on answering, though it is not ready:
+        // whoever balances the load must be able to see that.
         let closing = CancellationToken::new();
         let work = async {
-            runner.run(stop.clone(), grace(&config)).await;
+            tokio::join!(runner.run(stop.clone(), grace(&config)), requests_finished(&state, &stop, grace(&config)));
             closing.cancel();
         };
         let serving = http::serve::run(listener, router, &config.server, stop.clone(), closing.clone());
@@ -92,7 +95,7 @@ impl App {
             () = upkeep(&metrics) => {}
             () = prune(&state) => {}
         }
-        state.store.close().await;
+        close(&state).await;
     }
 
     /// Runs jobs without serving the API, until `stop` is cancelled.
@@ -102,7 +105,7 @@ impl App {
             () = upkeep(&self.metrics) => {}
             () = prune(&self.state) => {}
         }
-        self.state.store.close().await;
+        close(&self.state).await;
     }
 
     /// The one list of kinds of work.
@@ -114,6 +117,22 @@ impl App {
         }
         Runner::new(self.state.jobs.clone(), Arc::clone(&self.state.clock), work)
     }
+}
+
+/// Waits for the stop, and then until no request is being answered or the time is up.
+async fn requests_finished(state: &AppState, stop: &CancellationToken, grace: Duration) {
+    stop.cancelled().await;
+    let idle = async {
+        while state.in_flight.load(Ordering::Relaxed) > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let _ = tokio::time::timeout(grace, idle).await;
+}
+
+/// Closes the database; one that is away is not waited for.
+async fn close(state: &AppState) {
+    let _ = tokio::time::timeout(Duration::from_secs(2), state.store.close()).await;
 }
 
 fn grace(config: &Config) -> Duration {

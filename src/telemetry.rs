@@ -20,8 +20,8 @@ const DURATION_BUCKETS: &[f64] =
 
 /// Starts logging. A second call in one process changes nothing.
 pub fn start_logging(config: &Telemetry) {
-    // The libraries below us log statements and connection details at debug.
-    let filter = EnvFilter::new(format!("warn,memoir={}", config.log_level));
+    // The libraries below us log connection details at debug, and whole statements when they are slow.
+    let filter = EnvFilter::new(format!("warn,sqlx::query=off,memoir={}", config.log_level));
     let colours = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let builder = builder.with_target(false).with_ansi(colours);

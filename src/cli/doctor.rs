@@ -1,5 +1,8 @@
 //! `memoir doctor`: looks for what is wrong and says what to do. Changes nothing.
 
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
 use super::{CommandError, guidance, print, runtime};
 use crate::config::{Config, Origin};
 use crate::store::{SCHEMA_VERSION, Store};
@@ -12,6 +15,7 @@ Examples:
 pub fn run(origin: &Origin) -> Result<(), CommandError> {
     let config = Config::load(origin)?;
     print(&format!("ok    settings: listening on {}, {} API keys\n", config.server.listen, config.auth.keys.len()));
+    check_address(config.server.listen);
     if runtime()?.block_on(check_database(&config))? {
         return Ok(());
     }
@@ -20,9 +24,8 @@ pub fn run(origin: &Origin) -> Result<(), CommandError> {
 
 async fn check_database(config: &Config) -> Result<bool, CommandError> {
     let place = config.database.url.to_string();
-    if let Some(path) = missing_file(config) {
-        print(&format!("ok    database: {path} is not there yet; memoir makes it at its first start\n"));
-        return Ok(true);
+    if let Some(file) = config.database.url.sqlite_file().filter(|file| !file.exists()) {
+        return Ok(check_folder(file));
     }
     let store = match Store::connect(&config.database).await {
         Ok(store) => store,
@@ -56,9 +59,30 @@ async fn check_database(config: &Config) -> Result<bool, CommandError> {
     Ok(sound)
 }
 
-/// A SQLite file that does not exist yet: connecting would make it.
-fn missing_file(config: &Config) -> Option<String> {
-    let url = config.database.url.expose().strip_prefix("sqlite:")?;
-    let path = url.trim_start_matches("//").split('?').next().unwrap_or_default();
-    (path != ":memory:" && !std::path::Path::new(path).exists()).then(|| path.to_owned())
+/// A SQLite file that does not exist yet: connecting would make it, so only its folder is looked at.
+fn check_folder(file: &Path) -> bool {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if tempfile_in(folder) {
+        print(&format!("ok    database: {} is not there yet; memoir makes it at its first start\n", file.display()));
+        return true;
+    }
+    print(&format!("FAIL  database: {} cannot be made\n", file.display()));
+    print("      Check that its folder exists and may be written.\n");
+    false
+}
+
+/// Whether a file can be made in a folder.
+fn tempfile_in(folder: &Path) -> bool {
+    let probe = folder.join(format!(".memoir-doctor-{}", std::process::id()));
+    let made = std::fs::File::create_new(&probe).is_ok();
+    let _ = std::fs::remove_file(&probe);
+    made
+}
+
+/// Whether the address is free. A memoir that runs already has it, which is fine.
+fn check_address(address: SocketAddr) {
+    match TcpListener::bind(address) {
+        Ok(_) => print(&format!("ok    address: {address} is free\n")),
+        Err(error) => print(&format!("note  address: {address} cannot be had now ({error}); is memoir running?\n")),
+    }
 }

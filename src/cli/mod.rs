@@ -115,7 +115,11 @@ where
 {
     let config = Config::load(origin)?;
     crate::telemetry::start_logging(&config.telemetry);
-    runtime()?.block_on(command(config))
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(command(config));
+    // A computation whose client has gone is not worth waiting for.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(100));
+    outcome
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
@@ -140,9 +144,10 @@ fn guidance(error: &StoreError) -> &'static str {
             "Check that the database runs, that database.url (or DATABASE_URL) names its host, port, user and name, \
              and that a firewall lets you through."
         }
-        StoreError::CannotOpen { .. } => {
-            "Check that the file's folder exists and may be written, or that user, password and database name are right."
+        StoreError::CannotOpen { place, .. } if place.starts_with("sqlite") => {
+            "Check that the file's folder exists and may be written."
         }
+        StoreError::CannotOpen { .. } => "Check that user, password and database name are right.",
         StoreError::Full { .. } => "Free disk space where the database lives.",
         _ => "memoir doctor looks further.",
     }

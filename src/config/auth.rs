@@ -10,7 +10,7 @@ use super::{Violation, Violations};
 use crate::base::hash;
 use crate::base::ids::Space;
 
-const EXAMPLE: &str = r#"keys = [{ name = "app", key = "a long random text", space = "default", role = "user" }]"#;
+pub const EXAMPLE: &str = r#"keys = [{ name = "app", key = "a long random text", space = "default", role = "user" }]"#;
 
 /// The API keys.
 #[derive(Debug, Clone, Default)]
@@ -36,8 +36,7 @@ impl fmt::Debug for ApiKey {
 }
 
 /// What a caller may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     User,
     Admin,
@@ -58,7 +57,7 @@ struct RawKey {
     key_file: Option<String>,
     key_sha256: Option<String>,
     space: Option<String>,
-    role: Option<Role>,
+    role: Option<String>,
 }
 
 impl RawAuth {
@@ -69,10 +68,11 @@ impl RawAuth {
             let path = format!("auth.keys[{index}]");
             match raw.resolve(&path, index) {
                 Ok(key) if keys.iter().any(|other| other.digest == key.digest) => {
-                    violations.add(Violation::new(&path, super::mask::MASK).allowed("a key that is not listed twice"));
+                    let twice = Violation::new(&path, super::mask::MASK).allowed("a key that is not listed twice");
+                    violations.add(twice.example(EXAMPLE));
                 }
                 Ok(key) => keys.push(key),
-                Err(violation) => violations.add(violation.example(EXAMPLE)),
+                Err(wrong) => wrong.into_iter().for_each(|violation| violations.add(violation.example(EXAMPLE))),
             }
         }
         Auth { keys }
@@ -80,36 +80,40 @@ impl RawAuth {
 }
 
 impl RawKey {
-    fn resolve(self, path: &str, index: usize) -> Result<ApiKey, Violation> {
+    fn resolve(self, path: &str, index: usize) -> Result<ApiKey, Vec<Violation>> {
         let wrong = |field: &str, given: &str, allowed: &str| {
-            Err(Violation::new(&format!("{path}.{field}"), given).allowed(allowed))
+            Violation::new(&format!("{path}.{field}"), given).allowed(allowed)
         };
         let space = match self.space.as_deref() {
-            Some("*") => None,
+            Some("*") => Ok(None),
             Some(name) => match name.parse() {
-                Ok(space) => Some(space),
-                Err(()) => return wrong("space", name, &format!("\"*\" for all spaces, or {}", Space::RULE)),
+                Ok(space) => Ok(Some(space)),
+                Err(()) => Err(wrong("space", name, &format!("\"*\" for all spaces, or {}", Space::RULE))),
             },
-            None => Some(Space::default()),
+            None => Ok(Some(Space::default())),
+        };
+        let role = match self.role.as_deref() {
+            None | Some("user") => Ok(Role::User),
+            Some("admin") => Ok(Role::Admin),
+            Some(other) => Err(wrong("role", other, "\"user\" or \"admin\"")),
+        };
+        let unusable = || {
+            wrong("key", super::mask::MASK, "visible ASCII characters without spaces; for key_sha256, 64 hex digits")
         };
         let digest = match (self.key, self.key_file, self.key_sha256) {
-            (Some(key), None, None) => digest_of(&key),
+            (Some(key), None, None) => digest_of(&key).ok_or_else(unusable),
             (None, Some(file), None) => match std::fs::read_to_string(&file) {
-                Ok(content) => digest_of(content.trim()),
-                Err(error) => return wrong("key_file", &file, &format!("a readable file that holds the key: {error}")),
+                Ok(content) => digest_of(content.trim()).ok_or_else(unusable),
+                Err(error) => Err(wrong("key_file", &file, &format!("a readable file that holds the key: {error}"))),
             },
-            (None, None, Some(hex)) => hash::parse_sha256_hex(&hex),
-            _ => return wrong("key", super::mask::MASK, "exactly one of key, key_file and key_sha256"),
-        };
-        let Some(digest) = digest else {
-            return wrong(
-                "key",
-                super::mask::MASK,
-                "visible ASCII characters without spaces; for key_sha256, 64 hex digits",
-            );
+            (None, None, Some(hex)) => hash::parse_sha256_hex(&hex).ok_or_else(unusable),
+            _ => Err(wrong("key", super::mask::MASK, "exactly one of key, key_file and key_sha256")),
         };
         let name = self.name.unwrap_or_else(|| format!("key-{}", index + 1));
-        Ok(ApiKey { name, digest, space, role: self.role.unwrap_or(Role::User) })
+        match (space, role, digest) {
+            (Ok(space), Ok(role), Ok(digest)) => Ok(ApiKey { name, digest, space, role }),
+            (space, role, digest) => Err([space.err(), role.err(), digest.err()].into_iter().flatten().collect()),
+        }
     }
 }
 

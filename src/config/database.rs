@@ -1,6 +1,7 @@
 //! `[database]`: which engine, where, and how patient to be with it.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -80,6 +81,14 @@ impl DatabaseUrl {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// The file of a SQLite database; none for one in memory, or on a server.
+    #[must_use]
+    pub fn sqlite_file(&self) -> Option<&Path> {
+        let path = self.0.strip_prefix("sqlite:")?;
+        let path = path.strip_prefix("//").unwrap_or(path).split('?').next()?;
+        (!path.is_empty() && path != ":memory:").then(|| Path::new(path))
     }
 
     /// The engine named by the scheme.

@@ -46,11 +46,27 @@ pub fn merge(origin: &Origin, violations: &mut Violations) -> Tree {
         .separator("__")
         .ignore_empty(true)
         .source(Some(origin.environment.clone()));
+    for name in origin.environment.keys() {
+        check_underscores(name, violations);
+    }
     match read(environment) {
         Ok(layer) => apply(layer, &mut tree, violations),
         Err(reason) => violations.add(Violation::new("MEMOIR__…", "").allowed(&reason)),
     }
     tree
+}
+
+/// One underscore instead of two would be ignored silently.
+fn check_underscores(name: &str, violations: &mut Violations) {
+    let Some(rest) = name.strip_prefix("MEMOIR_").filter(|rest| !rest.starts_with('_')) else { return };
+    let rest = rest.to_ascii_lowercase();
+    for (section, fields) in defaults().as_object().into_iter().flatten() {
+        let field = rest.strip_prefix(section.as_str()).map(|field| field.trim_start_matches('_'));
+        if let Some(field) = field.filter(|field| fields.get(*field).is_some()) {
+            let right = format!("MEMOIR__{}__{}", section.to_ascii_uppercase(), field.to_ascii_uppercase());
+            violations.add(Violation::new(name, "…").allowed("two underscores between its parts").example(&right));
+        }
+    }
 }
 
 fn shared_names(environment: &HashMap<String, String>) -> Tree {
@@ -178,6 +194,10 @@ fn coerce(default: &Value, given: &Value) -> Result<Value, &'static str> {
 
 /// A line of TOML, for an example.
 pub fn assignment(path: &str, value: &Value) -> String {
+    // Its default, no key at all, shows nothing of its form.
+    if path.starts_with("keys") {
+        return super::auth::EXAMPLE.to_owned();
+    }
     format!("{} = {value}", path.rsplit('.').next().unwrap_or(path))
 }
 

@@ -127,12 +127,13 @@ fn section<T: DeserializeOwned>(tree: &mut Map<String, Value>, name: &str, viola
             Err(error) => {
                 let path = error.path().to_string();
                 let default = layers::pointer(&defaults[name], &path).cloned();
+                let example = default.clone().unwrap_or_default();
                 let key = format!("{name}.{path}");
                 let given = layers::pointer(&value, &path).map(ToString::to_string).unwrap_or_default();
                 violations.add(
                     Violation::new(&key, mask::shown(&key, &given))
                         .allowed(&mask::rule(&key, &error.inner().to_string()))
-                        .example(&default.as_ref().map_or_else(String::new, |d| layers::assignment(&path, d))),
+                        .example(&layers::assignment(&path, &example)),
                 );
                 match (layers::pointer_mut(&mut value, &path), default) {
                     (Some(slot), Some(default)) => *slot = default,

@@ -2,19 +2,28 @@
 
 use std::net::SocketAddr;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::{Violation, Violations};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     pub shutdown_grace: u64,
     pub header_timeout: u64,
     pub body_timeout: u64,
     pub max_connections: u64,
     pub cors_origins: Vec<String>,
+}
+
+/// Reads an address; `localhost` is the only name that needs nobody to be asked.
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let text = text.strip_prefix("localhost:").map_or(text.clone(), |port| format!("127.0.0.1:{port}"));
+    text.parse().map_err(|_| D::Error::custom("an IP address and a port, as 127.0.0.1:8080, 0.0.0.0:80 or [::1]:8080"))
 }
 
 impl Server {

@@ -57,7 +57,8 @@ impl FromRequestParts<AppState> for Admin {
         if caller.role == Role::Admin {
             return Ok(Self);
         }
-        Err(forbidden("this needs a key with the role admin").fix("Use a key whose role is admin (auth.keys)."))
+        Err(ApiError::forbidden("this needs a key with the role admin")
+            .fix("Use a key whose role is admin (auth.keys)."))
     }
 }
 
@@ -92,7 +93,7 @@ fn find_key<'a>(keys: &'a [ApiKey], headers: &HeaderMap) -> Result<&'a ApiKey, A
 fn space_for(key: &ApiKey, named: Option<Space>) -> Result<Space, ApiError> {
     match (&key.space, named) {
         (Some(own), Some(named)) if *own != named => {
-            Err(forbidden("the API key does not open the space that was named")
+            Err(ApiError::forbidden("the API key does not open the space that was named")
                 .fix("Leave out the header X-Memoir-Space, or name the key's own space."))
         }
         (Some(own), _) => Ok(own.clone()),
@@ -111,8 +112,4 @@ fn unauthorized(detail: &str) -> ApiError {
     ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized", detail)
         .fix("Send the header Authorization: Bearer KEY with a key from auth.keys.")
         .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
-}
-
-pub(super) fn forbidden(detail: &str) -> ApiError {
-    ApiError::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
 }

@@ -122,6 +122,11 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "malformed_request", "Malformed request", detail)
     }
 
+    /// 403.
+    pub fn forbidden(detail: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
+    }
+
     /// 404.
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "Not found", detail)
@@ -238,11 +243,14 @@ impl From<JobsError> for ApiError {
         let detail = error.to_string();
         match error {
             JobsError::NotFound(_) => Self::not_found(detail),
-            JobsError::WrongState { state, wanted } => {
-                Self::new(StatusCode::CONFLICT, "wrong_job_state", "Wrong job state", format!("{detail}, not {wanted}"))
-                    .fix("Read the job again; only a job in the right state can be cancelled or retried.")
-                    .with("state", state.as_str())
-            }
+            JobsError::WrongState { state, wanted } => Self::new(
+                StatusCode::CONFLICT,
+                "wrong_job_state",
+                "Wrong job state",
+                format!("{detail}; this needs one that is {wanted}"),
+            )
+            .fix("Read the job again; only a job in the right state can be cancelled or retried.")
+            .with("state", state.as_str()),
             JobsError::QueueFull { waiting } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", "Queue full", detail)
                     .fix("Wait until some are done, then send it again; or raise jobs.max_queued.")

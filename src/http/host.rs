@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use axum::http::{HeaderMap, header};
 
-use super::auth::forbidden;
 use super::error::ApiError;
 
 /// Refuses a `Host` that is not a name of this machine.
@@ -13,7 +12,7 @@ pub fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     if host.to_str().is_ok_and(is_local) {
         return Ok(());
     }
-    Err(forbidden("without API keys memoir answers only to names of this machine, such as localhost")
+    Err(ApiError::forbidden("without API keys memoir answers only to names of this machine, such as localhost")
         .fix("Call it as http://127.0.0.1 or http://localhost, or configure auth.keys."))
 }
 

@@ -1,6 +1,8 @@
 //! What happens around every request: identity, the problem document, headers, one log line, metrics.
 
 use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use axum::body::{Body, HttpBody};
@@ -21,8 +23,9 @@ const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+
 const UNMATCHED: &str = "(unmatched)";
 
 /// The outermost layer.
-pub async fn envelope(State(_): State<AppState>, request: Request, next: Next) -> Response {
+pub async fn envelope(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let began = Instant::now();
+    let _counted = InFlight::count(&state.in_flight);
     let identity = RequestIdentity::of(request.headers());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
@@ -49,6 +52,22 @@ pub async fn envelope(State(_): State<AppState>, request: Request, next: Next) -
     record(&method, route, status, began);
     log(&method, route, status, began, &identity, error.as_ref());
     response
+}
+
+/// Counts a request for as long as it is being answered, however that ends.
+struct InFlight(Arc<AtomicUsize>);
+
+impl InFlight {
+    fn count(counter: &Arc<AtomicUsize>) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(counter))
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Answers a path that no route has.
@@ -128,7 +147,8 @@ fn log(
     error: Option<&ApiError>,
 ) {
     let (request_id, trace_id) = (identity.request_id.as_str(), identity.trace_id.as_str());
-    let (status, ms) = (status.as_u16(), began.elapsed().as_secs_f64() * 1000.0);
+    // To a microsecond.
+    let (status, ms) = (status.as_u16(), (began.elapsed().as_secs_f64() * 1e6).round() / 1e3);
     let code = error.map(|error| error.code);
     if let Some(cause) = error.and_then(|error| error.cause.as_deref()) {
         tracing::error!(%method, route, status, ms, request_id, trace_id, code, cause, "request failed");

@@ -63,6 +63,7 @@ pub fn router(state: AppState) -> Router {
     // A stream would be held back until a block is full.
     let compressible = SizeAbove::new(1024).and(NotForContentType::SSE).and(middleware::NotProblem);
     let mut router = router
+        .route("/", axum::routing::get(async || axum::response::Redirect::temporary("/docs")))
         .route("/docs/", axum::routing::get(docs::get_docs))
         .route("/docs/{*file}", axum::routing::get(docs::get_docs_file))
         .fallback(middleware::unknown_route)

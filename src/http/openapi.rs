@@ -37,7 +37,7 @@ pub struct ProblemResponse(Problem);
         description = "A memory service for LLM applications: text filed verbatim under a category hierarchy, found by walking it, with a receipt.\n\nEvery request may name a space (`X-Memoir-Space`, default `default`); nothing crosses from one space to another. Errors are problem documents (RFC 9457) with a `code` to branch on and a `remediation`.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    servers((url = "http://127.0.0.1:8080", description = "A memoir on this machine")),
+    servers((url = "/", description = "Where this document comes from")),
     tags(
         (name = "system", description = "The installation: health, settings, metrics, this document."),
         (name = "tokens", description = "Counting tokens."),

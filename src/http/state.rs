@@ -1,6 +1,7 @@
 //! What handlers share: the areas, the clock, and the settings that concern HTTP.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -23,6 +24,8 @@ pub struct AppState {
     pub jobs: Jobs,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
+    /// Requests that are being answered.
+    pub in_flight: Arc<AtomicUsize>,
     /// Set once the service is asked to stop: from then on it is not ready.
     pub stop: CancellationToken,
 }

@@ -156,7 +156,7 @@ impl Jobs {
     /// # Errors
     /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is over, or the store's.
     pub async fn cancel(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
-        let job = self.change(space, id, "cancel_job", JobState::Cancelled, "not finished", now).await?;
+        let job = self.change(space, id, "cancel_job", JobState::Cancelled, "not over", now).await?;
         metrics::counter!(
             crate::base::metrics::JOBS_FINISHED_TOTAL, "kind" => job.kind.clone(), "outcome" => "cancelled"
         )

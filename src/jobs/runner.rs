@@ -21,6 +21,8 @@ use hold::{Holds, Stopped};
 
 /// How often an idle process looks for work that another one has queued.
 const LOOK_FOR_WORK: Duration = Duration::from_millis(500);
+/// How long handing jobs back may take at a stop.
+const HAND_BACK: Duration = Duration::from_secs(3);
 /// How long to leave a database alone that is away.
 const LEAVE_ALONE: Duration = Duration::from_secs(1);
 
@@ -61,7 +63,8 @@ impl Runner {
             if tokio::time::timeout(grace, running.wait()).await.is_err() {
                 fail_point::hit("in_shutdown");
                 shared.holds.stop_all(Stopped::ShuttingDown);
-                running.wait().await;
+                // With the database away they cannot be handed back; their leases will run out.
+                let _ = tokio::time::timeout(HAND_BACK, running.wait()).await;
             }
         };
         tokio::select! { () = finishing => {}, () = keeping => {} }
@@ -172,7 +175,7 @@ impl Shared {
         let (ending, name) = match outcome {
             Ok(Outcome::Done(result)) => (Ending::Succeeded { result }, "succeeded"),
             Ok(Outcome::Finished) => return "succeeded",
-            Err(JobError::LeaseLost) => return "lease lost",
+            Err(JobError::LeaseLost) => return "cancelled or taken over",
             Err(JobError::Interrupted) => (Ending::HandedBack, "handed back"),
             Err(JobError::Fail(failure)) => (Ending::Failed { error: failure.problem(job.id.as_str()) }, "failed"),
             Err(JobError::Retry(failure)) if job.attempt >= job.max_attempts => {
@@ -195,7 +198,7 @@ impl Shared {
             });
             match written.await {
                 Ok(true) => break,
-                Ok(false) => return "lease lost",
+                Ok(false) => return "cancelled or taken over",
                 // The fence makes a second write harmless, so an uncertain one may be repeated here.
                 Err(error) if error.may_pass() && self.holds.why_stopped(job).is_none() => {
                     tracing::warn!(job_id = %job.id, %error, "a job's end could not be written yet");

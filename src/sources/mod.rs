@@ -45,7 +45,7 @@ pub enum SourceError {
     #[error("a source of this path is registered already")]
     AlreadyRegistered { existing: Option<SourceId> },
     /// 412: it is not as the caller saw it.
-    #[error("the source was changed by somebody else")]
+    #[error("the source is not as If-Match says: it was changed since, or the entity tag is not one of its own")]
     Changed,
     /// 503 and 500, as the store says.
     #[error(transparent)]

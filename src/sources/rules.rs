@@ -74,7 +74,7 @@ fn path(given: Option<String>, id: &SourceId, filename: &str, errors: &mut Vec<F
     if !errors.iter().any(|error| error.field == "path") {
         check_text("path", &path, MAX_PATH_CHARS, errors);
     }
-    if !is_absolute_path(&path) {
+    if !is_absolute_path(&path) && !errors.iter().any(|error| error.field == "path") {
         errors.push(FieldError::new("path", "must be absolute, like /docs/plan.md or C:\\docs\\plan.md"));
     }
     path

@@ -15,7 +15,7 @@ use sqlx::{Any, AnyConnection, AnyPool, Connection as _, Executor as _, Transact
 use super::dialect::Dialect;
 use super::error::StoreError;
 use crate::config::Database;
-use crate::config::database::{Engine, Retry, SqliteSynchronous};
+use crate::config::database::{DatabaseUrl, Engine, Retry, SqliteSynchronous};
 
 /// Readers of a SQLite file: more gave nothing when measured.
 const SQLITE_READERS: u32 = 4;
@@ -66,6 +66,11 @@ impl Backend {
         let open = async |url: String, size: u32| {
             options().max_connections(size).connect(&url).await.map_err(|error| StoreError::on_connect(&error, &place))
         };
+        make_private(&config.url);
+        // Past the pool, which only says that no connection came: the driver knows why.
+        if engine != Engine::Sqlite {
+            knock(config.url.expose(), &place, config.retry).await?;
+        }
         let (writer, reader) = match (engine, config.url.expose()) {
             (Engine::Sqlite, url) if url.contains(":memory:") => {
                 // A database in memory lives in one connection.
@@ -156,6 +161,34 @@ impl Losses {
         let last = self.last_ms.load(Ordering::Relaxed);
         let since_loss = (last != u64::MAX).then(|| self.start.elapsed().saturating_sub(Duration::from_millis(last)));
         meta.idle_for > IDLE_SUSPECT || since_loss.is_some_and(|since| since < LOSS_SUSPECT && meta.age > since)
+    }
+}
+
+/// Makes a new SQLite file readable by its owner alone: it will hold what users wrote. SQLite's other files follow it.
+fn make_private(url: &DatabaseUrl) {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    if let Some(file) = url.sqlite_file() {
+        // An existing one is left as its owner wants it; one that cannot be made is SQLite's to complain about.
+        let _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    }
+}
+
+/// Connects once and hangs up, trying again for a moment if nobody answers.
+async fn knock(url: &str, place: &str, retry: Retry) -> Result<(), StoreError> {
+    let mut tried = 0;
+    loop {
+        let error = match AnyConnection::connect(url).await {
+            Ok(connection) => {
+                let _ = connection.close().await;
+                return Ok(());
+            }
+            Err(error) => StoreError::on_connect(&error, place),
+        };
+        tried += 1;
+        if !error.is_retryable() || u64::from(tried) >= retry.tries {
+            return Err(error);
+        }
+        tokio::time::sleep(retry.pause(tried)).await;
     }
 }
 

@@ -16,6 +16,7 @@ mod retry;
 mod sources;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::any::AnyRow;
 use sqlx::pool::PoolConnection;
@@ -79,6 +80,12 @@ impl Store {
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut connection = self.read().await?;
         sqlx::Connection::ping(&mut *connection).await.map_err(|error| self.backend.explain(&error))
+    }
+
+    /// What is said of a database that did not answer in time.
+    #[must_use]
+    pub fn unanswered(&self, waited: Duration) -> StoreError {
+        self.backend.gave_no_answer(waited)
     }
 
     #[must_use]

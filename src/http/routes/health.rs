@@ -1,5 +1,7 @@
 //! Probes for whoever runs the service. They ask no model and need no key.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -8,6 +10,8 @@ use utoipa::ToSchema;
 
 use crate::http::error::ApiError;
 use crate::http::state::AppState;
+
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a probe is answered.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -53,6 +57,10 @@ pub async fn get_ready(State(state): State<AppState>) -> Result<Json<HealthRespo
         .fix("Send requests to another instance.")
         .header(header::RETRY_AFTER, HeaderValue::from_static("5")));
     }
-    state.store.ping().await?;
+    // Probes are impatient, and so is whoever waits for their verdict.
+    match tokio::time::timeout(PATIENCE, state.store.ping()).await {
+        Ok(answered) => answered?,
+        Err(_) => return Err(state.store.unanswered(PATIENCE).into()),
+    }
     Ok(HealthResponse::ok())
 }

@@ -1,7 +1,11 @@
 //! Counting tokens the way memoir itself does.
 
+use std::num::NonZeroUsize;
+use std::sync::LazyLock;
+
 use axum::Json;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 
 use crate::base::text::char_count;
@@ -9,6 +13,9 @@ use crate::base::tokens::{TokenCounter, quarter_estimate};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
+
+static TURNS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(2, NonZeroUsize::get)));
 
 /// A text to count.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -53,7 +60,9 @@ pub async fn count_tokens(
     _: Caller,
     JsonBody { value: request, .. }: JsonBody<CountTokensRequest>,
 ) -> Result<Json<CountTokensResponse>, ApiError> {
-    // The first use unpacks a vocabulary, and a large text takes a while: neither may hold up other requests.
+    // A large text takes a while; as many at once as there are cores, and the others wait their turn.
+    let _turn = TURNS.acquire().await.map_err(|error| ApiError::internal(error.to_string()))?;
+    // The first use unpacks a vocabulary: neither that nor the counting may hold up other requests.
     #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
     let counted = tokio::task::spawn_blocking(move || {
         let counter = TokenCounter::for_model(request.model.as_deref());

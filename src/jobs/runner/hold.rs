@@ -67,7 +67,7 @@ impl Holds {
         for (key, fence) in claimed_before {
             let still = held.iter().any(|claim| claim.space == key.0 && claim.id == key.1 && claim.fence == *fence);
             if let Some(hold) = holds.get_mut(key).filter(|hold| !still && hold.fence == *fence) {
-                tracing::info!(job_id = %key.1, "job is no longer ours");
+                tracing::info!(job_id = %key.1, "job was cancelled or taken over");
                 hold.stop(Stopped::LeaseLost);
             }
         }
