@@ -32,6 +32,8 @@ pub struct ProbeRequest {
     pub ending: Ending,
     /// Whether it leaves a source behind.
     pub effect: bool,
+    /// Whether it first waits for its user.
+    pub await_helper: bool,
     /// A warning to give.
     pub warning: Option<String>,
 }
@@ -73,6 +75,10 @@ impl Probe {
         })?;
         if let Some(warning) = &request.warning {
             context.warn("probe", warning).await?;
+        }
+        if request.await_helper && context.saved("asked").is_none() {
+            context.save("asked", json!(true)).await?;
+            return Ok(Outcome::AwaitHelper(json!({"step": "fields"})));
         }
         for step in 1..=request.steps {
             let name = format!("step-{step}");

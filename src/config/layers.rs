@@ -134,12 +134,13 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
     let Some(slot) = into.get_mut(name) else {
         let near = nearest(name, into.keys().map(String::as_str));
         violations.add(
-            Violation::new(path, shown(path, &given.to_string()))
-                .allowed("a key that exists; this one does not")
-                .example(&near.map_or_else(
+            // A mistyped name hides what it was meant for, which may be a secret.
+            Violation::new(path, "(value not shown)").allowed("a key that exists; this one does not").example(
+                &near.map_or_else(
                     || "memoir config print lists every key".to_owned(),
                     |near| format!("did you mean {}?", path.replace(name, near)),
-                )),
+                ),
+            ),
         );
         return;
     };

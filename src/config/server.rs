@@ -15,6 +15,7 @@ pub struct Server {
     pub shutdown_grace: u64,
     pub header_timeout: u64,
     pub body_timeout: u64,
+    pub write_timeout: u64,
     pub max_connections: u64,
     pub cors_origins: Vec<String>,
 }
@@ -37,6 +38,7 @@ impl Server {
         violations.check_range("server.shutdown_grace", self.shutdown_grace, 0..=3600, 25);
         violations.check_range("server.header_timeout", self.header_timeout, 1..=3600, 30);
         violations.check_range("server.body_timeout", self.body_timeout, 1..=3600, 30);
+        violations.check_range("server.write_timeout", self.write_timeout, 1..=3600, 30);
         violations.check_range("server.max_connections", self.max_connections, 1..=1_000_000, 1024);
         for origin in &self.cors_origins {
             let parsed = url::Url::parse(origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"));

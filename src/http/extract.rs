@@ -1,12 +1,13 @@
 //! Extractors that speak in problem documents, and refuse what JSON parsers let slip: duplicate keys,
 //! unknown fields, NUL characters (reliability: a database refuses them, a client never means them).
 
+mod strict;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::body;
 use super::error::ApiError;
@@ -102,116 +103,43 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     if bytes.is_empty() {
         return Err(ApiError::malformed("the request body is empty").fix("Send a JSON object."));
     }
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    let value = value.map_err(|error| {
-        ApiError::malformed(format!("the request body is not valid JSON: {error}")).fix(READ_THE_DOCS)
-    })?;
     // An array would be taken for the fields in their order.
-    if !value.is_object() {
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| not_json(&error))?;
         return Err(ApiError::invalid_field("(body)", "must be a JSON object"));
     }
-    if let Some(field) = find_nul(&value, String::new()) {
-        return Err(ApiError::invalid_field(field, "must not contain the character U+0000"));
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| refuse(&error))?;
+    reader.end().map_err(|error| not_json(&error))?;
+    strict::check(bytes)?;
+    Ok(value)
+}
+
+fn not_json(error: &serde_json::Error) -> ApiError {
+    ApiError::malformed(format!("the request body is not valid JSON: {error}")).fix(READ_THE_DOCS)
+}
+
+fn refuse(error: &serde_path_to_error::Error<serde_json::Error>) -> ApiError {
+    let message = error.inner().to_string();
+    if !error.inner().is_data() || message.starts_with("duplicate field") {
+        return not_json(error.inner());
     }
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let message = error.inner().to_string();
-        let path = error.path().to_string();
-        // serde names the object for a missing field; the field itself is in its message.
-        let field = match quoted(&message) {
-            Some(name) if message.starts_with("missing field") && path != "." => format!("{path}.{name}"),
-            Some(name) if message.starts_with("missing field") => name.to_owned(),
-            _ if path == "." => "(body)".to_owned(),
-            _ => path,
-        };
-        ApiError::invalid_field(field, message)
-    })
+    // The place in the text says nothing that the field's name does not.
+    let message = message.split(" at line ").next().unwrap_or(&message);
+    let path = error.path().to_string();
+    // serde names the object for a missing field; the field itself is in its message.
+    let field = match quoted(message) {
+        Some(name) if message.starts_with("missing field") && path != "." => format!("{path}.{name}"),
+        Some(name) if message.starts_with("missing field") => name.to_owned(),
+        _ if path == "." => "(body)".to_owned(),
+        _ => path,
+    };
+    ApiError::invalid_field(field, message)
 }
 
 /// The first name between backticks.
 fn quoted(message: &str) -> Option<&str> {
     message.split('`').nth(1)
-}
-
-fn find_nul(value: &Value, path: String) -> Option<String> {
-    match value {
-        Value::String(text) => text.contains('\0').then_some(path),
-        Value::Array(items) => {
-            items.iter().enumerate().find_map(|(index, item)| find_nul(item, format!("{path}[{index}]")))
-        }
-        Value::Object(fields) => fields.iter().find_map(|(name, field)| {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            if name.contains('\0') { Some(path.replace('\0', "\u{fffd}")) } else { find_nul(field, path) }
-        }),
-        _ => None,
-    }
-}
-
-/// Builds a [`Value`], but refuses an object that names a key twice.
-struct Strict;
-
-impl<'de> DeserializeSeed<'de> for Strict {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Strict {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = access.next_element_seed(Strict)? {
-            items.push(item);
-        }
-        Ok(Value::Array(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut fields = Map::new();
-        while let Some(name) = access.next_key::<String>()? {
-            let value = access.next_value_seed(Strict)?;
-            if fields.contains_key(&name) {
-                return Err(A::Error::custom(format!("the key {name:?} stands twice in one object")));
-            }
-            fields.insert(name, value);
-        }
-        Ok(Value::Object(fields))
-    }
 }
 
 #[cfg(test)]

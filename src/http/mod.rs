@@ -58,7 +58,9 @@ fn api() -> OpenApiRouter<AppState> {
 pub fn router(state: AppState) -> Router {
     let (mut router, _) = api().split_for_parts();
     if state.settings.probe_jobs {
-        router = router.route("/v1/testing/jobs", axum::routing::post(testing::create_probe));
+        router = router
+            .route("/v1/testing/jobs", axum::routing::post(testing::create_probe))
+            .route("/v1/testing/jobs/{id}/resume", axum::routing::post(testing::resume_probe));
     }
     // A stream would be held back until a block is full.
     let compressible = SizeAbove::new(1024).and(NotForContentType::SSE).and(middleware::NotProblem);

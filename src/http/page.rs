@@ -1,5 +1,7 @@
 //! Cursor pages: `{items, next_cursor}`, in an order that new rows do not disturb (D-10).
 
+use std::str::FromStr;
+
 use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::ApiError;
+use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
 
 pub const DEFAULT_LIMIT: usize = 50;
@@ -35,11 +38,7 @@ pub fn encode<K: Serialize>(after: K, filter: &str) -> String {
 }
 
 /// Reads a cursor that [`encode`] made for the same filter.
-pub fn decode<K: DeserializeOwned>(text: &str, filter: &str) -> Result<K, ApiError> {
-    let refused = |detail: &str| {
-        ApiError::new(StatusCode::BAD_REQUEST, "invalid_cursor", "Invalid cursor", detail)
-            .fix("Start again without cursor, then pass on next_cursor as it came, with the same filters.")
-    };
+fn decode<K: DeserializeOwned>(text: &str, filter: &str) -> Result<K, ApiError> {
     let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| refused("the cursor is not one of ours"))?;
     let cursor: Cursor<K> = serde_json::from_slice(&bytes).map_err(|_| refused("the cursor is not one of ours"))?;
     if cursor.filter == fingerprint(filter) {
@@ -47,6 +46,14 @@ pub fn decode<K: DeserializeOwned>(text: &str, filter: &str) -> Result<K, ApiErr
     } else {
         Err(refused("the cursor belongs to a list with other filters"))
     }
+}
+
+/// The moment and the id at which a list goes on.
+pub fn decode_place<I: FromStr>(cursor: Option<&str>, filter: &str) -> Result<Option<(Timestamp, I)>, ApiError> {
+    let Some(cursor) = cursor else { return Ok(None) };
+    let (micros, id) = decode::<(i64, String)>(cursor, filter)?;
+    let id = id.parse().map_err(|_| refused("the cursor is not one of ours"))?;
+    Ok(Some((Timestamp::from_micros(micros), id)))
 }
 
 /// Cuts a list that was read one item longer than the page, and makes the cursor to the next one.
@@ -60,6 +67,11 @@ pub fn cut<T, K: Serialize>(
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|last| encode(key(last), filter));
     (found, next)
+}
+
+fn refused(detail: &str) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, "invalid_cursor", "Invalid cursor", detail)
+        .fix("Start again without cursor, then pass on next_cursor as it came, with the same filters.")
 }
 
 fn fingerprint(filter: &str) -> String {

@@ -2,6 +2,8 @@
 //!
 //! Written by hand because axum's own has no timeout for a client that sends half a request's head.
 
+mod patient;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::base::metrics as names;
 use crate::config::Server;
+use patient::Patient;
 
 /// A head that fills this is refused; as bytes are read in gulps, some up to twice as long pass.
 const MAX_HEAD_BYTES: usize = 32 << 10;
@@ -39,6 +42,7 @@ pub async fn run(
     builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(config.header_timeout));
     builder.max_buf_size(MAX_HEAD_BYTES);
     let service = TowerToHyperService::new(router);
+    let patience = Duration::from_secs(config.write_timeout);
 
     let mut asked = None;
     loop {
@@ -62,7 +66,7 @@ pub async fn run(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let connection = builder.serve_connection(TokioIo::new(stream), service.clone());
+        let connection = builder.serve_connection(TokioIo::new(Patient::new(stream, patience)), service.clone());
         connections.spawn(attend(connection, closing.clone(), place));
     }
     drop(listener);

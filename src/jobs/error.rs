@@ -13,9 +13,12 @@ pub enum JobError {
     /// Will not pass: the job fails.
     #[error("{0}")]
     Fail(Box<Failure>),
-    /// The database was away: handed back, at no cost.
-    #[error("the database is away")]
+    /// The process is asked to stop: handed back, at no cost.
+    #[error("the process stops")]
     Interrupted,
+    /// The database was away: handed back for a while, at no cost.
+    #[error("the database is away")]
+    Away,
     /// Somebody else has the job now, or it was cancelled: nothing may be written.
     #[error("the lease was lost")]
     LeaseLost,
@@ -88,17 +91,21 @@ impl Failure {
 impl From<StoreError> for JobError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable { .. }
-            | StoreError::Uncertain { .. }
-            | StoreError::Contended { .. }
-            | StoreError::CannotOpen { .. } => Self::Interrupted,
+            StoreError::Unavailable { .. } | StoreError::Uncertain { .. } | StoreError::CannotOpen { .. } => Self::Away,
+            StoreError::Contended { .. } => Self::retry(Failure::new(
+                "database_busy",
+                "Database busy",
+                503,
+                "other work kept getting in the way, or a statement took too long",
+            )),
             StoreError::Full { .. } => Self::retry(
                 Failure::new("storage_full", "Storage full", 503, "the database has no room left")
                     .fix("Free disk space where the database lives."),
             ),
+            // Perhaps a defect, perhaps a server that is being replaced: the attempts decide.
             error => {
                 tracing::error!(%error, "a job met a statement that failed");
-                Self::fail(Failure::new("internal_error", "Internal error", 500, "a statement failed"))
+                Self::retry(Failure::new("internal_error", "Internal error", 500, "a statement failed"))
             }
         }
     }

@@ -76,9 +76,12 @@ impl Jobs {
     /// # Errors
     /// [`JobsError::QueueFull`], or the store's.
     pub async fn enqueue(&self, tx: &mut Tx, space: &Space, new: &NewJob, now: Timestamp) -> Result<Job, JobsError> {
-        let most = i64::try_from(self.settings.max_queued).unwrap_or(i64::MAX);
-        let job = tx.add_job(space, new, most, now).await?;
+        let job = tx.add_job(space, new, self.max_queued(), now).await?;
         job.ok_or(JobsError::QueueFull { waiting: self.settings.max_queued })
+    }
+
+    fn max_queued(&self) -> i64 {
+        i64::try_from(self.settings.max_queued).unwrap_or(i64::MAX)
     }
 
     /// The attempts that a job has unless its kind says otherwise.
@@ -120,6 +123,11 @@ impl Jobs {
 
     /// A page of the space's jobs, newest first.
     pub async fn list(&self, space: &Space, filter: &JobFilter, page: &JobPage) -> Result<Vec<Job>, JobsError> {
+        // Kinds and ids are ASCII; a database may refuse to compare them with anything else.
+        let named = [&filter.kind, &filter.source_id];
+        if named.into_iter().flatten().any(|text| !text.is_ascii() || text.trim() != text) {
+            return Ok(Vec::new());
+        }
         Ok(self.store.list_jobs(space, filter, page).await?)
     }
 
@@ -167,9 +175,23 @@ impl Jobs {
     /// Queues a failed or cancelled job again; what it has finished is not done again.
     ///
     /// # Errors
-    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is neither, or the store's.
+    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is neither, [`JobsError::QueueFull`], or the store's.
     pub async fn retry(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
         self.change(space, id, "retry_job", JobState::Queued, "failed or cancelled", now).await
+    }
+
+    /// Queues a job again whose user has given what it was waiting for, inside the caller's transaction; call
+    /// [`Jobs::announce`] once that is committed.
+    ///
+    /// # Errors
+    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it waits for nobody, or the store's.
+    pub async fn resume(&self, tx: &mut Tx, space: &Space, id: &str, now: Timestamp) -> Result<(), JobsError> {
+        let found = tx.find_job(space, &parse(id)?).await?;
+        let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
+        if job.state != JobState::AwaitingHelper || !tx.requeue_job(&job, now).await? {
+            return Err(JobsError::WrongState { state: job.state, wanted: "awaiting its user" });
+        }
+        Ok(())
     }
 
     async fn change(
@@ -193,7 +215,10 @@ impl Jobs {
             }
             let done = match next {
                 JobState::Cancelled => tx.cancel_job(&job, now).await?,
-                _ => tx.requeue_finished_job(&job, now).await?,
+                _ if !tx.has_room(space, self.max_queued()).await? => {
+                    return Err(JobsError::QueueFull { waiting: self.settings.max_queued });
+                }
+                _ => tx.requeue_job(&job, now).await?,
             };
             if !done {
                 // It moved between the look and the write: look again.

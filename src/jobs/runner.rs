@@ -93,7 +93,12 @@ async fn claim_until_stopped(shared: &Arc<Shared>, running: &TaskTracker, stop: 
         }
         changed.mark_unchanged();
         let lease = shared.jobs.settings.lease();
-        let claimed = shared.jobs.store.claim_jobs(&kinds, &shared.owner, lease, free.len(), shared.clock.now()).await;
+        let claiming = shared.jobs.store.claim_jobs(&kinds, &shared.owner, lease, free.len(), shared.clock.now());
+        let claimed = tokio::select! {
+            claimed = claiming => claimed,
+            // A stop does not wait for a database that is away; what may have been claimed runs out.
+            () = async { stop.cancelled().await; tokio::time::sleep(HAND_BACK).await } => return,
+        };
         let pause = match claimed {
             Ok(jobs) if jobs.is_empty() => LOOK_FOR_WORK,
             Ok(jobs) => {
@@ -126,23 +131,18 @@ impl Shared {
     /// Sees one job through, from its claim to its end.
     async fn attend(self: Arc<Self>, claimed: ClaimedJob, place: OwnedSemaphorePermit) {
         let job = claimed.job.clone();
-        let stop = self.holds.add(&job);
+        let claim = job.claim();
+        let stop = self.holds.add(&claim);
         let began = std::time::Instant::now();
-        let (kind, job_id, attempt) = (job.kind.clone(), job.id.clone(), job.attempt);
+        let (kind, job_id, attempt) = (job.kind.as_str(), &job.id, job.attempt);
         tracing::info!(%job_id, kind, attempt, "job begun");
         let outcome = self.run_work(claimed, &stop).await;
-        let outcome = match outcome {
-            Ok(Outcome::Finished) => {
-                self.holds.remove(&job);
-                count_finished(&kind, "succeeded");
-                "succeeded"
-            }
-            outcome => self.end(&job, outcome).await,
-        };
-        self.holds.remove(&job);
+        let outcome = self.end(&job, &claim, outcome).await;
+        self.holds.remove(&claim);
         drop(place);
         self.jobs.announce();
-        tracing::info!(%job_id, kind, attempt, outcome, ms = began.elapsed().as_secs_f64() * 1000.0, "job left");
+        let ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+        tracing::info!(%job_id, kind, attempt, outcome, ms, "job left");
     }
 
     /// Runs the work on a task of its own, so that a panic or a stop ends it and nothing else.
@@ -161,7 +161,7 @@ impl Shared {
             () = stop.cancelled() => {
                 task.abort();
                 let _ = task.await;
-                Err(match self.holds.why_stopped(job) {
+                Err(match self.holds.why_stopped(&job.claim()) {
                     Some(Stopped::ShuttingDown) => JobError::Interrupted,
                     _ => JobError::LeaseLost,
                 })
@@ -170,27 +170,32 @@ impl Shared {
     }
 
     /// Writes how the job ended. While the database is away it keeps trying, until the job is lost or the process stops.
-    async fn end(&self, job: &Job, outcome: Result<Outcome, JobError>) -> &'static str {
-        let claim = Claim { space: job.space.clone(), id: job.id.clone(), fence: job.fence };
+    async fn end(&self, job: &Job, claim: &Claim, outcome: Result<Outcome, JobError>) -> &'static str {
+        let problem = |failure: &Failure| failure.problem(job.id.as_str());
         let (ending, name) = match outcome {
+            Ok(Outcome::Finished) => {
+                count_finished(&job.kind, "succeeded");
+                return "succeeded";
+            }
             Ok(Outcome::Done(result)) => (Ending::Succeeded { result }, "succeeded"),
-            Ok(Outcome::Finished) => return "succeeded",
+            Ok(Outcome::AwaitHelper(progress)) => (Ending::AwaitingHelper { progress }, "awaiting its user"),
             Err(JobError::LeaseLost) => return "cancelled or taken over",
-            Err(JobError::Interrupted) => (Ending::HandedBack, "handed back"),
-            Err(JobError::Fail(failure)) => (Ending::Failed { error: failure.problem(job.id.as_str()) }, "failed"),
+            Err(JobError::Interrupted) => (Ending::HandedBack { after: Duration::ZERO }, "handed back"),
+            Err(JobError::Away) => (Ending::HandedBack { after: with_jitter(LEAVE_ALONE) }, "handed back"),
+            Err(JobError::Fail(failure)) => (Ending::Failed { error: problem(&failure) }, "failed"),
             Err(JobError::Retry(failure)) if job.attempt >= job.max_attempts => {
-                (Ending::Failed { error: failure.problem(job.id.as_str()) }, "failed")
+                (Ending::Failed { error: problem(&failure) }, "failed")
             }
             Err(JobError::Retry(failure)) => {
                 let after = with_jitter(self.jobs.settings.pause(job.attempt));
-                (Ending::Retried { error: failure.problem(job.id.as_str()), after }, "retried")
+                (Ending::Retried { error: problem(&failure), after }, "retried")
             }
         };
         loop {
             let now = self.clock.now();
             let written = self.store().retry("end_job", || async {
                 let mut tx = self.store().begin().await?;
-                let written = tx.end_job(&claim, &ending, now).await?;
+                let written = tx.end_job(claim, &ending, now).await?;
                 fail_point::hit("before_commit");
                 tx.commit().await?;
                 fail_point::hit("after_commit");
@@ -200,7 +205,7 @@ impl Shared {
                 Ok(true) => break,
                 Ok(false) => return "cancelled or taken over",
                 // The fence makes a second write harmless, so an uncertain one may be repeated here.
-                Err(error) if error.may_pass() && self.holds.why_stopped(job).is_none() => {
+                Err(error) if error.may_pass() && self.holds.why_stopped(claim).is_none() => {
                     tracing::warn!(job_id = %job.id, %error, "a job's end could not be written yet");
                     tokio::time::sleep(LEAVE_ALONE).await;
                 }

@@ -20,6 +20,8 @@ pub trait Work: Send + Sync + 'static {
 pub enum Outcome {
     /// Done, with nothing written besides this result.
     Done(Value),
+    /// Waits for its user, having written this progress; resumed by [`super::Jobs::resume`].
+    AwaitHelper(Value),
     /// Done, and the job was ended by [`JobContext::finish`] together with what was written.
     Finished,
 }

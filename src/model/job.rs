@@ -85,6 +85,13 @@ pub struct ClaimedJob {
     pub request: Value,
 }
 
+impl Job {
+    /// The claim under which this row was read.
+    pub fn claim(&self) -> Claim {
+        Claim { space: self.space.clone(), id: self.id.clone(), fence: self.fence }
+    }
+}
+
 /// A job to be queued.
 #[derive(Debug, Clone)]
 pub struct NewJob {
@@ -130,7 +137,7 @@ pub struct Batch {
 }
 
 /// A claim on a job: who may write to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {
     pub space: Space,
     pub id: JobId,

@@ -3,6 +3,7 @@
 //! SQLite has one writer and four readers over a write-ahead log, so a reader never waits and two
 //! writers never meet; the other engines have one pool.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +24,8 @@ const SQLITE_READERS: u32 = 4;
 const IDLE_SUSPECT: Duration = Duration::from_secs(30);
 /// After a lost connection all others are tried before use for this long: a restart kills them together.
 const LOSS_SUSPECT: Duration = Duration::from_mins(1);
+/// How long the database may take to answer one statement.
+const DEADLINE: Duration = Duration::from_secs(10);
 /// How long a try may take; a half-open socket never answers.
 const PING_DEADLINE: Duration = Duration::from_secs(1);
 
@@ -97,6 +100,16 @@ impl Backend {
         self.reader.acquire().await.map_err(|error| self.explain(&error))
     }
 
+    /// Waits for the database's answer, but not for ever: a black-holed connection gives none.
+    pub async fn within<T>(&self, answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, StoreError> {
+        let mut answer = pin!(answer);
+        match tokio::time::timeout(DEADLINE, answer.as_mut()).await {
+            Ok(answered) => answered.map_err(|error| self.explain(&error)),
+            // Said while the connection is still held, so that its release is checked.
+            Err(_) => Err(self.gave_no_answer(DEADLINE)),
+        }
+    }
+
     /// Begins a transaction on a task of its own.
     ///
     /// sqlx 0.9.0 gives a connection back to its pool *inside* an open transaction when the future of
@@ -110,9 +123,10 @@ impl Backend {
             // IMMEDIATE takes the write lock now, where waiting works; later it would fail at once.
             if sqlite { pool.begin_with("BEGIN IMMEDIATE").await } else { pool.begin().await }
         });
-        match begun.await {
-            Ok(transaction) => transaction.map_err(|error| self.explain(&error)),
-            Err(_) => Err(StoreError::Unavailable { place: self.place.clone(), cause: "the task ended".into() }),
+        match tokio::time::timeout(DEADLINE, begun).await {
+            Ok(Ok(transaction)) => transaction.map_err(|error| self.explain(&error)),
+            Err(_) => Err(self.gave_no_answer(DEADLINE)),
+            Ok(Err(_)) => Err(StoreError::Unavailable { place: self.place.clone(), cause: "the task ended".into() }),
         }
     }
 

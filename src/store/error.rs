@@ -67,13 +67,11 @@ impl StoreError {
                     return Self::from_mysql(mysql.number(), place, cause);
                 }
                 match database.code().as_deref() {
-                    // PostgreSQL: serialization failure, deadlock. SQLite: busy, locked, and their variants.
-                    Some("40001" | "40P01" | "5" | "6" | "261" | "262" | "517") => Self::Contended { cause },
+                    // PostgreSQL: serialization failure, deadlock, a statement that took too long. SQLite: busy, locked, and their variants.
+                    Some("40001" | "40P01" | "57014" | "5" | "6" | "261" | "262" | "517") => Self::Contended { cause },
                     // PostgreSQL: connection exceptions, starting up or shutting down, too many connections, time-outs.
                     Some(code) if code.starts_with("08") => Self::Unavailable { place, cause },
-                    Some("57P01" | "57P02" | "57P03" | "57014" | "53300" | "25P03") => {
-                        Self::Unavailable { place, cause }
-                    }
+                    Some("57P01" | "57P02" | "57P03" | "53300" | "25P03") => Self::Unavailable { place, cause },
                     // Disk full: PostgreSQL, SQLite.
                     Some("53100" | "13") => Self::Full { place, cause },
                     // SQLite cannot open the file, or the disk fails under it.
@@ -114,8 +112,7 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
-/// Names the rule that a statement hit when the driver says that a unique key was taken.
-pub(super) fn conflict_on(constraint: &'static str, error: &sqlx::Error) -> Option<StoreError> {
-    let unique = error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation);
-    unique.then_some(StoreError::Conflict { constraint })
+/// Whether the driver says that a unique key was taken.
+pub(super) fn is_taken(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
 }

@@ -4,20 +4,23 @@
 //! write of the claimer names that fence. After a lost lease such a write matches no row. All times that decide who
 //! may do what (`run_after`, `lease_until`) are the database's.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value;
 use sqlx::Row as _;
+use sqlx::any::AnyRow;
 
 use super::dialect::Statement;
-use super::jobs::{COLUMNS, read_job, read_json};
+use super::jobs::{COLUMNS, check_transition, read_job, read_json};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, Space};
+use crate::base::ids::JobId;
 use crate::model::job::{Claim, ClaimedJob, Job, JobState};
 
-/// How many waiting jobs are looked at for one claim: several processes look at the same ones.
-const CANDIDATES: usize = 16;
+/// How much of the queue's head is looked at for one claim. Several processes look at the same; and requests that queue
+/// in one space at the same time may share a turn, which must not crowd out the others.
+const CANDIDATES: usize = 64;
 /// How many lost jobs one sweep takes over.
 const RESCUED_AT_ONCE: i64 = 100;
 
@@ -36,7 +39,13 @@ pub enum Ending {
         after: Duration,
     },
     /// Given back through no fault of its own: the attempt does not count.
-    HandedBack,
+    HandedBack {
+        after: Duration,
+    },
+    /// Waits for its user; the attempt does not count.
+    AwaitingHelper {
+        progress: Value,
+    },
 }
 
 impl Ending {
@@ -44,7 +53,8 @@ impl Ending {
         match self {
             Self::Succeeded { .. } => JobState::Succeeded,
             Self::Failed { .. } => JobState::Failed,
-            Self::Retried { .. } | Self::HandedBack => JobState::Queued,
+            Self::Retried { .. } | Self::HandedBack { .. } => JobState::Queued,
+            Self::AwaitingHelper { .. } => JobState::AwaitingHelper,
         }
     }
 }
@@ -57,7 +67,8 @@ pub struct QueueDepth {
 }
 
 impl Store {
-    /// Takes up to `most` waiting jobs of the given kinds, in the queue's order.
+    /// Takes up to `most` waiting jobs of the given kinds: in the queue's order, but within its head first those of
+    /// spaces that have the fewest running.
     pub async fn claim_jobs(
         &self,
         kinds: &[&'static str],
@@ -66,57 +77,75 @@ impl Store {
         most: usize,
         now: Timestamp,
     ) -> Result<Vec<ClaimedJob>, StoreError> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM jobs WHERE state = 'queued' AND run_after <= @now AND kind IN ({}) \
-             ORDER BY turn, id LIMIT {}",
-            vec!["?"; kinds.len()].join(", "),
-            CANDIDATES.max(most)
-        );
-        let mut query = self.backend.dialect.assembled(&sql);
-        for kind in kinds {
-            query = query.bind(*kind);
+        let mut waiting = self.list_waiting(kinds, most).await?;
+        if waiting.is_empty() {
+            return Ok(Vec::new());
         }
-        let candidates = self.fetch_all(query).await?;
+        let mut running = self.count_running().await?;
         let mut claimed = Vec::new();
-        for candidate in &candidates {
-            if claimed.len() == most {
-                break;
-            }
-            let job = read_job(candidate)?;
-            if let Some(job) = self.claim_job(job, owner, lease, now).await? {
-                claimed.push(job);
+        while claimed.len() < most && !waiting.is_empty() {
+            let load = |claim: &Claim| running.get(claim.space.as_str()).copied().unwrap_or(0);
+            let best = (0..waiting.len()).min_by_key(|index| (load(&waiting[*index]), *index)).unwrap_or(0);
+            let claim = waiting.remove(best);
+            match self.claim_job(&claim, owner, lease, now).await {
+                Ok(Some(job)) => {
+                    *running.entry(claim.space.as_str().to_owned()).or_default() += 1;
+                    claimed.push(job);
+                }
+                // Another process was faster.
+                Ok(None) => {}
+                // What is claimed already must not be forgotten.
+                Err(_) if !claimed.is_empty() => break,
+                Err(error) => return Err(error),
             }
         }
         Ok(claimed)
     }
 
+    /// The head of the queue.
+    async fn list_waiting(&self, kinds: &[&'static str], most: usize) -> Result<Vec<Claim>, StoreError> {
+        let sql = format!(
+            "SELECT space, id, fence FROM jobs WHERE state = 'queued' AND run_after <= @now AND kind IN ({}) \
+             ORDER BY turn, id LIMIT {}",
+            vec!["?"; kinds.len()].join(", "),
+            CANDIDATES.max(2 * most)
+        );
+        let mut query = self.backend.dialect.assembled(&sql);
+        for kind in kinds {
+            query = query.bind(*kind);
+        }
+        self.fetch_all(query).await?.iter().map(read_claim).collect()
+    }
+
+    async fn count_running(&self) -> Result<HashMap<String, i64>, StoreError> {
+        let sql = self.sql("SELECT space, COUNT(*) FROM jobs WHERE state = 'running' GROUP BY space");
+        self.fetch_all(sql).await?.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
     async fn claim_job(
         &self,
-        mut job: Job,
+        waiting: &Claim,
         owner: &str,
         lease: Duration,
         now: Timestamp,
     ) -> Result<Option<ClaimedJob>, StoreError> {
-        debug_assert!(job.state.may_become(JobState::Running));
+        check_transition(JobState::Queued, JobState::Running)?;
         let update = "UPDATE jobs SET state = 'running', lease_owner = ?, lease_until = @now + ?, fence = fence + 1, \
                       attempt = attempt + 1, started_at = COALESCE(started_at, ?) \
                       WHERE space = ? AND id = ? AND state = 'queued' AND fence = ?";
         let mut tx = self.begin().await?;
         let update = tx.sql(update).bind(owner).bind(micros(lease)).bind(now.as_micros());
-        let update = update.bind(job.space.as_str()).bind(job.id.as_str()).bind(job.fence);
+        let update = update.bind(waiting.space.as_str()).bind(waiting.id.as_str()).bind(waiting.fence);
         if tx.execute(update).await? == 0 {
             return Ok(None);
         }
-        job.state = JobState::Running;
-        job.fence += 1;
-        job.attempt += 1;
-        job.started_at = job.started_at.or(Some(now));
-        tx.add_state_event(&job.space, &job.id, JobState::Running, now).await?;
-        let request = tx.sql("SELECT request_json FROM jobs WHERE space = ? AND id = ?");
-        let request = tx.fetch_optional(request.bind(job.space.as_str()).bind(job.id.as_str())).await?;
-        let request = request.map(|row| read_json(&row, 0)).transpose()?.flatten().unwrap_or_default();
+        tx.add_state_event(&waiting.space, &waiting.id, JobState::Running, now).await?;
+        let sql = format!("SELECT {COLUMNS}, request_json FROM jobs WHERE space = ? AND id = ?");
+        let query = self.backend.dialect.assembled(&sql).bind(waiting.space.as_str()).bind(waiting.id.as_str());
+        let Some(row) = tx.fetch_optional(query).await? else { return Ok(None) };
+        let claimed = ClaimedJob { job: read_job(&row)?, request: read_json(&row, 17)?.unwrap_or_default() };
         tx.commit().await?;
-        Ok(Some(ClaimedJob { job, request }))
+        Ok(Some(claimed))
     }
 
     /// Prolongs leases of a process: those of the jobs that it knows it runs. One that it does not know of, because
@@ -138,20 +167,12 @@ impl Store {
     pub async fn list_claims(&self, owner: &str) -> Result<Vec<Claim>, StoreError> {
         let query =
             self.sql("SELECT space, id, fence FROM jobs WHERE lease_owner = ? AND state = 'running'").bind(owner);
-        let rows = self.fetch_all(query).await?;
-        rows.iter()
-            .map(|row| {
-                let space: String = row.try_get(0)?;
-                let space: Space =
-                    space.parse().map_err(|()| StoreError::Broken { cause: "not a space".to_owned() })?;
-                Ok(Claim { space, id: JobId::from_stored(row.try_get(1)?), fence: row.try_get(2)? })
-            })
-            .collect()
+        self.fetch_all(query).await?.iter().map(read_claim).collect()
     }
 
     /// Takes jobs away from processes whose lease has run out: back to the queue, or, where all attempts are used
     /// up, to their end with the given error. Gives each with the state it has now.
-    pub async fn rescue_jobs(&self, error: &Value, now: Timestamp) -> Result<Vec<Job>, StoreError> {
+    pub async fn rescue_jobs(&self, error: impl Fn(&JobId) -> Value, now: Timestamp) -> Result<Vec<Job>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM jobs WHERE lease_until < @now AND state = 'running' LIMIT {RESCUED_AT_ONCE}"
         );
@@ -161,19 +182,21 @@ impl Store {
             let mut job = read_job(row)?;
             let mut tx = self.begin().await?;
             let used_up = job.attempt >= job.max_attempts;
-            let turn = tx.next_turn(&job.space).await?.turn;
-            let update = "UPDATE jobs SET state = ?, error_json = ?, finished_at = ?, phase = NULL, turn = ?, \
+            let error = error(&job.id);
+            let update = "UPDATE jobs SET state = ?, error_json = ?, finished_at = ?, phase = NULL, \
                           run_after = @now, fence = fence + 1, lease_owner = NULL, lease_until = NULL \
                           WHERE space = ? AND id = ? AND fence = ? AND state = 'running' AND lease_until < @now";
-            job.state = if used_up { JobState::Failed } else { JobState::Queued };
+            let next = if used_up { JobState::Failed } else { JobState::Queued };
+            check_transition(job.state, next)?;
+            job.state = next;
             let update = tx.sql(update).bind(job.state.as_str()).bind(error.to_string());
-            let update = update.bind(used_up.then_some(now.as_micros())).bind(turn);
+            let update = update.bind(used_up.then_some(now.as_micros()));
             let update = update.bind(job.space.as_str()).bind(job.id.as_str()).bind(job.fence);
             // Its process was only slow, and has prolonged the lease meanwhile.
             if tx.execute(update).await? == 0 {
                 continue;
             }
-            tx.add_job_event(&job.space, &job.id, "error", error, now).await?;
+            tx.add_job_event(&job.space, &job.id, "error", &error, now).await?;
             tx.add_state_event(&job.space, &job.id, job.state, now).await?;
             tx.commit().await?;
             rescued.push(job);
@@ -199,7 +222,7 @@ impl Store {
 impl Tx {
     /// Ends a claimed job or gives it back; `false` if the claim is no longer ours, and then nothing was written.
     pub async fn end_job(&mut self, claim: &Claim, ending: &Ending, now: Timestamp) -> Result<bool, StoreError> {
-        debug_assert!(JobState::Running.may_become(ending.state()));
+        check_transition(JobState::Running, ending.state())?;
         let update = match ending {
             Ending::Succeeded { result } => self
                 .sql(
@@ -218,7 +241,7 @@ impl Tx {
                 .bind(error.to_string())
                 .bind(now.as_micros()),
             Ending::Retried { error, after } => {
-                let turn = self.next_turn(&claim.space).await?.turn;
+                let turn = self.next_turn(&claim.space).await?;
                 self.sql(
                     "UPDATE jobs SET state = 'queued', error_json = ?, turn = ?, run_after = @now + ?, phase = NULL, \
                      lease_owner = NULL, lease_until = NULL \
@@ -228,15 +251,21 @@ impl Tx {
                 .bind(turn)
                 .bind(micros(*after))
             }
-            Ending::HandedBack => {
-                let turn = self.next_turn(&claim.space).await?.turn;
-                self.sql(
-                    "UPDATE jobs SET state = 'queued', attempt = attempt - 1, turn = ?, run_after = @now, phase = NULL, \
+            // Keeps its turn: it was at the front already.
+            Ending::HandedBack { after } => self
+                .sql(
+                    "UPDATE jobs SET state = 'queued', attempt = attempt - 1, run_after = @now + ?, phase = NULL, \
                      lease_owner = NULL, lease_until = NULL \
                      WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
                 )
-                .bind(turn)
-            }
+                .bind(micros(*after)),
+            Ending::AwaitingHelper { progress } => self
+                .sql(
+                    "UPDATE jobs SET state = 'awaiting_helper', attempt = attempt - 1, progress_json = ?, phase = NULL, \
+                     lease_owner = NULL, lease_until = NULL \
+                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
+                )
+                .bind(progress.to_string()),
         };
         if self.execute(bind_claim(update, claim)).await? == 0 {
             return Ok(false);
@@ -284,6 +313,12 @@ impl Tx {
         }
         Ok(true)
     }
+}
+
+fn read_claim(row: &AnyRow) -> Result<Claim, StoreError> {
+    let space: String = row.try_get(0)?;
+    let space = space.parse().map_err(|()| StoreError::Broken { cause: "a job's space is not one".to_owned() })?;
+    Ok(Claim { space, id: JobId::from_stored(row.try_get(1)?), fence: row.try_get(2)? })
 }
 
 fn bind_claim(statement: Statement, claim: &Claim) -> Statement {

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::error::conflict_on;
 use super::jobs::read_json;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -33,22 +32,21 @@ impl Store {
         value: &Value,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        // Reads the job and writes the row in one statement: nothing can come between the check and the write.
-        let insert = "INSERT INTO job_checkpoints (space, job_id, step, value_json, created_at) \
-                      SELECT space, id, ?, ?, ? FROM jobs WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
         self.retry("add_checkpoint", || async {
             let mut tx = self.begin().await?;
-            let insert = tx.sql(insert).bind(step).bind(value.to_string()).bind(now.as_micros());
-            let insert = insert.bind(claim.space.as_str()).bind(claim.id.as_str()).bind(claim.fence);
-            match insert.execute(tx.connection()).await {
-                Ok(done) => {
-                    tx.commit().await?;
-                    Ok(done.rows_affected() == 1)
-                }
-                // It is there already: the answer to the first try was lost.
-                Err(error) if conflict_on("job_checkpoints", &error).is_some() => Ok(true),
-                Err(error) => Err(self.backend.explain(&error)),
+            // Held until the commit: nobody can take the job away between the look and the write.
+            if !tx.holds(claim).await? {
+                return Ok(false);
             }
+            let insert =
+                "INSERT INTO job_checkpoints (space, job_id, step, value_json, created_at) VALUES (?, ?, ?, ?, ?)";
+            let insert = tx.sql(insert).bind(claim.space.as_str()).bind(claim.id.as_str()).bind(step);
+            let insert = insert.bind(value.to_string()).bind(now.as_micros());
+            if tx.insert(insert).await?.is_some() {
+                tx.commit().await?;
+            }
+            // Otherwise it is there already: the answer to an earlier try was lost.
+            Ok(true)
         })
         .await
     }
@@ -159,13 +157,18 @@ impl Tx {
                       FROM jobs j WHERE j.space = ? AND j.id = ?";
         let insert = self.sql(insert).bind(kind).bind(data.to_string()).bind(now.as_micros());
         let insert = insert.bind(space.as_str()).bind(id.as_str());
-        match insert.execute(self.connection()).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(match conflict_on("job_events", &error) {
-                Some(_) => StoreError::Contended { cause: "two events at once".to_owned() },
-                None => self.backend.explain(&error),
-            }),
+        match self.insert(insert).await? {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Contended { cause: "two events at once".to_owned() }),
         }
+    }
+
+    /// Whether a claim still holds; the job cannot move until this transaction ends.
+    async fn holds(&mut self, claim: &Claim) -> Result<bool, StoreError> {
+        let sql = "SELECT id FROM jobs WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
+        let query = self.backend.dialect.query_for_update(sql).bind(claim.space.as_str().to_owned());
+        let query = query.bind(claim.id.as_str().to_owned()).bind(claim.fence);
+        Ok(self.fetch_optional(query).await?.is_some())
     }
 
     pub(super) async fn add_state_event(

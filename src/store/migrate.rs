@@ -69,8 +69,9 @@ pub async fn run(backend: &Backend) -> Result<Migrated, StoreError> {
     lock(&mut transaction, backend).await?;
     let result = apply_pending(&mut transaction, backend).await;
     // MySQL's lock belongs to the session, which outlives the transaction in the pool.
-    unlock(&mut transaction, backend).await?;
+    let unlocked = unlock(&mut transaction, backend).await;
     let applied = result?;
+    unlocked?;
     transaction.commit().await.map_err(|error| backend.explain(&error))?;
     Ok(Migrated { applied })
 }
@@ -151,12 +152,21 @@ async fn lock(connection: &mut AnyConnection, backend: &Backend) -> Result<(), S
         Engine::Postgres => {
             &["SET LOCAL statement_timeout = 0", "SELECT CAST(pg_advisory_xact_lock(7164771921) AS TEXT)"]
         }
-        Engine::Mysql => &["SELECT GET_LOCK(LEFT(CONCAT('memoir.', DATABASE()), 64), 120)"],
+        Engine::Mysql => return lock_mysql(connection, backend).await,
     };
     for statement in statements {
         connection.execute(*statement).await.map_err(|error| backend.explain(&error))?;
     }
     Ok(())
+}
+
+async fn lock_mysql(connection: &mut AnyConnection, backend: &Backend) -> Result<(), StoreError> {
+    let query = "SELECT COALESCE(GET_LOCK(LEFT(CONCAT('memoir.', DATABASE()), 64), 120), 0)";
+    let row = backend.dialect.query(query).fetch_one(connection).await.map_err(|error| backend.explain(&error))?;
+    if row.try_get::<i64, _>(0)? == 1 {
+        return Ok(());
+    }
+    Err(StoreError::Schema("another process has been migrating the database for two minutes: look at it".to_owned()))
 }
 
 async fn unlock(connection: &mut AnyConnection, backend: &Backend) -> Result<(), StoreError> {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use sqlx::any::AnyRow;
 use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection, Transaction};
+use sqlx::{Any, Transaction};
 
 pub use crate::config::database::Engine;
 pub use catalog::Missing;
@@ -79,7 +79,7 @@ impl Store {
     /// Makes one round trip.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut connection = self.read().await?;
-        sqlx::Connection::ping(&mut *connection).await.map_err(|error| self.backend.explain(&error))
+        self.backend.within(sqlx::Connection::ping(&mut *connection)).await
     }
 
     /// What is said of a database that did not answer in time.
@@ -117,7 +117,7 @@ impl Store {
 
     async fn fetch_all(&self, query: Statement) -> Result<Vec<AnyRow>, StoreError> {
         let mut connection = self.read().await?;
-        query.fetch_all(&mut *connection).await.map_err(|error| self.backend.explain(&error))
+        self.backend.within(query.fetch_all(&mut *connection)).await
     }
 }
 
@@ -128,14 +128,23 @@ impl Tx {
     /// Nothing was written; or [`StoreError::Uncertain`].
     pub async fn commit(self) -> Result<(), StoreError> {
         let backend = self.backend;
-        self.transaction.commit().await.map_err(|error| match backend.explain(&error) {
+        let committed = backend.within(self.transaction.commit()).await;
+        committed.map_err(|error| match error {
             StoreError::Unavailable { place, cause } => StoreError::Uncertain { place, cause },
             other => other,
         })
     }
 
-    fn connection(&mut self) -> &mut AnyConnection {
-        &mut self.transaction
+    /// Runs an insert that may find its key taken: then `None`, and on PostgreSQL the transaction is spoilt.
+    async fn insert(&mut self, query: Statement) -> Result<Option<u64>, StoreError> {
+        let inserted = self.backend.within(async {
+            match query.execute(&mut *self.transaction).await {
+                Ok(done) => Ok(Some(done.rows_affected())),
+                Err(error) if error::is_taken(&error) => Ok(None),
+                Err(error) => Err(error),
+            }
+        });
+        inserted.await
     }
 
     fn sql(&self, sql: &'static str) -> Statement {
@@ -144,15 +153,15 @@ impl Tx {
 
     /// Runs a statement; tells how many rows it matched.
     async fn execute(&mut self, query: Statement) -> Result<u64, StoreError> {
-        let done = query.execute(self.connection()).await.map_err(|error| self.backend.explain(&error))?;
+        let done = self.backend.within(query.execute(&mut *self.transaction)).await?;
         Ok(done.rows_affected())
     }
 
     async fn fetch_all(&mut self, query: Statement) -> Result<Vec<AnyRow>, StoreError> {
-        query.fetch_all(self.connection()).await.map_err(|error| self.backend.explain(&error))
+        self.backend.within(query.fetch_all(&mut *self.transaction)).await
     }
 
     async fn fetch_optional(&mut self, query: Statement) -> Result<Option<AnyRow>, StoreError> {
-        query.fetch_optional(self.connection()).await.map_err(|error| self.backend.explain(&error))
+        self.backend.within(query.fetch_optional(&mut *self.transaction)).await
     }
 }

@@ -1,6 +1,5 @@
 //! Runs an operation again when the connection was lost or another transaction was in the way (M-7.5).
 
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use super::{Store, StoreError};
@@ -8,8 +7,6 @@ use crate::base::metrics as names;
 
 /// However many tries are left, none begins after this.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// One try may take this long; a black-holed connection would take for ever.
-const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Store {
     /// Runs `operation` until it works, fails for good, or patience ends.
@@ -25,19 +22,16 @@ impl Store {
     /// The same for an operation with an error of its own, some of which come from the store.
     pub async fn retry_as<T, E, F>(&self, name: &'static str, operation: impl Fn() -> F) -> Result<T, E>
     where
-        E: AsStoreError + From<StoreError>,
+        E: AsStoreError,
         F: Future<Output = Result<T, E>>,
     {
         let policy = self.backend.retry;
         let began = Instant::now();
         let mut tried = 0;
         loop {
-            let mut running = pin!(operation());
-            let error = match tokio::time::timeout(DEADLINE, running.as_mut()).await {
-                Ok(Ok(value)) => return Ok(value),
-                Ok(Err(error)) => error,
-                // Remembered while the operation still holds its connection, so that its release is checked.
-                Err(_) => self.backend.gave_no_answer(DEADLINE).into(),
+            let error = match operation().await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
             };
             tried += 1;
             let Some(cause) = error.as_store_error().filter(|cause| cause.is_retryable()) else { return Err(error) };

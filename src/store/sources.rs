@@ -6,7 +6,6 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::dialect::{Dialect, Statement};
-use super::error::conflict_on;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
@@ -91,8 +90,9 @@ impl Tx {
         let insert = insert.bind(sha256_hex(source.path.as_bytes())).bind(source.file_type.as_str()).bind(FILE_INGEST);
         let insert = insert.bind(i16::from(source.eligible)).bind(source.latest_version);
         let insert = insert.bind(source.created_at.as_micros()).bind(source.updated_at.as_micros());
-        let outcome = insert.execute(self.connection()).await;
-        outcome.map_err(|error| conflict_on("sources_path", &error).unwrap_or_else(|| self.backend.explain(&error)))?;
+        if self.insert(insert).await?.is_none() {
+            return Err(StoreError::Conflict { constraint: "sources_path" });
+        }
         self.add_source_tags(space, source).await
     }
 

@@ -159,7 +159,7 @@ fn an_open_service_stays_on_this_machine() {
     assert_eq!(keys(&error), ["server.listen"]);
     let key = ("MEMOIR__AUTH__KEYS", r#"[{"key":"k","space":"*"}]"#);
     assert!(load(None, &[("MEMOIR__SERVER__LISTEN", "0.0.0.0:8080"), key]).is_ok());
-    for loopback in ["127.0.0.1:1", "[::1]:1", "127.9.9.9:0"] {
+    for loopback in ["127.0.0.1:1", "[::1]:1", "127.9.9.9:0", "localhost:80"] {
         assert!(load(None, &[("MEMOIR__SERVER__LISTEN", loopback)]).is_ok(), "{loopback}");
     }
 }
@@ -183,6 +183,12 @@ fn api_keys_are_checked_and_never_shown() {
         assert_eq!(keys(&error), [field], "{entry}");
         assert!(!error.to_string().contains("SECRET"), "{error}");
     }
+    for typo in ["MEMOIR__AUTH__KEY", "MEMOIR__DATABASE__URI", "MEMOIR__AUTH__KEYZ", "MEMOIR_AUTH_KEYS"] {
+        let error = load(None, &[(typo, "postgres://u:SECRET@h/d")]).unwrap_err().to_string();
+        assert!(!error.contains("SECRET"), "{error}");
+    }
+    let both = load(None, &[("MEMOIR__AUTH__KEYS", r#"[{"key":"k","role":"king","space":"No"}]"#)]).unwrap_err();
+    assert_eq!(keys(&both), ["auth.keys[0].space", "auth.keys[0].role"]);
     let unreadable = load(None, &[("MEMOIR__AUTH__KEYS", "[{SECRET")]).unwrap_err();
     assert!(!unreadable.to_string().contains("SECRET"), "{unreadable}");
     let config = load(None, &[("MEMOIR__AUTH__KEYS", r#"[{"key":"SECRET","space":"*","role":"admin"}]"#)]).unwrap();

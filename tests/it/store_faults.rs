@@ -133,19 +133,33 @@ async fn a_short_loss_is_not_even_noticed() {
     }
 }
 
+/// Connections stay open and nothing comes through them, as behind a firewall that forgot them.
 #[tokio::test]
-async fn a_black_hole_does_not_hold_requests_for_ever() {
-    for (app, proxy) in behind_a_door(&[("DATABASE__ACQUIRE_TIMEOUT", "1")]).await {
+async fn a_black_hole_holds_up_neither_requests_nor_jobs_nor_a_stop() {
+    let settings =
+        [("DATABASE__ACQUIRE_TIMEOUT", "1"), ("TESTING__PROBE_JOBS", "true"), ("SERVER__SHUTDOWN_GRACE", "0")];
+    for (app, proxy) in behind_a_door(&settings).await {
         let path = app.post("/v1/sources", &json!({"path": "/a"})).await.header("location").to_owned();
         proxy.set(Door::BlackHole);
         let began = Instant::now();
+        app.get("/health/ready").await.assert_problem(503, "database_unavailable");
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
         app.get(&path).await.assert_problem(503, "database_unavailable");
         assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+
         proxy.set(Door::Open);
         let began = Instant::now();
         while app.get(&path).await.status != 200 {
             assert!(began.elapsed() < Duration::from_secs(10), "it did not come back");
         }
+        let queued = app.post("/v1/testing/jobs", &json!({})).await;
+        let job = app.get(&format!("{}?wait=30", queued.header("location"))).await.json();
+        assert_eq!(job["state"], "succeeded", "the workers did not come back: {job}");
+
+        proxy.set(Door::BlackHole);
+        let began = Instant::now();
+        app.finish().await;
+        assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
     }
 }
 

@@ -12,7 +12,6 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -77,13 +76,7 @@ pub async fn list_jobs(
     let limit = page::limit(query.limit)?;
     let filter = JobFilter { state: query.state.map(JobState::from), kind: query.kind, source_id: query.source_id };
     let fingerprint = format!("{filter:?}");
-    let before = match &query.cursor {
-        Some(cursor) => {
-            let (micros, id) = page::decode::<(i64, String)>(cursor, &fingerprint)?;
-            Some((Timestamp::from_micros(micros), JobId::from_stored(id)))
-        }
-        None => None,
-    };
+    let before = page::decode_place::<JobId>(query.cursor.as_deref(), &fingerprint)?;
     let found = jobs.list(&caller.space, &filter, &JobPage { before, limit: limit + 1 }).await?;
     let key = |job: &Job| (job.created_at.as_micros(), job.id.to_string());
     let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);

@@ -7,7 +7,6 @@ use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
 use crate::base::ids::SourceId;
 use crate::http::auth::Caller;
@@ -227,13 +226,7 @@ pub async fn list_sources(
     let filter =
         SourceFilter { user_id: query.user_id, filename: query.filename, tag: query.tag, eligible: query.eligible };
     let fingerprint = format!("{filter:?}");
-    let after = match &query.cursor {
-        Some(cursor) => {
-            let (micros, id) = page::decode::<(i64, String)>(cursor, &fingerprint)?;
-            Some((Timestamp::from_micros(micros), SourceId::from_stored(id)))
-        }
-        None => None,
-    };
+    let after = page::decode_place::<SourceId>(query.cursor.as_deref(), &fingerprint)?;
     // One more than asked for tells whether there is a next page.
     let found = sources.list(&caller.space, &filter, &SourcePage { after, limit: limit + 1 }).await?;
     let key = |source: &Source| (source.created_at.as_micros(), source.id.to_string());

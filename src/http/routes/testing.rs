@@ -7,11 +7,24 @@ use axum::response::Response;
 use super::jobs::JobSummaryResponse;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::JsonBody;
+use crate::http::extract::{JsonBody, PathId};
 use crate::http::idempotency::{Begun, Idempotency};
 use crate::http::state::AppState;
 use crate::model::job::NewJob;
 use crate::probe::{KIND, ProbeRequest};
+
+/// What a helper's confirmation will do to a job that waits for it.
+pub async fn resume_probe(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(id): PathId,
+) -> Result<StatusCode, ApiError> {
+    let mut tx = state.store.begin().await?;
+    state.jobs.resume(&mut tx, &caller.space, &id, caller.now).await?;
+    tx.commit().await?;
+    state.jobs.announce();
+    Ok(StatusCode::ACCEPTED)
+}
 
 pub async fn create_probe(
     caller: Caller,

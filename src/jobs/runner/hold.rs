@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::{Shared, count_finished};
 use crate::base::fail_point;
-use crate::base::ids::{JobId, Space};
+use crate::base::ids::JobId;
 use crate::base::metrics as names;
 use crate::jobs::error::Failure;
-use crate::model::job::{Job, JobState};
+use crate::model::job::{Claim, JobState};
 
 /// How often a process looks whether its jobs are still its own: a cancelled one stops within this time.
 const LOOK: Duration = Duration::from_secs(1);
@@ -25,30 +25,29 @@ pub enum Stopped {
     ShuttingDown,
 }
 
-/// The jobs that this process runs.
+/// The jobs that this process runs. By claim, not by job: one that was cancelled and tried again may be claimed anew
+/// before its old run has ended.
 #[derive(Default)]
-pub struct Holds(Mutex<HashMap<(Space, JobId), Hold>>);
+pub struct Holds(Mutex<HashMap<Claim, Hold>>);
 
 struct Hold {
-    fence: i64,
     stop: CancellationToken,
     why: Option<Stopped>,
 }
 
 impl Holds {
-    pub fn add(&self, job: &Job) -> CancellationToken {
+    pub fn add(&self, claim: &Claim) -> CancellationToken {
         let stop = CancellationToken::new();
-        let hold = Hold { fence: job.fence, stop: stop.clone(), why: None };
-        self.lock().insert((job.space.clone(), job.id.clone()), hold);
+        self.lock().insert(claim.clone(), Hold { stop: stop.clone(), why: None });
         stop
     }
 
-    pub fn remove(&self, job: &Job) {
-        self.lock().remove(&(job.space.clone(), job.id.clone()));
+    pub fn remove(&self, claim: &Claim) {
+        self.lock().remove(claim);
     }
 
-    pub fn why_stopped(&self, job: &Job) -> Option<Stopped> {
-        self.lock().get(&(job.space.clone(), job.id.clone())).and_then(|hold| hold.why)
+    pub fn why_stopped(&self, claim: &Claim) -> Option<Stopped> {
+        self.lock().get(claim).and_then(|hold| hold.why)
     }
 
     pub fn stop_all(&self, why: Stopped) {
@@ -57,27 +56,22 @@ impl Holds {
         }
     }
 
-    fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
-    /// Stops jobs of ours that the database says are not.
-    fn stop_lost(&self, held: &[crate::model::job::Claim], claimed_before: &HashMap<(Space, JobId), i64>) {
+    /// Stops runs of ours that the database says are over.
+    fn stop_lost(&self, ours: &[Claim], held: &[Claim]) {
         let mut holds = self.lock();
-        for (key, fence) in claimed_before {
-            let still = held.iter().any(|claim| claim.space == key.0 && claim.id == key.1 && claim.fence == *fence);
-            if let Some(hold) = holds.get_mut(key).filter(|hold| !still && hold.fence == *fence) {
-                tracing::info!(job_id = %key.1, "job was cancelled or taken over");
+        for claim in ours.iter().filter(|claim| !held.contains(claim)) {
+            if let Some(hold) = holds.get_mut(claim) {
+                tracing::info!(job_id = %claim.id, "job was cancelled or taken over");
                 hold.stop(Stopped::LeaseLost);
             }
         }
     }
 
-    fn snapshot(&self) -> HashMap<(Space, JobId), i64> {
-        self.lock().iter().map(|(key, hold)| (key.clone(), hold.fence)).collect()
+    fn claims(&self) -> Vec<Claim> {
+        self.lock().keys().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Space, JobId), Hold>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Claim, Hold>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,22 +83,28 @@ impl Holds {
         let mut swept: Option<Instant> = None;
         loop {
             tokio::time::sleep(look).await;
-            if self.is_empty() {
+            // Taken before the look: a job claimed meanwhile is not in the answer, and not lost.
+            let ours = self.claims();
+            if ours.is_empty() {
                 renewed = Instant::now();
             } else {
                 fail_point::hit("in_heartbeat");
-                // Taken before the look: a job claimed meanwhile is not in the answer, and not lost.
-                let before = self.snapshot();
                 match shared.store().list_claims(&shared.owner).await {
-                    Ok(held) => self.stop_lost(&held, &before),
+                    Ok(held) => self.stop_lost(&ours, &held),
                     Err(error) => tracing::warn!(%error, "leases could not be checked"),
                 }
                 if renewed.elapsed() >= lease / 4 {
-                    let ids: Vec<JobId> = before.into_keys().map(|(_, id)| id).collect();
+                    // Counted from before the request: the lease may begin no later than we think.
+                    let asked = Instant::now();
+                    let ids: Vec<JobId> = ours.into_iter().map(|claim| claim.id).collect();
                     match shared.store().renew_leases(&shared.owner, &ids, lease).await {
-                        Ok(()) => renewed = Instant::now(),
+                        Ok(()) => renewed = asked,
                         Err(error) => tracing::warn!(%error, "leases could not be prolonged"),
                     }
+                }
+                if renewed.elapsed() >= lease {
+                    // Somebody else may run them by now, and pay for it.
+                    self.stop_all(Stopped::LeaseLost);
                 }
             }
             if swept.is_none_or(|swept| swept.elapsed() >= lease / 4) {
@@ -124,14 +124,15 @@ impl Hold {
 
 /// Takes over the jobs of processes that have died.
 async fn rescue(shared: &Shared) {
-    let error = Failure::lease_expired().problem("");
-    match shared.store().rescue_jobs(&error, shared.clock.now()).await {
+    let error = |id: &JobId| Failure::lease_expired().problem(id.as_str());
+    match shared.store().rescue_jobs(error, shared.clock.now()).await {
         Ok(rescued) => {
             for job in &rescued {
                 tracing::warn!(job_id = %job.id, kind = job.kind, state = job.state.as_str(), "job taken over");
                 metrics::counter!(names::JOBS_RESCUED_TOTAL, "kind" => job.kind.clone()).increment(1);
                 if job.state == JobState::Failed {
                     metrics::counter!(names::JOBS_FAILED_TOTAL, "kind" => job.kind.clone()).increment(1);
+                    count_finished(&job.kind, "failed");
                 }
             }
             if !rescued.is_empty() {

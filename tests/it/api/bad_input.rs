@@ -4,6 +4,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::support::app::{TestApp, send};
+use crate::support::database::TestDatabase;
 
 #[tokio::test]
 async fn bodies_that_cannot_be_used_are_refused() {
@@ -21,8 +22,9 @@ async fn bodies_that_cannot_be_used_are_refused() {
         (400, "malformed_request", br#"{"filename":"a","filename":"b"}"#.to_vec()),
         (400, "malformed_request", br#"{"filename":"a","eligible":NaN}"#.to_vec()),
         (400, "malformed_request", br#"{"filename":"a","eligible":1e999}"#.to_vec()),
-        (400, "malformed_request", deep(128).into_bytes()),
-        (400, "malformed_request", deep(100_000).into_bytes()),
+        (422, "invalid_request", deep(128).into_bytes()),
+        (422, "invalid_request", deep(100_000).into_bytes()),
+        (400, "malformed_request", "[".repeat(100_000).into_bytes()),
         (422, "invalid_request", deep(120).into_bytes()),
         (422, "invalid_request", b"null".to_vec()),
         (422, "invalid_request", b"[]".to_vec()),
@@ -117,6 +119,7 @@ async fn queries_and_paths_that_cannot_be_used_are_refused() {
         assert_eq!(reply.status, status, "{path}: {}", reply.text);
         reply.assert_problem(status, code);
     }
+    app.get("/v1/sources?tag=%FF").await.assert_problem(400, "malformed_request");
     for query in ["tag=%27%3B--", "tag=%25_%5C", "tag=$1", "filename=..%2Fx", "user_id=%E2%80%AE"] {
         assert_eq!(app.get(&format!("/v1/sources?{query}")).await.status, 200, "{query}");
     }
@@ -141,4 +144,32 @@ async fn a_wrong_method_names_the_right_ones() {
     }
     let head = send(app.request(Method::HEAD, "/v1/info")).await;
     assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
+}
+
+/// A database may refuse to compare what it cannot store.
+#[tokio::test]
+async fn strange_filters_and_forged_cursors_are_no_server_error() {
+    use base64::Engine as _;
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        for id in ["\0", "日", "x", "'", ""] {
+            for path in ["/v1/sources", "/v1/jobs"] {
+                // The fingerprint is that of a list without filters; only the id is forged.
+                let honest = format!("{path}?limit=1");
+                assert_eq!(app.get(&honest).await.status, 200);
+                let cursor = json!({"after": [1, id], "filter": ""}).to_string();
+                let cursor = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(cursor);
+                app.get(&format!("{path}?cursor={cursor}")).await.assert_problem(400, "invalid_cursor");
+            }
+        }
+        for query in [
+            "/v1/jobs?kind=日&source_id=😀",
+            "/v1/jobs?kind=probe%20",
+            "/v1/sources?tag=日%20",
+            "/v1/sources?user_id=😀",
+        ] {
+            let reply = app.get(query).await;
+            assert_eq!((reply.status.as_u16(), &reply.json()["items"]), (200, &json!([])), "{query}: {}", reply.text);
+        }
+    }
 }

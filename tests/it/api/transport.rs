@@ -164,3 +164,20 @@ async fn clients_that_vanish_leave_nothing_behind() {
         assert_eq!(send(app.request(Method::POST, "/v1/sources").json(&body)).await.status, 201);
     }
 }
+
+#[tokio::test]
+async fn a_client_that_does_not_read_loses_its_place() {
+    let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS", "1"), ("SERVER__WRITE_TIMEOUT", "1")]).await;
+    let request = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(50);
+    let _greedy = open(&app, &request).await;
+    let began = Instant::now();
+    loop {
+        let mut next = open(&app, b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+        if until_closed(&mut next).await.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "the place was never given back");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(began.elapsed() > Duration::from_millis(500), "it was thrown out before its time");
+}

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::app::TestApp;
+use crate::support::app::{TestApp, send};
 use crate::support::database::TestDatabase;
 use crate::support::probes::Api;
 
@@ -187,5 +187,118 @@ async fn old_jobs_are_pruned_with_their_details_and_others_are_kept() {
         assert_eq!(left["items"].as_array().unwrap().len(), 1);
         assert_eq!(left["items"][0]["id"], young.as_str());
         assert_eq!(jobs.prune(now).await.unwrap(), 0);
+    }
+}
+
+/// Cancelled and tried again before its first run has noticed: the first run ends, and the second can be cancelled too.
+#[tokio::test]
+async fn two_runs_of_one_job_do_not_get_mixed_up() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "2")]).await;
+        let api = Api::at(app.address);
+        let id = api.queue("default", &json!({"steps": 1, "step_ms": 60_000})).await.unwrap();
+        for _ in 0..2 {
+            while api.get("default", &format!("/v1/jobs/{id}")).await["state"] != "running" {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            assert_eq!(api.post("default", &format!("/v1/jobs/{id}/cancel")).await.0, 200);
+            assert_eq!(api.post("default", &format!("/v1/jobs/{id}/retry")).await.0, 202);
+        }
+        assert_eq!(api.post("default", &format!("/v1/jobs/{id}/cancel")).await.0, 200);
+        // Both places are free again when two jobs run at the same time.
+        let began = Instant::now();
+        let both = [
+            api.queue("default", &json!({"steps": 1, "step_ms": 700})).await.unwrap(),
+            api.queue("default", &json!({"steps": 1, "step_ms": 700})).await.unwrap(),
+        ];
+        for id in &both {
+            assert_eq!(api.finished("default", id).await["state"], "succeeded");
+        }
+        assert!(began.elapsed() < Duration::from_millis(3300), "{:?}", began.elapsed());
+    }
+}
+
+/// A statement that fails every time costs attempts, and the job comes to its end.
+#[tokio::test]
+async fn a_job_that_the_database_refuses_comes_to_an_end() {
+    let app = TestApp::with(&[PROBES, QUICK_RETRY]).await;
+    app.database.execute("CREATE TRIGGER refuse BEFORE INSERT ON sources BEGIN SELECT RAISE(ABORT, 'no'); END").await;
+    let api = Api::at(app.address);
+    let id = api.queue("default", &json!({"effect": true})).await.unwrap();
+    let job = api.finished("default", &id).await;
+    assert_eq!((&job["state"], &job["attempt"]), (&json!("failed"), &json!(3)), "{job}");
+    assert_eq!(job["last_errors"].as_array().unwrap().len(), 3);
+}
+
+/// Jobs that wait for their next attempt neither fill the queue nor hold its place.
+#[tokio::test]
+async fn a_job_in_its_pause_does_not_disturb_the_order() {
+    for database in TestDatabase::each().await {
+        let settings = [PROBES, ("JOBS__WORKERS", "1"), ("JOBS__BACKOFF_MS", "60000")];
+        let app = Arc::new(TestApp::on(database, &settings).await);
+        let api = Api::at(app.address);
+        let paused = api.queue("paused", &json!({"bad_attempts": 9})).await.unwrap();
+        while api.get("paused", &format!("/v1/jobs/{paused}")).await["last_errors"].as_array().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for _ in 0..60 {
+            api.queue("patient", &json!({"steps": 1, "step_ms": 10})).await.unwrap();
+        }
+        let mut pushing = tokio::task::JoinSet::new();
+        for _ in 0..2 {
+            let api = api.clone();
+            pushing.spawn(async move {
+                for _ in 0..15 {
+                    let id = api.queue("pushy", &json!({"steps": 1, "step_ms": 10})).await.unwrap();
+                    api.finished("pushy", &id).await;
+                }
+            });
+        }
+        pushing.join_all().await;
+        let served = api.get("patient", "/v1/jobs?state=succeeded&limit=500").await["items"].as_array().unwrap().len();
+        assert!(served >= 10, "{:?}: of 60 only {served} were served beside 30 of the other", app.database.engine);
+    }
+}
+
+#[tokio::test]
+async fn the_queue_limit_counts_what_waits_and_nothing_else() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "10")]).await;
+        let api = Api::at(app.address);
+        let mut ids = Vec::new();
+        for _ in 0..10 {
+            ids.push(api.queue("default", &json!({})).await.unwrap());
+        }
+        assert_eq!(api.queue("default", &json!({})).await, None);
+        for id in &ids[1..9] {
+            api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
+        }
+        for _ in 0..8 {
+            assert!(api.queue("default", &json!({})).await.is_some(), "{:?}", app.database.engine);
+        }
+        assert_eq!(api.queue("default", &json!({})).await, None);
+        let (status, problem) = api.post("default", &format!("/v1/jobs/{}/retry", ids[1])).await;
+        assert_eq!((status, &problem["code"]), (429, &json!("queue_full")));
+    }
+}
+
+#[tokio::test]
+async fn a_job_may_wait_for_its_user_and_go_on() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES]).await;
+        let api = Api::at(app.address);
+        let id = api.queue("default", &json!({"await_helper": true, "effect": true})).await.unwrap();
+        let job = api.get("default", &format!("/v1/jobs/{id}?wait=20")).await;
+        assert_eq!((&job["state"], &job["progress"]), (&json!("awaiting_helper"), &json!({"step": "fields"})), "{job}");
+        let resume = format!("/v1/testing/jobs/{id}/resume");
+        assert_eq!(send(app.request(reqwest::Method::POST, &resume)).await.status, 202);
+        let job = api.finished("default", &id).await;
+        assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
+        send(app.request(reqwest::Method::POST, &resume)).await.assert_problem(409, "wrong_job_state");
+
+        let id = api.queue("default", &json!({"await_helper": true, "effect": true})).await.unwrap();
+        api.get("default", &format!("/v1/jobs/{id}?wait=20")).await;
+        assert_eq!(api.post("default", &format!("/v1/jobs/{id}/cancel")).await.0, 200);
+        assert_eq!(api.effects("default", &id).await, 0);
     }
 }

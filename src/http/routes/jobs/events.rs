@@ -20,12 +20,14 @@ struct Watch {
     jobs: Jobs,
     job: Job,
     after: i64,
+    /// Whether the job was seen to be over.
+    final_seen: bool,
     over: bool,
 }
 
 /// Everything after an event, until the job is over or the service stops.
 pub fn stream(jobs: Jobs, job: Job, after: i64, stop: CancellationToken) -> Response {
-    let watch = Watch { jobs, job, after, over: false };
+    let watch = Watch { jobs, job, after, final_seen: false, over: false };
     let events = stream::unfold(watch, next).flat_map(stream::iter).take_until(stop.cancelled_owned());
     Sse::new(to_sse(events)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
@@ -45,6 +47,8 @@ async fn next(mut watch: Watch) -> Option<(Vec<JobEvent>, Watch)> {
         // A client that has seen the last event already would wait for ever; so would one whose job was pruned.
         match watch.jobs.find(&watch.job.space, watch.job.id.as_str()).await {
             Ok(job) if !job.state.is_final() => {}
+            // Looked at once more: its last event may have come between the two looks.
+            Ok(_) if !watch.final_seen => watch.final_seen = true,
             _ => watch.over = true,
         }
     }
