@@ -1,4 +1,4 @@
-//! The binary: hands the arguments to [`memoir::cli`] and exits with its code.
+//! The binary: hands the arguments to `memoir::cli` and exits with its code.
 
 fn main() -> std::process::ExitCode {
     memoir::cli::run()

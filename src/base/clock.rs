@@ -1,6 +1,6 @@
 //! The one place that reads the system clock.
 //!
-//! Everything that depends on time asks a [`Clock`], so tests can stop it, move it,
+//! Everything that depends on time asks a `Clock`, so tests can stop it, move it,
 //! or name the moment in a request header (`testing.clock_header`).
 
 use std::fmt;

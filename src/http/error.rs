@@ -1,6 +1,6 @@
 //! The one error shape, and the one place that knows which error has which status (D-1).
 //!
-//! Handlers return [`ApiError`]; the outermost middleware writes it as `application/problem+json`,
+//! Handlers return `ApiError`; the outermost middleware writes it as `application/problem+json`,
 //! adds the request id, and logs the cause of a 5xx once.
 
 use std::ops::Deref;

@@ -1,6 +1,6 @@
 //! The OpenAPI document: what the handlers say of themselves, plus what holds for all of them.
 //!
-//! Generated as 3.1; [`to_json`] also writes 3.0 for generators that read nothing newer.
+//! Generated as 3.1; `to_json` also writes 3.0 for generators that read nothing newer.
 
 mod downlevel;
 

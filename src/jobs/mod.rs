@@ -1,8 +1,8 @@
 //! Background work that is never lost and never done twice.
 //!
-//! A job is a row (D-3). Whoever wants work done queues it in a transaction of its own; a [`Runner`] of this or another
+//! A job is a row (D-3). Whoever wants work done queues it in a transaction of its own; a `Runner` of this or another
 //! process claims it by a lease, runs it, and ends it with a fenced write. This folder knows no kind of work: a
-//! feature implements [`Work`], and the application registers it.
+//! feature implements `Work`, and the application registers it.
 
 mod context;
 mod error;

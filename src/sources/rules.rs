@@ -1,4 +1,4 @@
-//! What a document's name, path and tags may be. A [`Source`] that was built here is proof that they are.
+//! What a document's name, path and tags may be. A `Source` that was built here is proof that they are.
 
 use super::{NewSource, SourceChange};
 use crate::base::clock::Timestamp;

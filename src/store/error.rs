@@ -70,12 +70,13 @@ impl StoreError {
                     // PostgreSQL: serialization failure, deadlock, a statement that took too long. SQLite: busy, locked, and their variants.
                     Some("40001" | "40P01" | "57014" | "5" | "6" | "261" | "262" | "517") => Self::Contended { cause },
                     // PostgreSQL: connection exceptions, starting up or shutting down, too many connections, time-outs.
+                    // SQLite: the file cannot be opened, or the disk fails under it.
                     Some(code) if code.starts_with("08") => Self::Unavailable { place, cause },
-                    Some("57P01" | "57P02" | "57P03" | "53300" | "25P03") => Self::Unavailable { place, cause },
+                    Some("57P01" | "57P02" | "57P03" | "53300" | "25P03" | "14" | "10" | "522" | "266" | "778") => {
+                        Self::Unavailable { place, cause }
+                    }
                     // Disk full: PostgreSQL, SQLite.
                     Some("53100" | "13") => Self::Full { place, cause },
-                    // SQLite cannot open the file, or the disk fails under it.
-                    Some("14" | "10" | "522" | "266" | "778") => Self::Unavailable { place, cause },
                     _ => Self::Broken { cause },
                 }
             }

@@ -1,6 +1,6 @@
 //! The database: SQLite, PostgreSQL or MySQL/MariaDB, chosen by the URL, one set of statements for all.
 //!
-//! [`Store`] reads, [`Tx`] writes; each noun has a file here that adds its functions to both. Every
+//! `Store` reads, `Tx` writes; each noun has a file here that adds its functions to both. Every
 //! function takes the space it works in. Nothing outside this folder speaks SQL or knows sqlx.
 
 mod backend;
