@@ -99,10 +99,11 @@ impl Tx {
         most: i64,
         now: Timestamp,
     ) -> Result<Option<Job>, StoreError> {
-        if !self.has_room(space, most).await? {
+        let queue = self.look_at_queue(space).await?;
+        if !self.fits(space, &queue, most).await? {
             return Ok(None);
         }
-        let turn = self.next_turn(space).await?;
+        let turn = queue.next_turn();
         let job = Job {
             space: space.clone(),
             id: JobId::new(),
@@ -167,13 +168,14 @@ impl Tx {
 
     /// Whether fewer than `most` jobs wait in a space, give or take those that are being queued at this moment.
     pub async fn has_room(&mut self, space: &Space, most: i64) -> Result<bool, StoreError> {
+        let queue = self.look_at_queue(space).await?;
+        self.fits(space, &queue, most).await
+    }
+
+    async fn fits(&mut self, space: &Space, queue: &Queue, most: i64) -> Result<bool, StoreError> {
         // Turns of a space are a fixed distance apart, but for a few that are shared: far below the limit their span is
         // proof enough, and nothing has to be counted.
-        let span = "SELECT MIN(turn), MAX(turn) FROM jobs WHERE space = ? AND state = 'queued'";
-        let span = self.fetch_optional(self.sql(span).bind(space.as_str())).await?;
-        let span = span.map(|row| Ok::<_, sqlx::Error>((row.try_get(0)?, row.try_get(1)?))).transpose()?;
-        let Some((Some(first), Some(last))): Option<(Option<i64>, Option<i64>)> = span else { return Ok(most > 0) };
-        if (last - first) / TURN < most / 8 - 1 {
+        if queue.span() < most / 8 - 1 {
             return Ok(true);
         }
         let sql = "SELECT COUNT(*) FROM (SELECT id FROM jobs WHERE space = ? AND state = 'queued' LIMIT ?) AS waiting";
@@ -183,13 +185,38 @@ impl Tx {
     }
 
     pub(super) async fn next_turn(&mut self, space: &Space) -> Result<i64, StoreError> {
-        let sql = "SELECT @now, (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'queued'), \
+        Ok(self.look_at_queue(space).await?.next_turn())
+    }
+
+    async fn look_at_queue(&mut self, space: &Space) -> Result<Queue, StoreError> {
+        // One select each, as SQLite answers only a single MIN or MAX from the index.
+        let sql = "SELECT @now, (SELECT MIN(turn) FROM jobs WHERE space = ? AND state = 'queued'), \
+                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'queued'), \
                    (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'running')";
-        let row = self.fetch_optional(self.sql(sql).bind(space.as_str()).bind(space.as_str())).await?;
-        let Some(row) = row else { return Ok(0) };
-        let (now, queued, running): (i64, Option<i64>, Option<i64>) =
-            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        Ok(queued.max(running).map_or(now, |last| now.max(last.saturating_add(TURN))))
+        let query = self.sql(sql).bind(space.as_str()).bind(space.as_str()).bind(space.as_str());
+        let Some(row) = self.fetch_optional(query).await? else { return Ok(Queue::default()) };
+        Ok(Queue { now: row.try_get(0)?, first: row.try_get(1)?, last: row.try_get(2)?, running: row.try_get(3)? })
+    }
+}
+
+/// Where the queue of a space begins and ends.
+#[derive(Default)]
+struct Queue {
+    now: i64,
+    first: Option<i64>,
+    last: Option<i64>,
+    /// The latest turn that is running.
+    running: Option<i64>,
+}
+
+impl Queue {
+    fn next_turn(&self) -> i64 {
+        self.last.max(self.running).map_or(self.now, |last| self.now.max(last.saturating_add(TURN)))
+    }
+
+    /// How many turns lie between the first and the last waiting job.
+    fn span(&self) -> i64 {
+        self.last.zip(self.first).map_or(0, |(last, first)| (last - first) / TURN)
     }
 }
 
