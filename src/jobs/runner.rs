@@ -149,7 +149,11 @@ impl Shared {
     async fn run_work(self: &Arc<Self>, claimed: ClaimedJob, stop: &CancellationToken) -> Result<Outcome, JobError> {
         let job = &claimed.job.clone();
         let Some(work) = self.work.get(job.kind.as_str()).cloned() else { return Err(JobError::Interrupted) };
-        let saved = self.store().list_checkpoints(&job.space, &job.id).await?;
+        // The first to run it finds nothing saved.
+        let saved = match job.fence {
+            1 => HashMap::new(),
+            _ => self.store().list_checkpoints(&job.space, &job.id).await?,
+        };
         let context = JobContext::new(self.jobs.clone(), Arc::clone(&self.clock), claimed, saved);
         #[expect(clippy::disallowed_methods, reason = "awaited or aborted below")]
         let mut task = tokio::spawn(work.run(context));

@@ -77,28 +77,19 @@ impl Store {
         most: usize,
         now: Timestamp,
     ) -> Result<Vec<ClaimedJob>, StoreError> {
-        let mut waiting = self.list_waiting(kinds, most).await?;
+        let waiting = self.list_waiting(kinds, most).await?;
         if waiting.is_empty() {
             return Ok(Vec::new());
         }
-        let mut running = self.count_running().await?;
-        let mut claimed = Vec::new();
-        while claimed.len() < most && !waiting.is_empty() {
-            let load = |claim: &Claim| running.get(claim.space.as_str()).copied().unwrap_or(0);
-            let best = (0..waiting.len()).min_by_key(|index| (load(&waiting[*index]), *index)).unwrap_or(0);
-            let claim = waiting.remove(best);
-            match self.claim_job(&claim, owner, lease, now).await {
-                Ok(Some(job)) => {
-                    *running.entry(claim.space.as_str().to_owned()).or_default() += 1;
-                    claimed.push(job);
-                }
-                // Another process was faster.
-                Ok(None) => {}
-                // What is claimed already must not be forgotten.
-                Err(_) if !claimed.is_empty() => break,
-                Err(error) => return Err(error),
-            }
+        let chosen = choose(waiting, self.count_running().await?, most);
+        // One commit for all of them: waiting for the disk is what a claim costs.
+        let mut tx = self.begin().await?;
+        let mut claimed = Vec::with_capacity(chosen.len());
+        for claim in &chosen {
+            // None where another process was faster.
+            claimed.extend(tx.claim_job(claim, owner, lease, now).await?);
         }
+        tx.commit().await?;
         Ok(claimed)
     }
 
@@ -120,32 +111,6 @@ impl Store {
     async fn count_running(&self) -> Result<HashMap<String, i64>, StoreError> {
         let sql = self.sql("SELECT space, COUNT(*) FROM jobs WHERE state = 'running' GROUP BY space");
         self.fetch_all(sql).await?.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
-    }
-
-    async fn claim_job(
-        &self,
-        waiting: &Claim,
-        owner: &str,
-        lease: Duration,
-        now: Timestamp,
-    ) -> Result<Option<ClaimedJob>, StoreError> {
-        check_transition(JobState::Queued, JobState::Running)?;
-        let update = "UPDATE jobs SET state = 'running', lease_owner = ?, lease_until = @now + ?, fence = fence + 1, \
-                      attempt = attempt + 1, started_at = COALESCE(started_at, ?) \
-                      WHERE space = ? AND id = ? AND state = 'queued' AND fence = ?";
-        let mut tx = self.begin().await?;
-        let update = tx.sql(update).bind(owner).bind(micros(lease)).bind(now.as_micros());
-        let update = update.bind(waiting.space.as_str()).bind(waiting.id.as_str()).bind(waiting.fence);
-        if tx.execute(update).await? == 0 {
-            return Ok(None);
-        }
-        tx.add_state_event(&waiting.space, &waiting.id, JobState::Running, now).await?;
-        let sql = format!("SELECT {COLUMNS}, request_json FROM jobs WHERE space = ? AND id = ?");
-        let query = self.backend.dialect.assembled(&sql).bind(waiting.space.as_str()).bind(waiting.id.as_str());
-        let Some(row) = tx.fetch_optional(query).await? else { return Ok(None) };
-        let claimed = ClaimedJob { job: read_job(&row)?, request: read_json(&row, 17)?.unwrap_or_default() };
-        tx.commit().await?;
-        Ok(Some(claimed))
     }
 
     /// Prolongs leases of a process: those of the jobs that it knows it runs. One that it does not know of, because
@@ -220,6 +185,29 @@ impl Store {
 }
 
 impl Tx {
+    async fn claim_job(
+        &mut self,
+        waiting: &Claim,
+        owner: &str,
+        lease: Duration,
+        now: Timestamp,
+    ) -> Result<Option<ClaimedJob>, StoreError> {
+        check_transition(JobState::Queued, JobState::Running)?;
+        let update = "UPDATE jobs SET state = 'running', lease_owner = ?, lease_until = @now + ?, fence = fence + 1, \
+                      attempt = attempt + 1, started_at = COALESCE(started_at, ?) \
+                      WHERE space = ? AND id = ? AND state = 'queued' AND fence = ?";
+        let update = self.sql(update).bind(owner).bind(micros(lease)).bind(now.as_micros());
+        let update = update.bind(waiting.space.as_str()).bind(waiting.id.as_str()).bind(waiting.fence);
+        if self.execute(update).await? == 0 {
+            return Ok(None);
+        }
+        self.add_state_event(&waiting.space, &waiting.id, JobState::Running, now).await?;
+        let sql = format!("SELECT {COLUMNS}, request_json FROM jobs WHERE space = ? AND id = ?");
+        let query = self.backend.dialect.assembled(&sql).bind(waiting.space.as_str()).bind(waiting.id.as_str());
+        let Some(row) = self.fetch_optional(query).await? else { return Ok(None) };
+        Ok(Some(ClaimedJob { job: read_job(&row)?, request: read_json(&row, 17)?.unwrap_or_default() }))
+    }
+
     /// Ends a claimed job or gives it back; `false` if the claim is no longer ours, and then nothing was written.
     pub async fn end_job(&mut self, claim: &Claim, ending: &Ending, now: Timestamp) -> Result<bool, StoreError> {
         check_transition(JobState::Running, ending.state())?;
@@ -313,6 +301,21 @@ impl Tx {
         }
         Ok(true)
     }
+}
+
+/// Picks from the head of the queue: those of spaces that have the fewest running first, else in the queue's order.
+fn choose(mut waiting: Vec<Claim>, mut running: HashMap<String, i64>, most: usize) -> Vec<Claim> {
+    let mut chosen = Vec::with_capacity(most);
+    while chosen.len() < most && !waiting.is_empty() {
+        let load = |claim: &Claim| running.get(claim.space.as_str()).copied().unwrap_or(0);
+        let best = (0..waiting.len()).min_by_key(|index| (load(&waiting[*index]), *index)).unwrap_or(0);
+        let claim = waiting.remove(best);
+        *running.entry(claim.space.as_str().to_owned()).or_default() += 1;
+        chosen.push(claim);
+    }
+    // Processes that take the same rows in the same order wait for each other instead of getting entangled.
+    chosen.sort_by(|a, b| (&a.space, &a.id).cmp(&(&b.space, &b.id)));
+    chosen
 }
 
 fn read_claim(row: &AnyRow) -> Result<Claim, StoreError> {
