@@ -106,6 +106,12 @@ impl Idempotency {
     }
 }
 
+/// The header that tells where something new is.
+pub fn location(path: &str) -> Result<(HeaderName, HeaderValue), ApiError> {
+    let value = HeaderValue::from_str(path).map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok((header::LOCATION, value))
+}
+
 /// An answer as it is stored.
 #[derive(Serialize, serde::Deserialize)]
 struct Stored {

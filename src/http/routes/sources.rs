@@ -12,7 +12,7 @@ use crate::base::ids::SourceId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams};
-use crate::http::idempotency::{Begun, Idempotency};
+use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::page;
 use crate::http::state::AppState;
 use crate::model::source::{FILE_INGEST, Source};
@@ -201,9 +201,7 @@ pub async fn create_source(
             Begun::Fresh(tx) => tx,
         };
         let source = state.sources.register(&mut tx, &caller.space, new.clone(), caller.now).await?;
-        let location = HeaderValue::from_str(&format!("/v1/sources/{}", source.id));
-        let location = location.map_err(|error| ApiError::internal(error.to_string()))?;
-        let headers = [(header::LOCATION, location), (header::ETAG, etag(&source))];
+        let headers = [location(&format!("/v1/sources/{}", source.id))?, (header::ETAG, etag(&source))];
         let body = SourceResponse::from(&source);
         idempotency.finish(tx, &caller, StatusCode::CREATED, headers, &body).await
     });

@@ -8,7 +8,7 @@ use super::jobs::JobSummaryResponse;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId};
-use crate::http::idempotency::{Begun, Idempotency};
+use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::state::AppState;
 use crate::model::job::NewJob;
 use crate::probe::{KIND, ProbeRequest};
@@ -42,9 +42,8 @@ pub async fn create_probe(
             Begun::Fresh(tx) => tx,
         };
         let job = state.jobs.enqueue(&mut tx, &caller.space, &new, caller.now).await?;
-        let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
-        let location = location.map_err(|error| ApiError::internal(error.to_string()))?;
-        let headers = [(header::LOCATION, location), (header::RETRY_AFTER, HeaderValue::from_static("1"))];
+        let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
+        let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
         let body = JobSummaryResponse::from(&job);
         idempotency.finish(tx, &caller, StatusCode::ACCEPTED, headers, &body).await
     });

@@ -71,7 +71,7 @@ async fn a_failed_job_can_be_tried_again_without_repeating_what_it_finished() {
         assert_eq!(api.effects("default", &id).await, 0);
         let (status, _) = api.post("default", &format!("/v1/jobs/{id}/retry")).await;
         assert_eq!(status, 202);
-        // The attempts are counted anew, so the first one fails again; a retry of that one does not.
+        // The attempts are counted anew, so the first one fails again; but no step was begun again.
         assert_eq!(api.finished("default", &id).await["state"], "failed");
         assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 6, "three steps, begun and saved once");
     }
