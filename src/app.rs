@@ -15,6 +15,7 @@ use crate::base::metrics as names;
 use crate::config::Config;
 use crate::http::{self, AppState, HttpSettings};
 use crate::jobs::{Jobs, Runner, Work};
+use crate::llm::Llm;
 use crate::probe::Probe;
 use crate::sources::Sources;
 use crate::store::{SCHEMA_VERSION, Store, StoreError};
@@ -64,7 +65,9 @@ impl App {
             info_json: info(&config, &store),
             render_metrics: Box::new(move || renderer.render()),
         };
+        let llm = Llm::new(config.llm.clone(), &config.telemetry.otlp_endpoint, store.clone(), Arc::clone(&clock));
         let state = AppState {
+            llm,
             sources: Sources::new(store.clone()),
             jobs: Jobs::new(store.clone(), config.jobs.clone()),
             store,
@@ -113,7 +116,8 @@ impl App {
         let mut work: Vec<Arc<dyn Work>> = Vec::new();
         if self.config.testing.probe_jobs {
             let (store, sources) = (self.state.store.clone(), self.state.sources.clone());
-            work.push(Arc::new(Probe { store, sources, log: self.config.testing.probe_log.clone() }));
+            let llm = self.state.llm.clone();
+            work.push(Arc::new(Probe { store, sources, llm, log: self.config.testing.probe_log.clone() }));
         }
         Runner::new(self.state.jobs.clone(), Arc::clone(&self.state.clock), work)
     }
@@ -130,8 +134,9 @@ async fn requests_finished(state: &AppState, stop: &CancellationToken, grace: Du
     let _ = tokio::time::timeout(grace, idle).await;
 }
 
-/// Closes the database; one that is away is not waited for.
+/// Writes down the last model calls and closes the database; one that is away is not waited for.
 async fn close(state: &AppState) {
+    let _ = tokio::time::timeout(Duration::from_secs(2), state.llm.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.store.close()).await;
 }
 
@@ -169,6 +174,10 @@ fn info(config: &Config, store: &Store) -> Bytes {
         name: "memoir".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         database: http::DatabaseInfo { engine: store.engine().name().to_owned(), schema_version: SCHEMA_VERSION },
+        llm: http::LlmInfo {
+            model: config.llm.model.clone(),
+            embedded: config.llm.model.starts_with(&format!("{}:", crate::config::llm::LOCAL)),
+        },
         auth: http::AuthInfo { required: !config.auth.keys.is_empty() },
         limits: http::LimitsInfo::new(config.limits.max_body_bytes),
         settings: public_settings(config),
@@ -176,12 +185,20 @@ fn info(config: &Config, store: &Store) -> Bytes {
     serde_json::to_vec(&info).unwrap_or_default().into()
 }
 
-/// The settings that any caller may see: none of the keys, and not where the database is.
+/// The settings that any caller may see: none of the keys, and not where the database and the providers are.
 fn public_settings(config: &Config) -> Map<String, Value> {
     let mut settings = config.printable().clone();
     settings.shift_remove("auth");
     if let Some(database) = settings.get_mut("database").and_then(Value::as_object_mut) {
         database.shift_remove("url");
+    }
+    if let Some(llm) = settings.get_mut("llm").and_then(Value::as_object_mut) {
+        // GET /v1/models tells what may be known of them.
+        llm.shift_remove("providers");
+        llm.shift_remove("provider_defaults");
+    }
+    if let Some(telemetry) = settings.get_mut("telemetry").and_then(Value::as_object_mut) {
+        telemetry.shift_remove("otlp_endpoint");
     }
     settings
 }

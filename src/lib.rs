@@ -18,6 +18,9 @@ pub mod model;
 /// Every SQL statement, transaction and migration; three engines, one set of statements.
 pub mod store;
 
+/// Everything that is asked of a model: providers, checked answers, the ledger, the embedded model.
+pub mod llm;
+
 /// Background work: claimed by lease, fenced, resumed, never lost and never done twice.
 pub mod jobs;
 
@@ -26,6 +29,9 @@ pub mod sources;
 
 /// Work that does what a test tells it to; only with `testing.probe_jobs`.
 pub mod probe;
+
+/// A model server that answers by a script, for tests and benchmarks.
+pub mod scripted_model;
 
 /// Routes, wire types, authentication, the error envelope, OpenAPI.
 pub mod http;

@@ -13,6 +13,8 @@ use serde_json::json;
 use crate::base::fail_point;
 use crate::base::ids::new_uuid;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
+use crate::llm::Llm;
+use crate::llm::tasks::classify::Classify;
 use crate::sources::{NewSource, SourceError, Sources};
 use crate::store::Store;
 
@@ -36,6 +38,8 @@ pub struct ProbeRequest {
     pub await_helper: bool,
     /// A warning to give.
     pub warning: Option<String>,
+    /// Passages to file, two at a time; each answer is saved.
+    pub classify: Vec<String>,
 }
 
 /// How a bad attempt ends.
@@ -53,6 +57,7 @@ pub enum Ending {
 pub struct Probe {
     pub store: Store,
     pub sources: Sources,
+    pub llm: Llm,
     /// Where to write what was begun and what was saved; empty for nowhere.
     pub log: String,
 }
@@ -90,6 +95,7 @@ impl Probe {
             }
             context.report("classifying", &json!({"done": step, "total": request.steps})).await?;
         }
+        self.classify(&context, &request.classify).await?;
         if context.attempt() <= request.bad_attempts {
             let failure = Failure::new("probe_failed", "Probe failed", 502, "it was asked to fail");
             return Err(match request.ending {
@@ -120,6 +126,34 @@ impl Probe {
         tx.commit().await?;
         fail_point::hit("after_commit");
         Ok(Outcome::Finished)
+    }
+
+    /// Asks a model, as filing does: what was answered before is not asked again.
+    async fn classify(&self, context: &JobContext, texts: &[String]) -> Result<(), JobError> {
+        if texts.is_empty() {
+            return Ok(());
+        }
+        let session = self.llm.job_session(context.space(), context.id()).await?;
+        for (batch, pair) in texts.chunks(2).enumerate() {
+            let step = format!("answer-{batch}");
+            if context.saved(&step).is_some() {
+                continue;
+            }
+            let chunks = (1..).zip(pair).map(|(id, text)| (id, text.as_str().into())).collect();
+            let task = Classify {
+                contextual_helper: None,
+                level: 1,
+                depth: 3,
+                parent: [].into(),
+                categories: [].into(),
+                may_create: true,
+                chunks,
+            };
+            let answered = self.llm.ask(&session, task).await;
+            self.llm.flush().await?;
+            context.save(&step, serde_json::to_value(answered?.value).unwrap_or_default()).await?;
+        }
+        Ok(())
     }
 
     fn note(&self, what: &str, context: &JobContext, step: u32) {

@@ -26,6 +26,14 @@ impl Timestamp {
         Self(self.0.saturating_sub(seconds.saturating_mul(1_000_000)))
     }
 
+    /// Its day in UTC: `2026-11-15`.
+    #[must_use]
+    pub fn day(self) -> String {
+        let mut day = self.to_string();
+        day.truncate(10);
+        day
+    }
+
     /// Reads RFC 3339 with an offset; anything else is `None`.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {

@@ -39,6 +39,18 @@ pub const JOBS_RESCUED_TOTAL: &str = "memoir_jobs_rescued_total";
 /// Jobs that failed for good; label `kind`.
 pub const JOBS_FAILED_TOTAL: &str = "memoir_jobs_failed_total";
 
+/// Attempts to ask a model; labels `provider`, `stage`, `outcome`.
+pub const LLM_CALLS_TOTAL: &str = "memoir_llm_calls_total";
+
+/// Seconds from asking a model to its reply; labels `provider`, `stage`.
+pub const LLM_REQUEST_DURATION_SECONDS: &str = "memoir_llm_request_duration_seconds";
+
+/// Tokens; labels `provider`, `stage`, `direction` (`sent`, `received`, `cached`).
+pub const LLM_TOKENS_TOTAL: &str = "memoir_llm_tokens_total";
+
+/// Requests tried again because the provider was busy or away; label `reason`.
+pub const LLM_RETRIES_TOTAL: &str = "memoir_llm_retries_total";
+
 /// Always 1; labels `version`, `engine`.
 pub const BUILD_INFO: &str = "memoir_build_info";
 
@@ -56,5 +68,9 @@ pub const ALL: &[(&str, &str)] = &[
     (JOBS_RETRIED_TOTAL, "Jobs queued again after an error."),
     (JOBS_RESCUED_TOTAL, "Jobs taken over from a process that died or froze."),
     (JOBS_FAILED_TOTAL, "Jobs that failed for good."),
+    (LLM_CALLS_TOTAL, "Attempts to ask a model."),
+    (LLM_REQUEST_DURATION_SECONDS, "Seconds from asking a model to its reply."),
+    (LLM_TOKENS_TOTAL, "Tokens sent to and received from models."),
+    (LLM_RETRIES_TOTAL, "Requests to models tried again."),
     (BUILD_INFO, "Always 1; the labels tell version and database engine."),
 ];

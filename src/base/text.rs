@@ -1,5 +1,7 @@
 //! Rules about text that more than one floor follows.
 
+use unicode_normalization::UnicodeNormalization as _;
+
 /// Counts characters the way memoir means them everywhere: Unicode scalar values (K-15).
 #[must_use]
 pub fn char_count(text: &str) -> usize {
@@ -25,9 +27,98 @@ pub fn has_control(text: &str) -> bool {
     text.chars().any(char::is_control)
 }
 
+/// What makes two category names one: NFKC, case folded, white space collapsed (K-14).
+#[must_use]
+pub fn name_key(name: &str) -> String {
+    one_line(&name.nfkc().collect::<String>().to_lowercase()).nfkc().collect()
+}
+
+/// The text on one line: every run of white space is one space.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A category name as it is stored: on one line, and without the mark that parts the names of a path (K-35).
+#[must_use]
+pub fn category_name(name: &str) -> String {
+    one_line(name).replace(" / ", "/")
+}
+
+/// Sentences with what follows them up to the next one; joined, they are the text (K-16).
+///
+/// One ends with `.`, `!` or `?` before white space or the end, or with `。`, `！` or `？`.
+pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (sentence, after) = rest.split_at(sentence_end(rest));
+        rest = after;
+        Some(sentence)
+    })
+}
+
+fn sentence_end(text: &str) -> usize {
+    let mut ended = false;
+    for (index, c) in text.char_indices() {
+        match c {
+            '.' | '!' | '?' | '。' | '！' | '？' => ended = true,
+            '"' | '\'' | ')' | '”' | '’' if ended => {}
+            _ if ended && c.is_whitespace() => {
+                let space = &text[index..];
+                return index + (space.len() - space.trim_start().len());
+            }
+            // Without a space only the wide marks end a sentence: `3.50`, `e.g.x`.
+            _ if ended && text[..index].ends_with(['。', '！', '？']) => return index,
+            _ => ended = false,
+        }
+    }
+    text.len()
+}
+
+/// A text inside the frame of a prompt, whose own `"""` must not end it (K-51).
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    text.replace("\"\"\"", "\\\"\\\"\\\"")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_a_person_reads_as_one_have_one_key() {
+        for (one, other) in [
+            (" FINANCE ", "Finance"),
+            ("Ｆｉｎａｎｃｅ", "finance"),
+            ("Card  delivery", "card delivery"),
+            ("ÉCOLE", "école"),
+        ] {
+            assert_eq!(name_key(one), name_key(other), "{one} {other}");
+        }
+        assert_ne!(name_key("Cafe"), name_key("Café"));
+        assert_eq!(category_name(" A / B\nC "), "A/B C");
+    }
+
+    #[test]
+    fn sentences_are_parted_where_a_reader_would() {
+        for (text, wanted) in [
+            ("One. Two! Three?", vec!["One. ", "Two! ", "Three?"]),
+            ("It is $3.50 now. No tail", vec!["It is $3.50 now. ", "No tail"]),
+            ("He said \"no.\" Then left.", vec!["He said \"no.\" ", "Then left."]),
+            ("你好。世界！", vec!["你好。", "世界！"]),
+            ("", vec![]),
+        ] {
+            assert_eq!(sentences(text).collect::<Vec<_>>(), wanted);
+        }
+    }
+
+    #[test]
+    fn quotes_cannot_leave_their_frame() {
+        assert_eq!(quoted("a \"\"\" b \"\" c"), "a \\\"\\\"\\\" b \"\" c");
+    }
 
     #[test]
     fn the_basename_is_the_last_segment() {

@@ -1,22 +1,38 @@
-//! `memoir doctor`: looks for what is wrong and says what to do. Changes nothing.
+//! `memoir doctor`: looks for what is wrong and says what to do. Changes nothing, unless it is told to
+//! ask a model, which is written to the ledger.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{CommandError, guidance, print, runtime};
+use crate::base::clock::SystemClock;
+use crate::base::ids::Space;
 use crate::config::{Config, Origin};
+use crate::llm::{Llm, Session};
 use crate::store::{SCHEMA_VERSION, Store};
 
 pub const EXAMPLES: &str = "\
 Examples:
   memoir doctor
+  memoir doctor --probe-llm                       also asks the configured model one tiny question
   DATABASE_URL=postgres://memoir:PASSWORD@localhost/memoir memoir doctor";
 
-pub fn run(origin: &Origin) -> Result<(), CommandError> {
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Ask the configured model one tiny question, which may cost a few tokens
+    #[arg(long)]
+    probe_llm: bool,
+}
+
+pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     let config = Config::load(origin)?;
     print(&format!("ok    settings: listening on {}, {} API keys\n", config.server.listen, config.auth.keys.len()));
     check_address(config.server.listen);
-    if runtime()?.block_on(check_database(&config))? {
+    let runtime = runtime()?;
+    let database = runtime.block_on(check_database(&config))?;
+    let model = runtime.block_on(check_model(&config, arguments.probe_llm && database))?;
+    if database && model {
         return Ok(());
     }
     Err(anyhow::anyhow!("something needs attention; see the lines above").into())
@@ -57,6 +73,34 @@ async fn check_database(config: &Config) -> Result<bool, CommandError> {
     }
     store.close().await;
     Ok(sound)
+}
+
+/// Says which model answers; asks it if told to.
+async fn check_model(config: &Config, probe: bool) -> Result<bool, CommandError> {
+    let model = &config.llm.model;
+    if !probe {
+        print(&format!("ok    model: {model} (memoir doctor --probe-llm asks it)\n"));
+        return Ok(true);
+    }
+    // What it costs is written to the ledger, so the schema has to be there.
+    let store = Store::connect(&config.database).await?;
+    store.migrate().await?;
+    let llm = Llm::new(config.llm.clone(), "", store.clone(), Arc::new(SystemClock));
+    let probed = llm.probe(Session::of_caller(Space::default())).await;
+    llm.close().await;
+    store.close().await;
+    let failed = match probed {
+        Ok(result) => result.error,
+        Err(error) => Some(error),
+    };
+    match failed {
+        None => print(&format!("ok    model: {model} answers\n")),
+        Some(error) => {
+            print(&format!("FAIL  model: {error}\n      {}\n", error.remediation()));
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A SQLite file that does not exist yet: connecting would make it, so only its folder is looked at.

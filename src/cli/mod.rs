@@ -5,6 +5,7 @@ mod doctor;
 mod healthcheck;
 mod migrate;
 mod openapi;
+mod scripted_model;
 mod serve;
 mod worker;
 
@@ -62,7 +63,10 @@ enum Command {
     Healthcheck(healthcheck::Arguments),
     /// Look for what is wrong: settings, database, schema
     #[command(after_help = doctor::EXAMPLES)]
-    Doctor,
+    Doctor(doctor::Arguments),
+    /// Serve a model that answers by a script, for tests and benchmarks
+    #[command(hide = true, after_help = scripted_model::EXAMPLES)]
+    ScriptedModel(scripted_model::Arguments),
 }
 
 /// Why a command did not do its work.
@@ -97,7 +101,8 @@ pub fn run() -> ExitCode {
         Command::Openapi(arguments) => openapi::run(&arguments),
         Command::Config(command) => config::run(&command, &origin),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments, &origin),
-        Command::Doctor => doctor::run(&origin),
+        Command::Doctor(arguments) => doctor::run(&arguments, &origin),
+        Command::ScriptedModel(arguments) => scripted_model::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,6 +15,9 @@ use super::{DEFAULT_TOML, Origin, Violation, Violations};
 
 type Tree = Map<String, Value>;
 
+/// The one table whose entries have names of the user's own.
+const PROVIDERS: &str = "llm.providers";
+
 static DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
     // Read directly, as the layering crate does not keep the order of keys.
     toml::from_str(DEFAULT_TOML)
@@ -39,7 +42,7 @@ pub fn merge(origin: &Origin, violations: &mut Violations) -> Tree {
             ),
         }
     }
-    // DATABASE_URL is the spelling that other tools share; memoir's own name for it wins.
+    // Spellings that other tools share, such as DATABASE_URL; memoir's own names for them win.
     apply(shared_names(&origin.environment), &mut tree, violations);
     let environment = Environment::with_prefix("MEMOIR")
         .prefix_separator("__")
@@ -70,13 +73,21 @@ fn check_underscores(name: &str, violations: &mut Violations) {
 }
 
 fn shared_names(environment: &HashMap<String, String>) -> Tree {
-    let mut database = Tree::new();
-    for (variable, key) in [("DATABASE_URL", "url"), ("DATABASE_URL_FILE", "url_file")] {
-        if let Some(value) = environment.get(variable).filter(|value| !value.is_empty()) {
-            database.insert(key.to_owned(), value.as_str().into());
+    const SHARED: &[(&str, &str, &str)] = &[
+        ("DATABASE_URL", "database", "url"),
+        ("DATABASE_URL_FILE", "database", "url_file"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "telemetry", "otlp_endpoint"),
+    ];
+    let mut tree = Tree::new();
+    for (variable, section, key) in SHARED {
+        if let Some(value) = environment.get(*variable).filter(|value| !value.is_empty()) {
+            let section = tree.entry(*section).or_insert_with(|| Value::Object(Tree::new()));
+            if let Some(fields) = section.as_object_mut() {
+                fields.insert((*key).to_owned(), value.as_str().into());
+            }
         }
     }
-    if database.is_empty() { Tree::new() } else { Tree::from_iter([("database".to_owned(), database.into())]) }
+    tree
 }
 
 fn read_file(path: &Path) -> Result<Tree, String> {
@@ -102,6 +113,7 @@ fn apply(mut layer: Tree, tree: &mut Tree, violations: &mut Violations) {
     for key in SECRETS {
         read_secret_file(&mut layer, key, violations);
     }
+    read_provider_keys(&mut layer, violations);
     for (name, given) in layer {
         overlay(&name, &name, given, tree, violations);
     }
@@ -111,6 +123,20 @@ fn apply(mut layer: Tree, tree: &mut Tree, violations: &mut Violations) {
 fn read_secret_file(layer: &mut Tree, key: &str, violations: &mut Violations) {
     let Some((section, name)) = key.rsplit_once('.') else { return };
     let Some(fields) = layer.get_mut(section).and_then(Value::as_object_mut) else { return };
+    read_file_twin(fields, name, key, violations);
+}
+
+/// The same for the key of each provider.
+fn read_provider_keys(layer: &mut Tree, violations: &mut Violations) {
+    let providers = layer.get_mut("llm").and_then(|llm| llm.get_mut("providers")).and_then(Value::as_object_mut);
+    for (name, entry) in providers.into_iter().flatten() {
+        if let Some(fields) = entry.as_object_mut() {
+            read_file_twin(fields, "api_key", &format!("{PROVIDERS}.{name}.api_key"), violations);
+        }
+    }
+}
+
+fn read_file_twin(fields: &mut Tree, name: &str, key: &str, violations: &mut Violations) {
     let Some(path) = fields.remove(&format!("{name}_file")) else { return };
     let path = path.as_str().unwrap_or_default();
     let given = || Violation::new(&format!("{key}_file"), path);
@@ -131,6 +157,10 @@ fn read_secret_file(layer: &mut Tree, key: &str, violations: &mut Violations) {
 }
 
 fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &mut Violations) {
+    if path == PROVIDERS {
+        overlay_providers(given, into, violations);
+        return;
+    }
     let Some(slot) = into.get_mut(name) else {
         let near = nearest(name, into.keys().map(String::as_str));
         violations.add(
@@ -145,6 +175,8 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
         return;
     };
     match (slot, given) {
+        // Empty by default: names of the user's own.
+        (Value::Object(fields), Value::Object(given)) if fields.is_empty() => *fields = given,
         (Value::Object(fields), Value::Object(given)) => {
             for (name, value) in given {
                 overlay(&format!("{path}.{name}"), &name, value, fields, violations);
@@ -159,9 +191,31 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
     }
 }
 
+/// Providers have names of the user's own; what an entry may hold stands in `llm.provider_defaults`.
+fn overlay_providers(given: Value, llm: &mut Tree, violations: &mut Violations) {
+    let Value::Object(given) = given else {
+        violations.add(Violation::new(PROVIDERS, "").allowed("a table of providers").example("[llm.providers.mine]"));
+        return;
+    };
+    let schema = defaults()["llm"]["provider_defaults"].as_object().cloned().unwrap_or_default();
+    for (name, entry) in given {
+        let mut checked = schema.clone();
+        let entry = entry.as_object().cloned().unwrap_or_default();
+        let Some(providers) = llm.get_mut("providers").and_then(Value::as_object_mut) else { return };
+        let slot = providers.entry(name.clone()).or_insert_with(|| Value::Object(Tree::new()));
+        for (field, value) in entry {
+            overlay(&format!("{PROVIDERS}.{name}.{field}"), &field, value, &mut checked, violations);
+            if let (Some(value), Some(slot)) = (checked.get(&field), slot.as_object_mut()) {
+                slot.insert(field, value.clone());
+            }
+        }
+    }
+}
+
 /// Gives a value the type that its default has; the environment knows only strings.
 fn coerce(default: &Value, given: &Value) -> Result<Value, &'static str> {
     match (default, given) {
+        (Value::Number(number), _) if number.is_f64() => amount(given).ok_or("a number, zero or more"),
         (Value::Number(_), Value::String(text)) => match text.trim().parse::<u64>() {
             Ok(number) => Ok(number.into()),
             Err(_) => Err("a whole number, zero or more"),
@@ -189,8 +243,16 @@ fn coerce(default: &Value, given: &Value) -> Result<Value, &'static str> {
             Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect())
         }
         (Value::Array(_), _) => Err("a list; in the environment, as JSON"),
+        (Value::Object(fields), Value::String(text)) if fields.is_empty() => {
+            serde_json::from_str::<Tree>(text).map(Value::Object).map_err(|_| "a table; in the environment, as JSON")
+        }
         (Value::Object(_), _) => Err("a section with keys of its own"),
     }
+}
+
+fn amount(given: &Value) -> Option<Value> {
+    let number = given.as_f64().or_else(|| given.as_str()?.trim().parse().ok())?;
+    (number >= 0.0).then(|| number.into())
 }
 
 /// A line of TOML, for an example.

@@ -1,5 +1,8 @@
 //! Secrets never leave in the clear: what is printed, logged or put into a message passes here.
 
+use std::fmt;
+
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// What stands for a secret.
@@ -7,6 +10,28 @@ pub const MASK: &str = "***";
 
 /// Keys whose values are secret. Each may be given by a file, under the same name with `_file`.
 pub const SECRETS: &[&str] = &["database.url", "auth.keys"];
+
+/// A text that is never shown.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The text itself, for whoever needs it to open a door.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
 
 /// The tree as it may be shown.
 pub fn printable(tree: &Map<String, Value>) -> Map<String, Value> {
@@ -21,7 +46,27 @@ pub fn printable(tree: &Map<String, Value>) -> Map<String, Value> {
             None => *entry = MASK.into(),
         }
     }
+    let providers = shown.get_mut("llm").and_then(|llm| llm.get_mut("providers")).and_then(Value::as_object_mut);
+    for (_, entry) in providers.into_iter().flatten() {
+        mask_provider(entry);
+    }
     shown
+}
+
+/// A provider without its key, the values of its headers, and a password in its address.
+fn mask_provider(entry: &mut Value) {
+    let Some(fields) = entry.as_object_mut() else { return };
+    if let Some(key) = fields.get_mut("api_key").filter(|key| key.as_str() != Some("")) {
+        *key = MASK.into();
+    }
+    for (_, value) in fields.get_mut("headers").and_then(Value::as_object_mut).into_iter().flatten() {
+        *value = MASK.into();
+    }
+    if let Some(Value::String(url)) =
+        fields.get_mut("base_url").filter(|url| url.as_str().is_some_and(|url| url.contains('@')))
+    {
+        *url = mask_url(url);
+    }
 }
 
 /// A value as it may stand in a message about its key.
@@ -31,13 +76,16 @@ pub fn shown(key: &str, given: &str) -> String {
         _ if key.starts_with("auth.keys") && !matches!(key.rsplit('.').next(), Some("role" | "space")) => {
             MASK.to_owned()
         }
+        _ if key.starts_with("llm.providers") && ["api_key", "headers"].iter().any(|name| key.contains(name)) => {
+            MASK.to_owned()
+        }
         _ => given.to_owned(),
     }
 }
 
 /// What a parser says of a value; it quotes what it does not like, which a secret must not be.
 pub fn rule(key: &str, said: &str) -> String {
-    let secret = SECRETS.iter().any(|secret| key.starts_with(secret));
+    let secret = SECRETS.iter().any(|secret| key.starts_with(secret)) || key.starts_with("llm.providers");
     if secret && said.starts_with("invalid") {
         return "a value of the form in the example".to_owned();
     }

@@ -9,6 +9,7 @@ pub mod database;
 pub mod jobs;
 mod layers;
 pub mod limits;
+pub mod llm;
 mod mask;
 pub mod server;
 pub mod telemetry;
@@ -25,6 +26,8 @@ pub use auth::Auth;
 pub use database::Database;
 pub use jobs::Jobs;
 pub use limits::Limits;
+pub use llm::Llm;
+pub use mask::Secret;
 pub use server::Server;
 pub use telemetry::Telemetry;
 pub use testing::Testing;
@@ -41,6 +44,7 @@ pub struct Config {
     pub limits: Limits,
     pub database: Database,
     pub jobs: Jobs,
+    pub llm: Llm,
     pub telemetry: Telemetry,
     pub testing: Testing,
     /// The same settings as one tree with secrets masked, for printing.
@@ -84,6 +88,7 @@ impl Config {
             limits: section(&mut tree, "limits", &mut violations),
             database: section(&mut tree, "database", &mut violations),
             jobs: section(&mut tree, "jobs", &mut violations),
+            llm: llm::resolve(&mut tree, origin, &mut violations),
             telemetry: section(&mut tree, "telemetry", &mut violations),
             testing: section(&mut tree, "testing", &mut violations),
             printable,

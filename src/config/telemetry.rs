@@ -11,6 +11,7 @@ const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 pub struct Telemetry {
     pub log_format: LogFormat,
     pub log_level: String,
+    pub otlp_endpoint: String,
 }
 
 /// How a log line looks.
@@ -28,6 +29,14 @@ impl Telemetry {
                 Violation::new("telemetry.log_level", format!("{:?}", self.log_level))
                     .allowed(&format!("one of {}", LEVELS.join(", ")))
                     .example(r#"log_level = "info""#),
+            );
+        }
+        let endpoint = &self.otlp_endpoint;
+        if !endpoint.is_empty() && !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+            violations.add(
+                Violation::new("telemetry.otlp_endpoint", "(value not shown)")
+                    .allowed("an http or https address")
+                    .example(r#"otlp_endpoint = "http://127.0.0.1:4318""#),
             );
         }
     }

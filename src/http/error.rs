@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use crate::base::field_error::FieldError;
 use crate::jobs::JobsError;
+use crate::llm::LlmError;
 use crate::sources::SourceError;
 use crate::store::StoreError;
 
@@ -258,6 +259,22 @@ impl From<JobsError> for ApiError {
                     .header(header::RETRY_AFTER, HeaderValue::from_static("10"))
             }
             JobsError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<LlmError> for ApiError {
+    fn from(error: LlmError) -> Self {
+        let status = match &error {
+            LlmError::SpendCapReached { .. } => StatusCode::TOO_MANY_REQUESTS,
+            LlmError::UnknownModel { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        let mut problem = Self::new(status, error.code(), error.title(), error.to_string()).fix(error.remediation());
+        problem.0.context = error.context();
+        match error {
+            LlmError::Store(error) => error.into(),
+            _ => problem,
         }
     }
 }

@@ -23,10 +23,11 @@ const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+
 const UNMATCHED: &str = "(unmatched)";
 
 /// The outermost layer.
-pub async fn envelope(State(state): State<AppState>, request: Request, next: Next) -> Response {
+pub async fn envelope(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let _counted = InFlight::count(&state.in_flight);
     let identity = RequestIdentity::of(request.headers());
+    request.extensions_mut().insert(identity.clone());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);

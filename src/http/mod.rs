@@ -26,10 +26,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use idempotency::KEEP_SECONDS as IDEMPOTENCY_KEEP_SECONDS;
-pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo};
+pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo, LlmInfo};
 pub use state::{AppState, HttpSettings};
 
-use routes::{docs, health, info, jobs, metrics, sources, testing, tokens};
+use routes::{docs, health, info, jobs, metrics, models, sources, testing, tokens, usage};
 
 /// Every route that the OpenAPI document lists.
 fn api() -> OpenApiRouter<AppState> {
@@ -43,6 +43,9 @@ fn api() -> OpenApiRouter<AppState> {
         // What this installation is and can do.
         .routes(routes!(info::get_info))
         .routes(routes!(tokens::count_tokens))
+        .routes(routes!(models::list_models))
+        .routes(routes!(models::probe_model))
+        .routes(routes!(usage::list_usage))
         // Documents.
         .routes(routes!(sources::create_source, sources::list_sources))
         .routes(routes!(sources::get_source, sources::update_source, sources::delete_source))

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::error::ApiError;
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
+use crate::base::text::has_control;
 
 pub const DEFAULT_LIMIT: usize = 50;
 pub const MAX_LIMIT: usize = 500;
@@ -46,6 +47,16 @@ fn decode<K: DeserializeOwned>(text: &str, filter: &str) -> Result<K, ApiError> 
     } else {
         Err(refused("the cursor belongs to a list with other filters"))
     }
+}
+
+/// The texts at which a list goes on.
+pub fn decode_texts<const N: usize>(cursor: Option<&str>, filter: &str) -> Result<Option<[String; N]>, ApiError> {
+    let Some(cursor) = cursor else { return Ok(None) };
+    let texts: Vec<String> = decode(cursor, filter)?;
+    let texts: Result<[String; N], _> = texts.try_into();
+    // A forged one may hold what a database refuses.
+    let texts = texts.ok().filter(|texts| !texts.iter().any(|text| has_control(text)));
+    texts.map(Some).ok_or_else(|| refused("the cursor is not one of ours"))
 }
 
 /// The moment and the id at which a list goes on.

@@ -13,6 +13,7 @@ use tower_http::cors::CorsLayer;
 use crate::base::clock::Clock;
 use crate::config::Auth;
 use crate::jobs::Jobs;
+use crate::llm::Llm;
 use crate::sources::Sources;
 use crate::store::Store;
 
@@ -22,6 +23,7 @@ pub struct AppState {
     pub store: Store,
     pub sources: Sources,
     pub jobs: Jobs,
+    pub llm: Llm,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
     /// Requests that are being answered.
@@ -72,6 +74,12 @@ impl AppState {
 impl FromRef<AppState> for Jobs {
     fn from_ref(state: &AppState) -> Self {
         state.jobs.clone()
+    }
+}
+
+impl FromRef<AppState> for Llm {
+    fn from_ref(state: &AppState) -> Self {
+        state.llm.clone()
     }
 }
 

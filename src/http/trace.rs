@@ -27,9 +27,14 @@ impl RequestIdentity {
         Self { request_id, trace_id, span_id: new_span_id(), sampled }
     }
 
+    /// What is passed on to whatever this request makes happen.
+    pub fn traceparent(&self) -> String {
+        format!("00-{}-{}-0{}", self.trace_id, self.span_id, u8::from(self.sampled))
+    }
+
     /// The headers by which the answer tells it.
     pub fn write(&self, headers: &mut HeaderMap) {
-        let traceparent = format!("00-{}-{}-0{}", self.trace_id, self.span_id, u8::from(self.sampled));
+        let traceparent = self.traceparent();
         for (name, value) in [(REQUEST_ID, &self.request_id), (TRACEPARENT, &traceparent)] {
             if let Ok(value) = HeaderValue::from_str(value) {
                 headers.insert(name, value);

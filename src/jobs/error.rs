@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::llm::LlmError;
 use crate::store::StoreError;
 
 /// A job's failure.
@@ -85,6 +86,25 @@ impl Failure {
     pub fn panicked() -> Self {
         Self::new("internal_error", "Internal error", 500, "the job stopped on a defect of memoir's own")
             .fix("Report it with the job's id, which the log has too.")
+    }
+}
+
+impl From<LlmError> for JobError {
+    /// A model that is away may come back; everything else needs somebody's hand, and `retry` goes on from there.
+    fn from(error: LlmError) -> Self {
+        let failure = Failure {
+            code: error.code(),
+            title: error.title(),
+            status: if matches!(error, LlmError::SpendCapReached { .. }) { 429 } else { 502 },
+            detail: error.to_string(),
+            remediation: error.remediation(),
+            context: error.context(),
+        };
+        match error {
+            LlmError::Store(error) => error.into(),
+            error if error.may_pass() => Self::retry(failure),
+            _ => Self::fail(failure),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::error::Failure;
 use super::{JobContext, JobError, Jobs, Outcome, Work};
+use crate::base::backoff::with_jitter;
 use crate::base::clock::Clock;
 use crate::base::metrics as names;
 use crate::base::{fail_point, ids};
@@ -234,9 +235,4 @@ impl Shared {
 
 fn count_finished(kind: &str, outcome: &'static str) {
     metrics::counter!(names::JOBS_FINISHED_TOTAL, "kind" => kind.to_owned(), "outcome" => outcome).increment(1);
-}
-
-/// The pause, give or take a quarter, so that jobs that failed together do not come back together.
-fn with_jitter(pause: Duration) -> Duration {
-    pause.mul_f64(0.75 + ids::random_fraction() / 2.0)
 }

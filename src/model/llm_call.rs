@@ -3,9 +3,50 @@
 use serde_json::Value;
 
 use crate::base::clock::Timestamp;
+use crate::base::ids::JobId;
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallOutcome {
+    Ok,
+    /// The answer broke the schema or a rule.
+    Invalid,
+    /// The answer was cut off.
+    Truncated,
+    /// The model declined.
+    Refused,
+    /// No answer: a status, a broken connection, a timeout.
+    TransportError,
+    /// Whoever asked went away.
+    Cancelled,
+}
+
+impl CallOutcome {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Invalid => "invalid",
+            Self::Truncated => "truncated",
+            Self::Refused => "refused",
+            Self::TransportError => "transport_error",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// For whom a model was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallOwner {
+    Job(JobId),
+    /// A question, by its id.
+    Query(String),
+    Nobody,
+}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlmCall {
+    /// Its place among the calls of its owner.
+    pub seq: i64,
     pub stage: String,
     pub level: Option<i64>,
     pub attempt: i64,
@@ -15,8 +56,53 @@ pub struct LlmCall {
     pub latency_ms: f64,
     pub provider: String,
     pub model: String,
+    /// `native`, `tool`, `prompted`, or `embedded`.
+    pub mode: String,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
+    pub tokens_cached: i64,
     pub cost_usd: Option<f64>,
     pub provider_params: Value,
+}
+
+impl LlmCall {
+    pub fn spent(&self) -> Spent {
+        let tokens = self.tokens_prompt.saturating_add(self.tokens_completion);
+        Spent { calls: 1, tokens, usd: self.cost_usd.unwrap_or(0.0) }
+    }
+}
+
+/// A sum of calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spent {
+    pub calls: i64,
+    pub tokens: i64,
+    pub usd: f64,
+}
+
+impl Spent {
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { calls: self.calls + other.calls, tokens: self.tokens + other.tokens, usd: self.usd + other.usd }
+    }
+
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self { calls: self.calls - other.calls, tokens: self.tokens - other.tokens, usd: self.usd - other.usd }
+    }
+}
+
+/// What one model did in one stage on one day.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageDay {
+    /// `YYYY-MM-DD`, UTC.
+    pub day: String,
+    pub stage: String,
+    pub provider: String,
+    pub model: String,
+    pub calls: i64,
+    pub tokens_prompt: i64,
+    pub tokens_completion: i64,
+    pub tokens_cached: i64,
+    pub cost_usd: f64,
 }

@@ -75,6 +75,28 @@ impl Dialect {
         sqlx::query(AssertSqlSafe(text))
     }
 
+    /// An insert that adds these columns to the row where its key, named by `key`, is there already.
+    ///
+    /// The statement must begin with `INSERT INTO <table>`.
+    pub fn insert_or_add(&self, sql: &'static str, key: &str, columns: &[&str]) -> Statement {
+        let table = sql.split_whitespace().nth(2).unwrap_or_default();
+        let sums = columns.iter().map(|column| match self.engine {
+            Engine::Mysql => format!("{column} = {column} + VALUES({column})"),
+            Engine::Sqlite | Engine::Postgres => format!("{column} = {table}.{column} + excluded.{column}"),
+        });
+        let sums = sums.collect::<Vec<_>>().join(", ");
+        self.assembled(&match self.engine {
+            Engine::Mysql => format!("{sql} ON DUPLICATE KEY UPDATE {sums}"),
+            Engine::Sqlite | Engine::Postgres => format!("{sql} ON CONFLICT ({key}) DO UPDATE SET {sums}"),
+        })
+    }
+
+    /// The sum of a column as a 64-bit number; the servers would make a decimal of it.
+    pub fn whole_sum(&self, column: &str) -> String {
+        let kind = if self.engine == Engine::Mysql { "SIGNED" } else { "BIGINT" };
+        format!("CAST(COALESCE(SUM({column}), 0) AS {kind})")
+    }
+
     /// What a `SELECT` needs at its end to hold the row until the transaction ends.
     /// SQLite's writers hold the whole file already.
     pub fn query_for_update(&self, sql: &'static str) -> Statement {

@@ -11,7 +11,6 @@ use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{Batch, Claim, JobEvent, JobState};
-use crate::model::llm_call::LlmCall;
 
 impl Store {
     /// Every step that the job has finished.
@@ -103,36 +102,6 @@ impl Store {
                         failures: row.try_get(7)?,
                         latency_ms: row.try_get(8)?,
                         started_at: Timestamp::from_micros(row.try_get(9)?),
-                    })
-                })
-                .collect()
-        })
-        .await
-    }
-
-    /// Every attempt of a job to ask a model, in their order.
-    pub async fn list_job_calls(&self, space: &Space, id: &JobId) -> Result<Vec<LlmCall>, StoreError> {
-        let sql = "SELECT stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, \
-                   tokens_prompt, tokens_completion, cost_usd, params_json FROM llm_calls \
-                   WHERE space = ? AND job_id = ? ORDER BY seq";
-        self.retry("list_job_calls", || async {
-            let rows = self.fetch_all(self.sql(sql).bind(space.as_str()).bind(id.as_str())).await?;
-            rows.iter()
-                .map(|row| {
-                    Ok(LlmCall {
-                        stage: row.try_get(0)?,
-                        level: row.try_get(1)?,
-                        attempt: row.try_get(2)?,
-                        outcome: row.try_get(3)?,
-                        llm_output: read_json(row, 4)?,
-                        timestamp: Timestamp::from_micros(row.try_get(5)?),
-                        latency_ms: row.try_get(6)?,
-                        provider: row.try_get(7)?,
-                        model: row.try_get(8)?,
-                        tokens_prompt: row.try_get(9)?,
-                        tokens_completion: row.try_get(10)?,
-                        cost_usd: row.try_get(11)?,
-                        provider_params: read_json(row, 12)?.unwrap_or_default(),
                     })
                 })
                 .collect()

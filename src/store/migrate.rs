@@ -49,6 +49,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     4 "0004_jobs",
     5 "0005_llm_calls",
     6 "0006_idempotency_keys",
+    7 "0007_usage_days",
 ];
 
 /// The schema that this binary works with.

@@ -22,6 +22,7 @@ pub struct InfoResponse {
     #[schema(example = "0.1.0")]
     pub version: String,
     pub database: DatabaseInfo,
+    pub llm: LlmInfo,
     pub auth: AuthInfo,
     pub limits: LimitsInfo,
     /// The effective settings, section by section, without secrets.
@@ -37,6 +38,16 @@ pub struct DatabaseInfo {
     pub engine: String,
     /// The newest migration that has run.
     pub schema_version: i64,
+}
+
+/// The model that answers unless a stage or a request names another.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct LlmInfo {
+    /// `provider:model`.
+    #[schema(example = "local:embedded")]
+    pub model: String,
+    /// Whether that is the embedded model, which needs no key and no network.
+    pub embedded: bool,
 }
 
 /// How callers identify themselves.

@@ -5,6 +5,8 @@ pub mod health;
 pub mod info;
 pub mod jobs;
 pub mod metrics;
+pub mod models;
 pub mod sources;
 pub mod testing;
 pub mod tokens;
+pub mod usage;

@@ -4,6 +4,7 @@ pub mod app;
 pub mod binary;
 pub mod clock;
 pub mod database;
+pub mod door;
 pub mod postgres;
 pub mod probes;
 pub mod proxy;

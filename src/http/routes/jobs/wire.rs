@@ -131,6 +131,7 @@ pub struct LlmCallResponse {
     pub stage: String,
     pub level: Option<i64>,
     pub attempt: i64,
+    /// `ok`, `invalid`, `truncated`, `refused`, `transport_error` or `cancelled`.
     pub outcome: String,
     /// What the model answered, once it was read.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
@@ -140,8 +141,12 @@ pub struct LlmCallResponse {
     pub latency_ms: f64,
     pub provider: String,
     pub model: String,
+    /// How the answer was made to keep its schema: `native`, `tool`, `prompted`, or `embedded`.
+    pub mode: String,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
+    /// The part of `tokens_prompt` that the provider had in its cache.
+    pub tokens_cached: i64,
     pub cost_usd: Option<f64>,
     /// The parameters as they were sent.
     #[schema(value_type = std::collections::HashMap<String, Value>)]
@@ -222,8 +227,10 @@ impl From<LlmCall> for LlmCallResponse {
             latency_ms: call.latency_ms,
             provider: call.provider,
             model: call.model,
+            mode: call.mode,
             tokens_prompt: call.tokens_prompt,
             tokens_completion: call.tokens_completion,
+            tokens_cached: call.tokens_cached,
             cost_usd: call.cost_usd,
             provider_params: call.provider_params,
         }

@@ -1,0 +1,14 @@
+-- What was asked of models on each day: kept when jobs are pruned, counted also when their records are not kept.
+CREATE TABLE usage_days (
+    space TEXT NOT NULL,
+    day TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    tokens_prompt INTEGER NOT NULL,
+    tokens_completion INTEGER NOT NULL,
+    tokens_cached INTEGER NOT NULL,
+    cost_usd REAL NOT NULL,
+    PRIMARY KEY (space, day, stage, provider, model)
+);

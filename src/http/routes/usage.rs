@@ -1,0 +1,131 @@
+//! The ledger: what was asked of models and what it cost, by day, stage and model.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::base::clock::Timestamp;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::QueryParams;
+use crate::http::page;
+use crate::llm::Llm;
+use crate::model::llm_call::UsageDay;
+use crate::store::{UsageFilter, UsagePlace};
+
+/// Days that are listed unless `from` says otherwise.
+const DEFAULT_DAYS: i64 = 30;
+const DAY_SECONDS: i64 = 86_400;
+
+/// Which part of the ledger.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListUsageQuery {
+    /// First day, in UTC; 30 days before the last one if left out.
+    #[serde(default)]
+    #[param(format = Date)]
+    from: Option<String>,
+    /// Last day; today if left out.
+    #[serde(default)]
+    #[param(format = Date)]
+    to: Option<String>,
+    /// Only this stage.
+    #[serde(default)]
+    stage: Option<String>,
+    /// Only this provider.
+    #[serde(default)]
+    provider: Option<String>,
+    /// Only this model, without its provider.
+    #[serde(default)]
+    model: Option<String>,
+    /// Items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// A page of the ledger, newest day first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct UsageListResponse {
+    pub items: Vec<UsageResponse>,
+    /// Pass it as `cursor` to go on; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// What one model did in one stage on one day.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "day": "2026-11-15", "stage": "classify", "provider": "openai", "model": "gpt-4o-mini", "calls": 12,
+    "tokens_prompt": 34000, "tokens_completion": 900, "tokens_cached": 12000, "cost_usd": 0.0048
+}))]
+pub struct UsageResponse {
+    /// In UTC.
+    #[schema(format = Date)]
+    pub day: String,
+    pub stage: String,
+    pub provider: String,
+    pub model: String,
+    /// Attempts, failed ones too.
+    pub calls: i64,
+    pub tokens_prompt: i64,
+    pub tokens_completion: i64,
+    /// The part of `tokens_prompt` that the provider had in its cache.
+    pub tokens_cached: i64,
+    /// By the configured prices; calls without a price count as 0.
+    pub cost_usd: f64,
+}
+
+/// What was spent
+///
+/// Calls, tokens and cost of this space by day, stage and model.
+#[utoipa::path(
+    get, path = "/v1/usage", tag = "models", operation_id = "list_usage", params(ListUsageQuery),
+    responses((status = 200, description = "A page of the ledger.", body = UsageListResponse))
+)]
+pub async fn list_usage(
+    caller: Caller,
+    State(llm): State<Llm>,
+    QueryParams(parameters): QueryParams<ListUsageQuery>,
+) -> Result<Json<UsageListResponse>, ApiError> {
+    let limit = page::limit(parameters.limit)?;
+    let to = day("to", parameters.to)?.unwrap_or_else(|| caller.now.day());
+    let start = Timestamp::parse_rfc3339(&format!("{to}T00:00:00Z")).unwrap_or(caller.now);
+    let from = day("from", parameters.from)?.unwrap_or_else(|| start.minus_seconds(DEFAULT_DAYS * DAY_SECONDS).day());
+    let fingerprint =
+        format!("{}|{from}|{to}|{:?}|{:?}|{:?}", caller.space, parameters.stage, parameters.provider, parameters.model);
+    let after: Option<UsagePlace> = page::decode_texts(parameters.cursor.as_deref(), &fingerprint)?;
+    let filter =
+        UsageFilter { from, to, stage: parameters.stage, provider: parameters.provider, model: parameters.model };
+    let found = llm.usage(&caller.space, &filter, after.as_ref(), limit + 1).await?;
+    let place = |row: &UsageDay| [row.day.clone(), row.stage.clone(), row.provider.clone(), row.model.clone()];
+    let (rows, next_cursor) = page::cut(found, limit, &fingerprint, place);
+    Ok(Json(UsageListResponse { items: rows.into_iter().map(UsageResponse::from).collect(), next_cursor }))
+}
+
+/// A day, checked.
+fn day(field: &str, given: Option<String>) -> Result<Option<String>, ApiError> {
+    let Some(given) = given else { return Ok(None) };
+    let real = given.len() == 10 && Timestamp::parse_rfc3339(&format!("{given}T00:00:00Z")).is_some();
+    if real { Ok(Some(given)) } else { Err(ApiError::invalid_field(field, "must be a day like 2026-11-15")) }
+}
+
+impl From<UsageDay> for UsageResponse {
+    fn from(row: UsageDay) -> Self {
+        Self {
+            day: row.day,
+            stage: row.stage,
+            provider: row.provider,
+            model: row.model,
+            calls: row.calls,
+            tokens_prompt: row.tokens_prompt,
+            tokens_completion: row.tokens_completion,
+            tokens_cached: row.tokens_cached,
+            cost_usd: row.cost_usd,
+        }
+    }
+}

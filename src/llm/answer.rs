@@ -1,0 +1,213 @@
+//! From a model's text to a checked value: find the JSON, check schema and rules, keep what is good.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use super::task::{Fault, Items, Task};
+
+/// Most of a wrong value that is quoted back to the model.
+const MOST_QUOTED: usize = 80;
+/// Most faults that are listed; a model that made more has the idea by then.
+const MOST_FAULTS: usize = 20;
+
+/// What an answer is worth.
+pub enum Verdict<O> {
+    /// All of it.
+    Good(O),
+    /// These items are wrong; the rest is good.
+    Part { good: Option<O>, wrong: Vec<i64>, faults: Vec<Fault>, whole: Option<O> },
+    /// Nothing of it.
+    Bad { faults: Vec<Fault>, whole: Option<O> },
+}
+
+/// Judges a text. Also tells what was read of it, for the record.
+pub fn judge<T: Task>(task: &T, validator: &Validator, text: &str) -> (Verdict<T::Output>, Option<Value>) {
+    let Some(value) = find_json(text) else {
+        return (bad(vec![Fault::whole(no_json(text))]), None);
+    };
+    if holds_nul(&value) {
+        return (bad(vec![Fault::whole("the answer holds a NUL character")]), None);
+    }
+    let verdict = match T::ITEMS {
+        Some(items) => judge_items(task, validator, value.clone(), items),
+        None => judge_whole(task, validator, &value),
+    };
+    (verdict, Some(value))
+}
+
+fn bad<O>(faults: Vec<Fault>) -> Verdict<O> {
+    Verdict::Bad { faults, whole: None }
+}
+
+fn judge_whole<T: Task>(task: &T, validator: &Validator, value: &Value) -> Verdict<T::Output> {
+    let faults: Vec<Fault> =
+        validator.iter_errors(value).take(MOST_FAULTS).map(|error| Fault::whole(explain(&error))).collect();
+    if !faults.is_empty() {
+        return bad(faults);
+    }
+    let output: T::Output = match serde_json::from_value(value.clone()) {
+        Ok(output) => task.settle(output),
+        Err(error) => return bad(vec![Fault::whole(error.to_string())]),
+    };
+    let faults = task.check(&output);
+    if faults.is_empty() { Verdict::Good(output) } else { Verdict::Bad { faults, whole: Some(output) } }
+}
+
+/// Keeps the items that are right, each by itself.
+fn judge_items<T: Task>(task: &T, validator: &Validator, mut value: Value, items: Items) -> Verdict<T::Output> {
+    let asked: BTreeSet<i64> = task.ids().into_iter().collect();
+    let mut wrong: BTreeMap<i64, String> = BTreeMap::new();
+    let mut broken: BTreeSet<usize> = BTreeSet::new();
+    for error in validator.iter_errors(&value).take(MOST_FAULTS) {
+        let pointer = error.instance_path().to_string();
+        let Some(place) = place_in_list(&pointer, items.list) else {
+            return bad(vec![Fault::whole(explain(&error))]);
+        };
+        broken.insert(place);
+        if let Some(id) = value[items.list][place][items.id].as_i64().filter(|id| asked.contains(id)) {
+            wrong.entry(id).or_insert_with(|| explain(&error));
+        }
+    }
+    let mut seen: BTreeMap<i64, usize> = BTreeMap::new();
+    if let Some(list) = value.get_mut(items.list).and_then(Value::as_array_mut) {
+        let mut place = 0;
+        list.retain(|item| {
+            let id = item[items.id].as_i64().filter(|id| asked.contains(id));
+            // An id that nobody asked for is nobody's: there is nothing to ask again.
+            let kept = id.filter(|_| !broken.contains(&place));
+            place += 1;
+            if let Some(id) = kept {
+                *seen.entry(id).or_default() += 1;
+            }
+            kept.is_some()
+        });
+    }
+    for id in &asked {
+        match seen.get(id) {
+            Some(1) => {}
+            Some(_) => _ = wrong.insert(*id, format!("{} {id} is there more than once", items.noun)),
+            None => _ = wrong.entry(*id).or_insert_with(|| format!("{} {id} is missing", items.noun)),
+        }
+    }
+    check_items(task, value, items, wrong)
+}
+
+/// The task's own rules, item by item.
+fn check_items<T: Task>(
+    task: &T,
+    mut value: Value,
+    items: Items,
+    mut wrong: BTreeMap<i64, String>,
+) -> Verdict<T::Output> {
+    drop_items(&mut value, items, &wrong);
+    let read = |value: Value| serde_json::from_value::<T::Output>(value).map(|output| task.settle(output));
+    let output = match read(value.clone()) {
+        Ok(output) => output,
+        Err(error) => return bad(vec![Fault::whole(error.to_string())]),
+    };
+    let none_missing = wrong.is_empty();
+    for fault in task.check(&output) {
+        match fault.item {
+            Some(id) => _ = wrong.entry(id).or_insert(fault.message),
+            None => return Verdict::Bad { faults: vec![fault], whole: none_missing.then_some(output) },
+        }
+    }
+    if wrong.is_empty() {
+        return Verdict::Good(output);
+    }
+    drop_items(&mut value, items, &wrong);
+    let good = value[items.list].as_array().is_some_and(|list| !list.is_empty()).then(|| read(value).ok()).flatten();
+    let faults = wrong.iter().map(|(id, message)| Fault::item(*id, message.clone())).collect();
+    let wrong = wrong.into_keys().collect();
+    Verdict::Part { good, wrong, faults, whole: none_missing.then_some(output) }
+}
+
+fn drop_items(value: &mut Value, items: Items, wrong: &BTreeMap<i64, String>) {
+    if let Some(list) = value.get_mut(items.list).and_then(Value::as_array_mut) {
+        list.retain(|item| item[items.id].as_i64().is_none_or(|id| !wrong.contains_key(&id)));
+    }
+}
+
+/// The index in `/chunks/3/category`.
+fn place_in_list(pointer: &str, list: &str) -> Option<usize> {
+    pointer.strip_prefix('/')?.strip_prefix(list)?.strip_prefix('/')?.split('/').next()?.parse().ok()
+}
+
+fn explain(error: &jsonschema::ValidationError<'_>) -> String {
+    let place = error.instance_path().to_string();
+    let message: String = error.to_string().chars().take(MOST_QUOTED * 2).collect();
+    if place.is_empty() { message } else { format!("at {place}: {message}") }
+}
+
+fn no_json(text: &str) -> String {
+    if text.trim().is_empty() {
+        return "the answer is empty".to_owned();
+    }
+    let shown: String = text.trim().chars().take(MOST_QUOTED).collect();
+    format!("the answer is not a complete JSON object; it begins with {shown:?}")
+}
+
+fn holds_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(list) => list.iter().any(holds_nul),
+        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || holds_nul(value)),
+        _ => false,
+    }
+}
+
+/// The JSON object in a text: the text itself, or the last complete object in what surrounds it, thoughts left out.
+///
+/// The last, because a model that thinks aloud ends with its answer.
+pub fn find_json(text: &str) -> Option<Value> {
+    let text = text.rsplit_once("</think>").map_or(text, |(_, answer)| answer).trim();
+    if let Ok(value @ Value::Object(_)) = serde_json::from_str(text) {
+        return Some(value);
+    }
+    let mut found = None;
+    let mut rest = text;
+    while let Some(start) = rest.find('{') {
+        let mut stream = serde_json::Deserializer::from_str(&rest[start..]).into_iter::<Value>();
+        match stream.next() {
+            Some(Ok(value)) => {
+                found = Some(value);
+                rest = &rest[start + stream.byte_offset()..];
+            }
+            _ => rest = &rest[start + 1..],
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_is_found_in_what_small_models_write_around_it() {
+        let wanted = Some(json!({"answer": "a {b} c"}));
+        for text in [
+            r#"{"answer": "a {b} c"}"#,
+            "```json\n{\"answer\": \"a {b} c\"}\n```",
+            "Sure! Here it is:\n```\n{\"answer\": \"a {b} c\"}\n```\nAnything else?",
+            "<think>{\"answer\": \"no\"}</think>{\"answer\": \"a {b} c\"}",
+            "{\"draft\": 1} then {\"answer\": \"a {b} c\"} {oops",
+            " \u{feff}{\"answer\": \"a {b} c\"}",
+        ] {
+            assert_eq!(find_json(text), wanted, "{text}");
+        }
+        for text in ["", "no", "{\"answer\": \"cut", "[1, 2]", "<html></html>"] {
+            assert_eq!(find_json(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_million_braces_do_not_take_for_ever() {
+        assert_eq!(find_json(&"{".repeat(100_000)), None);
+        assert_eq!(find_json(&"{\"a\":".repeat(20_000)), None);
+    }
+}

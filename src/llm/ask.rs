@@ -1,0 +1,179 @@
+//! The door: one question in, one checked answer out, however many attempts that takes (K-47).
+//!
+//! The layers, innermost first: transport retries (`send`), a repair round with the list of what was wrong, a round
+//! for the items that were wrong, smaller rounds for an answer that was cut off, and the fallback model once.
+
+use super::answer::{self, Verdict};
+use super::provider::Finish;
+use super::record::Attempts;
+use super::send::{Sent, Target};
+use super::task::{Fault, Task};
+use super::{Llm, LlmError, Session};
+use crate::model::llm_call::{CallOutcome, LlmCall};
+
+/// A checked answer and how it came about.
+#[derive(Debug)]
+pub struct Answered<O> {
+    pub value: O,
+    /// Every attempt, in the order in which they began.
+    pub calls: Vec<LlmCall>,
+}
+
+/// One question as it is put next.
+struct Round<T> {
+    task: T,
+    /// What was wrong the last time.
+    faults: Vec<String>,
+    /// How often the whole answer, and single items, may still be asked again.
+    repairs: u64,
+    item_repairs: u64,
+    /// Why the first model was given up; set when the fallback model is asked.
+    given_up: Option<LlmError>,
+}
+
+/// What a round led to.
+struct Step<T: Task> {
+    done: Option<T::Output>,
+    next: Vec<Round<T>>,
+}
+
+impl Llm {
+    /// Asks, checks, and asks again where that helps. Every attempt is recorded.
+    ///
+    /// # Errors
+    /// The model is away, refuses, keeps breaking its schema, or a cap is reached; never an unchecked value.
+    pub async fn ask<T: Task>(&self, session: &Session, task: T) -> Result<Answered<T::Output>, LlmError> {
+        let target = self.target(session.model.as_deref().unwrap_or_else(|| self.settings().model_for(T::STAGE)))?;
+        let fallback = match self.settings().fallback_model.as_str() {
+            "" => None,
+            model => Some(self.target(model)?).filter(|fallback| fallback.name() != target.name()),
+        };
+        let attempts = Attempts::new(self, session);
+        let retries = self.settings().validation_retries;
+        let item_repairs = task.item_retries().unwrap_or(retries);
+        let mut pending = vec![Round { task, faults: Vec::new(), repairs: retries, item_repairs, given_up: None }];
+        let mut parts = Vec::new();
+        while let Some(round) = pending.pop() {
+            let asked = if round.given_up.is_some() { fallback.as_ref().unwrap_or(&target) } else { &target };
+            match self.round(&attempts, asked, &round).await {
+                Ok(step) => {
+                    parts.extend(step.done);
+                    pending.extend(step.next);
+                }
+                Err(error) => pending.push(fall_back(round, error, fallback.is_some())?),
+            }
+        }
+        let value = T::merge(parts).ok_or_else(|| LlmError::InvalidOutput {
+            model: target.name(),
+            stage: T::STAGE,
+            faults: vec!["there was nothing to ask".to_owned()],
+            items: Vec::new(),
+        })?;
+        Ok(Answered { value, calls: attempts.into_calls() })
+    }
+
+    /// Puts the question once, and says what to do with the answer.
+    async fn round<T: Task>(
+        &self,
+        attempts: &Attempts<'_>,
+        target: &Target,
+        round: &Round<T>,
+    ) -> Result<Step<T>, LlmError> {
+        let on_fallback = round.given_up.is_some();
+        let Sent { reply, call } = self.send(attempts, target, &round.task, &round.faults, on_fallback).await?;
+        let (verdict, read) = answer::judge(&round.task, &self.forms::<T>().validator, &reply.text);
+        let outcome = match (&verdict, &reply.finish) {
+            (Verdict::Good(_), Finish::Complete | Finish::CutOff) => CallOutcome::Ok,
+            (_, Finish::Refused(_)) => CallOutcome::Refused,
+            (_, Finish::CutOff) => CallOutcome::Truncated,
+            _ => CallOutcome::Invalid,
+        };
+        call.finish(outcome, read);
+        match (outcome, reply.finish) {
+            (CallOutcome::Refused, Finish::Refused(reason)) => {
+                Err(LlmError::Refused { model: target.name(), stage: T::STAGE, reason })
+            }
+            (CallOutcome::Truncated, _) => round.smaller(verdict, target),
+            _ => round.judged(verdict, target),
+        }
+    }
+}
+
+/// Turns to the other model, once, if there is one that may do better.
+fn fall_back<T: Task>(round: Round<T>, error: LlmError, possible: bool) -> Result<Round<T>, LlmError> {
+    if let Some(first) = round.given_up {
+        tracing::warn!(%error, "the fallback model did no better");
+        return Err(first);
+    }
+    if !possible || !error.another_may_help() {
+        return Err(error);
+    }
+    tracing::warn!(%error, stage = T::STAGE, "turning to the fallback model");
+    Ok(Round { given_up: Some(error), faults: Vec::new(), repairs: 0, item_repairs: 0, ..round })
+}
+
+impl<T: Task> Round<T> {
+    /// What follows from a complete answer.
+    fn judged(&self, verdict: Verdict<T::Output>, target: &Target) -> Result<Step<T>, LlmError> {
+        match verdict {
+            Verdict::Good(output) => Ok(Step { done: Some(output), next: Vec::new() }),
+            Verdict::Bad { faults, whole } => {
+                if self.repairs > 0 {
+                    let again = self.again(self.task.clone(), &faults);
+                    return Ok(Step { done: None, next: vec![Round { repairs: self.repairs - 1, ..again }] });
+                }
+                self.give_up(whole, &faults, self.task.ids(), target)
+            }
+            Verdict::Part { good, wrong, faults, whole } => {
+                if self.item_repairs > 0 {
+                    let again = self.again(self.task.only(&wrong), &faults);
+                    return Ok(Step { done: good, next: vec![Round { item_repairs: self.item_repairs - 1, ..again }] });
+                }
+                self.give_up(whole, &faults, wrong, target)
+            }
+        }
+    }
+
+    /// What follows from an answer that was cut off: never the same question again.
+    fn smaller(&self, verdict: Verdict<T::Output>, target: &Target) -> Result<Step<T>, LlmError> {
+        let ids = self.task.ids();
+        if ids.len() > 1 {
+            let (first, second) = ids.split_at(ids.len() / 2);
+            let half = |ids| self.again(self.task.only(ids), &[]);
+            // The last one pushed is asked first.
+            return Ok(Step { done: None, next: vec![half(second), half(first)] });
+        }
+        if self.repairs > 0 {
+            let shorter = [Fault::whole("it was cut off before its end: be much shorter")];
+            let again = self.again(self.task.clone(), &shorter);
+            return Ok(Step { done: None, next: vec![Round { repairs: self.repairs - 1, ..again }] });
+        }
+        if let Verdict::Bad { whole: Some(output), .. } | Verdict::Part { whole: Some(output), .. } = verdict
+            && let Some(output) = self.task.last_resort(output)
+        {
+            return Ok(Step { done: Some(output), next: Vec::new() });
+        }
+        Err(LlmError::Truncated { model: target.name(), stage: T::STAGE, items: ids })
+    }
+
+    fn give_up(
+        &self,
+        whole: Option<T::Output>,
+        faults: &[Fault],
+        items: Vec<i64>,
+        target: &Target,
+    ) -> Result<Step<T>, LlmError> {
+        if let Some(output) = whole.and_then(|output| self.task.last_resort(output)) {
+            return Ok(Step { done: Some(output), next: Vec::new() });
+        }
+        Err(LlmError::InvalidOutput { model: target.name(), stage: T::STAGE, faults: messages(faults), items })
+    }
+
+    fn again(&self, task: T, faults: &[Fault]) -> Self {
+        Self { task, faults: messages(faults), repairs: self.repairs, item_repairs: self.item_repairs, given_up: None }
+    }
+}
+
+fn messages(faults: &[Fault]) -> Vec<String> {
+    faults.iter().map(|fault| fault.message.clone()).collect()
+}

@@ -1,0 +1,89 @@
+//! What can be asked here: the providers with their modes and prices, and a tiny call that tries one.
+
+use std::collections::BTreeMap;
+
+use super::tasks::probe::Probe;
+use super::{Llm, LlmError, Session};
+use crate::config::llm::Price;
+use crate::model::llm_call::LlmCall;
+
+/// The providers and who does what.
+#[derive(Debug, Clone)]
+pub struct ModelsView {
+    /// `provider:model` for everything that has none of its own.
+    pub default: String,
+    pub fallback: Option<String>,
+    /// By stage, those that differ.
+    pub stages: BTreeMap<String, String>,
+    pub providers: Vec<ProviderView>,
+}
+
+/// One provider as it may be shown: neither its key nor its address.
+#[derive(Debug, Clone)]
+pub struct ProviderView {
+    pub name: String,
+    pub kind: &'static str,
+    pub model: Option<String>,
+    pub configured: bool,
+    /// Left alone for a while, as it failed too often in a row.
+    pub resting: bool,
+    pub structured_output: &'static str,
+    pub max_concurrency: u64,
+    pub requests_per_minute: u64,
+    pub tokens_per_minute: u64,
+    pub prices: BTreeMap<String, Price>,
+}
+
+/// What a tiny call brought.
+#[derive(Debug)]
+pub struct ProbeResult {
+    pub model: String,
+    /// The last attempt, if any was made.
+    pub call: Option<LlmCall>,
+    pub error: Option<LlmError>,
+}
+
+impl Llm {
+    /// Every provider that is configured or built in.
+    pub fn models(&self) -> ModelsView {
+        let settings = self.settings();
+        let providers = settings.providers.iter().filter_map(|provider| {
+            let profile = self.inner.profiles.get(&provider.name)?;
+            let default = profile.learnt(&provider.model);
+            let embedded = provider.kind == crate::config::llm::Kind::Local;
+            Some(ProviderView {
+                name: provider.name.clone(),
+                kind: provider.kind.as_str(),
+                model: (!provider.model.is_empty()).then(|| provider.model.clone()),
+                configured: provider.is_configured(),
+                resting: profile.breaker.is_open(),
+                structured_output: if embedded { "embedded" } else { profile.mode(&default).as_str() },
+                max_concurrency: provider.max_concurrency,
+                requests_per_minute: provider.requests_per_minute,
+                tokens_per_minute: provider.tokens_per_minute,
+                prices: provider.prices.clone(),
+            })
+        });
+        let stages = settings.models.iter().filter(|(_, model)| !model.is_empty());
+        ModelsView {
+            default: settings.model.clone(),
+            fallback: (!settings.fallback_model.is_empty()).then(|| settings.fallback_model.clone()),
+            stages: stages.map(|(stage, model)| (stage.clone(), model.clone())).collect(),
+            providers: providers.collect(),
+        }
+    }
+
+    /// Tries a model with a tiny call; the default one unless another is named.
+    ///
+    /// # Errors
+    /// The model is not one of this installation's, or a cap is reached: nothing was asked.
+    pub async fn probe(&self, session: Session) -> Result<ProbeResult, LlmError> {
+        let model = self.target(session.model.as_deref().unwrap_or(&self.settings().model))?.name();
+        let error = match self.ask(&session, Probe).await {
+            Ok(_) => None,
+            Err(error @ (LlmError::SpendCapReached { .. } | LlmError::Store(_))) => return Err(error),
+            Err(error) => Some(error),
+        };
+        Ok(ProbeResult { model, call: session.calls().pop(), error })
+    }
+}

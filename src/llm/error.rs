@@ -1,0 +1,177 @@
+//! Why a question to a model has no answer.
+
+use serde_json::{Map, Value};
+
+use crate::store::StoreError;
+
+/// A question went unanswered.
+#[derive(Debug, thiserror::Error)]
+pub enum LlmError {
+    /// 502: away, too busy, or its connection broke, after every try (M-7.4).
+    #[error("{model} could not be reached: {reason}")]
+    Unavailable { model: String, reason: String },
+
+    /// 502: the provider does not know our key, or it may not do this (F8).
+    #[error("{provider} refused its key: {reason}")]
+    Auth { provider: String, reason: String },
+
+    /// 502: the provider does not know the model (F8).
+    #[error("{model} is not known to its provider: {reason}")]
+    ModelNotFound { model: String, reason: String },
+
+    /// 502: the provider's account has nothing left.
+    #[error("{provider} has no quota left: {reason}")]
+    Quota { provider: String, reason: String },
+
+    /// 502: the provider refused the request itself.
+    #[error("{model} refused the request: {reason}")]
+    Rejected { model: String, reason: String },
+
+    /// 502: every answer broke the schema or a rule (M-5.2).
+    #[error("{model} gave no valid answer to {stage}: {}", faults.join("; "))]
+    InvalidOutput { model: String, stage: &'static str, faults: Vec<String>, items: Vec<i64> },
+
+    /// 502: the answer was cut off, and the question cannot be made smaller.
+    #[error("the answer of {model} to {stage} was cut off")]
+    Truncated { model: String, stage: &'static str, items: Vec<i64> },
+
+    /// 502: the model declined.
+    #[error("{model} declined {stage}: {reason}")]
+    Refused { model: String, stage: &'static str, reason: String },
+
+    /// 429: the next call could go over a cap; nothing was sent.
+    #[error("the cap of {limit} {unit} for this {scope} is reached: {spent} spent")]
+    SpendCapReached { scope: &'static str, unit: &'static str, limit: f64, spent: f64 },
+
+    /// 422: a request names a model that is not configured.
+    #[error("{given:?} is not a model of this installation: {reason}")]
+    UnknownModel { given: String, reason: String },
+
+    /// The ledger could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl LlmError {
+    /// The code of its problem document.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unavailable { .. } => "llm_unavailable",
+            Self::Auth { .. } => "provider_auth",
+            Self::ModelNotFound { .. } => "model_not_found",
+            Self::Quota { .. } => "provider_quota",
+            Self::Rejected { .. } => "llm_rejected",
+            Self::InvalidOutput { .. } => "llm_invalid_output",
+            Self::Truncated { .. } => "llm_output_truncated",
+            Self::Refused { .. } => "llm_refused",
+            Self::SpendCapReached { .. } => "spend_cap_reached",
+            Self::UnknownModel { .. } => "unknown_model",
+            Self::Store(_) => "database_unavailable",
+        }
+    }
+
+    /// The title of its problem document.
+    pub fn title(&self) -> &'static str {
+        match self {
+            Self::Unavailable { .. } => "Model unavailable",
+            Self::Auth { .. } => "Provider refused the key",
+            Self::ModelNotFound { .. } => "Model not found",
+            Self::Quota { .. } => "Provider quota used up",
+            Self::Rejected { .. } => "Model refused the request",
+            Self::InvalidOutput { .. } => "Invalid model output",
+            Self::Truncated { .. } => "Model output cut off",
+            Self::Refused { .. } => "Model declined",
+            Self::SpendCapReached { .. } => "Spend cap reached",
+            Self::UnknownModel { .. } => "Unknown model",
+            Self::Store(_) => "Database unavailable",
+        }
+    }
+
+    /// What to do about it.
+    pub fn remediation(&self) -> String {
+        match self {
+            Self::Unavailable { .. } => {
+                "Check that the provider is up and its base_url is right (POST /v1/models/probe), \
+                                         or set llm.fallback_model; then try again."
+                    .to_owned()
+            }
+            Self::Auth { provider, .. } => format!(
+                "Give llm.providers.{provider} a key that is valid and may use this model, restart, and try again; \
+                 a job resumes where it stopped with POST /v1/jobs/{{id}}/retry."
+            ),
+            Self::ModelNotFound { .. } => "Name a model that the provider has in llm.model, llm.models.<stage> or the \
+                                           request, restart, and try again."
+                .to_owned(),
+            Self::Quota { provider, .. } => format!(
+                "Top up the account behind llm.providers.{provider}, or choose another \
+                                                     provider; then try again."
+            ),
+            Self::Rejected { .. } => "Read what the provider said. A request that is too long needs smaller chunks, a \
+                                      smaller budget, or a model with a larger context."
+                .to_owned(),
+            Self::InvalidOutput { .. } => {
+                "Try again; if it stays, raise llm.validation_retries, choose a stronger model \
+                                           for this stage (llm.models), or set llm.fallback_model."
+                    .to_owned()
+            }
+            Self::Truncated { .. } => "Raise llm.max_output_tokens, or choose a model with longer answers.".to_owned(),
+            Self::Refused { .. } => {
+                "Choose another model for this stage (llm.models) or set llm.fallback_model.".to_owned()
+            }
+            Self::SpendCapReached { scope, .. } => match *scope {
+                "query" => {
+                    "Raise llm.caps.query or the limits of the request, or ask with a narrower strategy.".to_owned()
+                }
+                "job" => {
+                    "Raise llm.caps.job and restart; POST /v1/jobs/{id}/retry then goes on where it stopped.".to_owned()
+                }
+                _ => "Wait until tomorrow (UTC), or raise llm.caps.space_day and restart; jobs go on where they \
+                      stopped with POST /v1/jobs/{id}/retry."
+                    .to_owned(),
+            },
+            Self::UnknownModel { .. } => "GET /v1/models lists the providers; name one as provider:model.".to_owned(),
+            Self::Store(_) => "Try again when the database is back.".to_owned(),
+        }
+    }
+
+    /// Facts for the problem document.
+    pub fn context(&self) -> Map<String, Value> {
+        let mut context = Map::new();
+        match self {
+            Self::InvalidOutput { model, stage, faults, items } => {
+                context.insert("model".to_owned(), model.as_str().into());
+                context.insert("stage".to_owned(), (*stage).into());
+                context.insert("violations".to_owned(), faults.clone().into());
+                context.insert("items".to_owned(), items.clone().into());
+            }
+            Self::Truncated { model, stage, .. } | Self::Refused { model, stage, .. } => {
+                context.insert("model".to_owned(), model.as_str().into());
+                context.insert("stage".to_owned(), (*stage).into());
+            }
+            Self::SpendCapReached { scope, unit, limit, spent } => {
+                context.insert("scope".to_owned(), (*scope).into());
+                context.insert("unit".to_owned(), (*unit).into());
+                context.insert("limit".to_owned(), (*limit).into());
+                context.insert("spent".to_owned(), (*spent).into());
+            }
+            Self::Unavailable { model, .. } | Self::ModelNotFound { model, .. } | Self::Rejected { model, .. } => {
+                context.insert("model".to_owned(), model.as_str().into());
+            }
+            _ => {}
+        }
+        context
+    }
+
+    /// Whether trying the whole work again later may help.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+
+    /// Whether another model may do better. A wrong key or a spent budget must be seen, not papered over.
+    pub(super) fn another_may_help(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable { .. } | Self::InvalidOutput { .. } | Self::Truncated { .. } | Self::Refused { .. }
+        )
+    }
+}

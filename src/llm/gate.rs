@@ -1,0 +1,131 @@
+//! How many requests a provider gets at once and in a minute, over all jobs and questions of this process.
+//!
+//! A provider that says "later" to one caller is left alone by all of them until then.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// Lets requests through at the provider's pace.
+pub struct Gate {
+    places: Semaphore,
+    requests: Option<Pace>,
+    tokens: Option<Pace>,
+    closed_until: Mutex<Option<Instant>>,
+}
+
+impl Gate {
+    /// `per_minute` 0 is no limit.
+    pub fn new(at_once: u64, requests_per_minute: u64, tokens_per_minute: u64) -> Self {
+        Self {
+            places: Semaphore::new(usize::try_from(at_once).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)),
+            requests: Pace::new(requests_per_minute),
+            tokens: Pace::new(tokens_per_minute),
+            closed_until: Mutex::default(),
+        }
+    }
+
+    /// Waits for a turn; the permit is held while the request is under way.
+    pub async fn enter(&self, tokens: u64) -> Option<SemaphorePermit<'_>> {
+        let permit = self.places.acquire().await.ok()?;
+        loop {
+            let closed = *self.closed_until.lock().unwrap_or_else(PoisonError::into_inner);
+            match closed {
+                Some(until) if until > Instant::now() => tokio::time::sleep_until(until).await,
+                _ => break,
+            }
+        }
+        let now = Instant::now();
+        let turn = self.requests.iter().map(|pace| pace.reserve(1, now));
+        let turn = turn.chain(self.tokens.iter().map(|pace| pace.reserve(tokens, now))).max();
+        if let Some(turn) = turn.filter(|turn| *turn > now) {
+            tokio::time::sleep_until(turn).await;
+        }
+        Some(permit)
+    }
+
+    /// Nobody asks before this much time has passed.
+    pub fn close_for(&self, wait: Duration) {
+        let until = Instant::now() + wait;
+        let mut closed = self.closed_until.lock().unwrap_or_else(PoisonError::into_inner);
+        *closed = Some(closed.map_or(until, |earlier| earlier.max(until)));
+    }
+}
+
+/// An even pace with a little room for bursts, so that no minute sees more than its limit.
+struct Pace {
+    interval: Duration,
+    burst: Duration,
+    /// When the next unit would be due if everything had come evenly.
+    due: Mutex<Option<Instant>>,
+}
+
+impl Pace {
+    fn new(per_minute: u64) -> Option<Self> {
+        if per_minute == 0 {
+            return None;
+        }
+        // A tenth may come at once; the rest is spread over what is left of the minute.
+        let burst = per_minute.div_ceil(10);
+        let steady = (per_minute - burst).max(1);
+        let interval = MINUTE.div_f64(precise(steady));
+        let burst = interval.mul_f64(precise(burst.saturating_sub(1)));
+        Some(Self { interval, burst, due: Mutex::default() })
+    }
+
+    /// The moment at which `units` may go.
+    fn reserve(&self, units: u64, now: Instant) -> Instant {
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let earliest = due.map_or(now, |due| due.max(now));
+        *due = Some(earliest + self.interval.mul_f64(precise(units)));
+        earliest.checked_sub(self.burst).map_or(now, |turn| turn.max(now))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a pace needs no more than 52 bits")]
+fn precise(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_minute_sees_more_than_its_limit() {
+        for limit in [1, 6, 60, 600] {
+            let gate = Gate::new(100, limit, 0);
+            let start = Instant::now();
+            let mut passed = 0;
+            while start.elapsed() < MINUTE {
+                drop(gate.enter(0).await);
+                passed += u64::from(start.elapsed() < MINUTE);
+            }
+            assert!(passed <= limit && passed * 10 >= limit * 8, "{passed} of {limit}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tokens_have_a_pace_of_their_own() {
+        let gate = Gate::new(100, 0, 6000);
+        let start = Instant::now();
+        for _ in 0..3 {
+            drop(gate.enter(2000).await);
+        }
+        assert!(start.elapsed() > Duration::from_secs(30), "{:?}", start.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_gate_holds_everybody() {
+        let gate = Gate::new(2, 0, 0);
+        gate.close_for(Duration::from_secs(7));
+        gate.close_for(Duration::from_secs(3));
+        let start = Instant::now();
+        drop(gate.enter(0).await);
+        assert_eq!(start.elapsed().as_secs(), 7);
+    }
+}

@@ -1,0 +1,27 @@
+//! Prometheus counters of the model calls. Models are not labels: a request may name any.
+
+use crate::base::metrics as names;
+use crate::model::llm_call::LlmCall;
+
+/// Counts an attempt that is over.
+pub fn count(call: &LlmCall) {
+    let (provider, stage) = (call.provider.clone(), call.stage.clone());
+    metrics::counter!(
+        names::LLM_CALLS_TOTAL,
+        "provider" => provider.clone(), "stage" => stage.clone(), "outcome" => call.outcome.clone()
+    )
+    .increment(1);
+    metrics::histogram!(names::LLM_REQUEST_DURATION_SECONDS, "provider" => provider.clone(), "stage" => stage.clone())
+        .record(call.latency_ms / 1000.0);
+    for (direction, tokens) in
+        [("sent", call.tokens_prompt), ("received", call.tokens_completion), ("cached", call.tokens_cached)]
+    {
+        let labels = [("provider", provider.clone()), ("stage", stage.clone()), ("direction", direction.to_owned())];
+        metrics::counter!(names::LLM_TOKENS_TOTAL, &labels).increment(u64::try_from(tokens).unwrap_or(0));
+    }
+}
+
+/// Counts a request that is tried again.
+pub fn retried(reason: &'static str) {
+    metrics::counter!(names::LLM_RETRIES_TOTAL, "reason" => reason).increment(1);
+}

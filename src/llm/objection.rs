@@ -1,0 +1,109 @@
+//! What a provider minds about the form of a request: a parameter, the size of a closed choice, or the output mode.
+
+use super::profile::Parameter;
+use super::provider::Mode;
+
+/// What can be left out or changed to please the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Objection {
+    Parameter(Parameter),
+    /// The closed choice is too large for its grammar.
+    Enum,
+    /// The schema or the way it is given.
+    Mode,
+}
+
+/// Reads a refusal (400 or 422); `None` if it is about something else.
+pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
+    let said = message.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    if says(&[
+        "context length",
+        "context_length",
+        "maximum context",
+        "too long",
+        "api key",
+        "api_key",
+        "credit",
+        "billing",
+        "content policy",
+        "content_policy",
+        "safety",
+    ]) {
+        return None;
+    }
+    if says(&["does not exist", "not found"]) && said.contains("model") {
+        return None;
+    }
+    let parameters = [
+        ("max_completion_tokens", Parameter::MaxCompletionTokens),
+        ("max_tokens", Parameter::MaxTokens),
+        ("temperature", Parameter::Temperature),
+        ("seed", Parameter::Seed),
+    ];
+    let minds = says(&[
+        "unsupported",
+        "not support",
+        "does not",
+        "unknown",
+        "unrecognized",
+        "unexpected",
+        "not permitted",
+        "extra",
+        "deprecated",
+        "only the default",
+        "invalid",
+        "not allowed",
+        "use '",
+    ]);
+    if minds {
+        // OpenAI names the new parameter while it refuses the old one: the one named first is meant.
+        let named = parameters.iter().filter_map(|(name, parameter)| Some((said.find(name)?, *parameter)));
+        let longest_first = named.min_by_key(|(place, _)| *place);
+        if let Some((_, parameter)) = longest_first {
+            return Some(Objection::Parameter(parameter));
+        }
+    }
+    if mode == Mode::Prompted {
+        return None;
+    }
+    if says(&["too many states", "grammar is too large", "enum", "too complex"]) {
+        return Some(Objection::Enum);
+    }
+    // What is left says little ("invalid argument", an empty body): the form is the likeliest cause.
+    Some(Objection::Mode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_read_as_people_would() {
+        use Objection::{Enum, Mode as Form, Parameter as P};
+        for (message, wanted) in [
+            ("Unsupported value: 'temperature' does not support 0 with this model.", Some(P(Parameter::Temperature))),
+            (
+                "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+                Some(P(Parameter::MaxTokens)),
+            ),
+            ("Unrecognized request argument supplied: max_completion_tokens", Some(P(Parameter::MaxCompletionTokens))),
+            ("property 'seed' is unsupported", Some(P(Parameter::Seed))),
+            (
+                "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+                Some(Form),
+            ),
+            ("Thinking may not be enabled when tool_choice forces tool use.", Some(Form)),
+            ("The compiled grammar is too large", Some(Enum)),
+            ("The specified schema produces a constraint that has too many states for serving.", Some(Enum)),
+            ("Request contains an invalid argument.", Some(Form)),
+            ("", Some(Form)),
+            ("This model's maximum context length is 8192 tokens", None),
+            ("Your credit balance is too low", None),
+            ("The model `gpt-9` does not exist", None),
+        ] {
+            assert_eq!(objection(message, Mode::Native), wanted, "{message}");
+        }
+        assert_eq!(objection("Request contains an invalid argument.", Mode::Prompted), None);
+    }
+}

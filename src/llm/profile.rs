@@ -1,0 +1,123 @@
+//! A provider as it is used: its client, its gate, its breaker, its prices, and what was learnt about its models.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use super::breaker::Breaker;
+use super::gate::Gate;
+use super::provider::{Mode, Provider, Usage};
+use super::providers;
+use crate::config;
+use crate::config::llm::{Kind, StructuredOutput, Supports};
+
+/// One provider, ready to be asked.
+pub struct Profile {
+    pub settings: config::llm::Provider,
+    pub client: Box<dyn Provider>,
+    pub gate: Gate,
+    pub breaker: Breaker,
+    learnt: RwLock<HashMap<String, Learnt>>,
+}
+
+/// What a model's answers have taught us.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Learnt {
+    /// The mode that works where a better one was refused.
+    pub mode: Option<Mode>,
+    /// It cannot bear a closed choice in the schema.
+    pub no_enum: bool,
+    pub refused: BTreeSet<Parameter>,
+}
+
+/// Something a model may not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Parameter {
+    Temperature,
+    Seed,
+    /// `max_tokens`, the old name.
+    MaxTokens,
+    /// `max_completion_tokens`, the new name.
+    MaxCompletionTokens,
+}
+
+impl Profile {
+    pub fn new(settings: config::llm::Provider, transport: &config::llm::Transport) -> Self {
+        Self {
+            client: providers::connect(&settings, transport),
+            gate: Gate::new(settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute),
+            breaker: Breaker::new(transport.breaker_failures, Duration::from_secs(transport.breaker_cooldown)),
+            learnt: RwLock::default(),
+            settings,
+        }
+    }
+
+    /// What is known of a model, by name and by experience.
+    pub fn learnt(&self, model: &str) -> Learnt {
+        let known = self.learnt.read().unwrap_or_else(PoisonError::into_inner).get(model).cloned();
+        known.unwrap_or_else(|| self.guess(model))
+    }
+
+    /// Remembers what a model has taught us, for as long as the process lives.
+    pub fn learn(&self, model: &str, learnt: Learnt) {
+        self.learnt.write().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned(), learnt);
+    }
+
+    /// The mode to begin with.
+    pub fn mode(&self, learnt: &Learnt) -> Mode {
+        match self.settings.structured_output {
+            StructuredOutput::Native => Mode::Native,
+            StructuredOutput::Tool => Mode::Tool,
+            StructuredOutput::Prompted => Mode::Prompted,
+            StructuredOutput::Auto => learnt.mode.unwrap_or(Mode::Native),
+        }
+    }
+
+    /// US dollars, if the price is known; the embedded model is free.
+    pub fn cost(&self, model: &str, usage: Usage) -> Option<f64> {
+        if self.settings.kind == Kind::Local {
+            return Some(0.0);
+        }
+        let price = self.settings.price(model)?;
+        let cached = price.cached.unwrap_or(price.input);
+        let sum = precise(usage.prompt - usage.cached) * price.input
+            + precise(usage.cached) * cached
+            + precise(usage.completion) * price.output;
+        Some(sum / 1e6)
+    }
+
+    /// What the names tell: reasoning models take no temperature, and Anthropic's protocol has no seed.
+    fn guess(&self, model: &str) -> Learnt {
+        let mut learnt = Learnt::default();
+        let takes_temperature = match self.settings.supports_temperature {
+            Supports::Yes => true,
+            Supports::No => false,
+            Supports::Auto => !is_reasoning(model),
+        };
+        if !takes_temperature {
+            learnt.refused.insert(Parameter::Temperature);
+        }
+        if self.settings.kind == Kind::Anthropic {
+            learnt.refused.insert(Parameter::Seed);
+        }
+        if self.settings.base_url.contains("api.openai.com") {
+            learnt.refused.insert(Parameter::MaxTokens);
+        }
+        learnt
+    }
+}
+
+/// Models that are known to refuse sampling parameters.
+fn is_reasoning(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let chat = name.contains("-chat");
+    let openai = ["o1", "o3", "o4", "gpt-5"].iter().any(|prefix| name.starts_with(prefix)) && !chat;
+    let anthropic =
+        ["claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-fable", "claude-mythos"];
+    openai || anthropic.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "tokens of one call")]
+fn precise(tokens: i64) -> f64 {
+    tokens as f64
+}

@@ -1,0 +1,217 @@
+//! What every provider does, whatever protocol it speaks: one request in, one reply or one error out.
+//!
+//! Providers neither retry nor validate: that is done once, above them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+
+/// Somebody who answers.
+pub trait Provider: Send + Sync {
+    /// Asks once. Dropping the future drops the request on the wire.
+    fn complete<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<Reply, ProviderError>>;
+}
+
+/// One request.
+pub struct Request<'a> {
+    pub model: &'a str,
+    pub stage: &'static str,
+    pub description: &'static str,
+    pub system: &'a str,
+    pub user: &'a str,
+    pub mode: Mode,
+    pub schema: &'a Value,
+    pub parameters: Parameters,
+    /// What the embedded model would answer.
+    pub embedded: Arc<dyn Fn() -> Value + Send + Sync>,
+}
+
+/// What is sent besides the texts; `None` is not sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Parameters {
+    pub temperature: Option<f64>,
+    pub seed: Option<u64>,
+    pub max_output_tokens: Option<u64>,
+    /// OpenAI renamed the last one; its newer models take only the new name, most others only the old one.
+    pub new_name_for_max: bool,
+}
+
+/// How an answer is made to keep its schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    Native,
+    Tool,
+    Prompted,
+}
+
+impl Mode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Tool => "tool",
+            Self::Prompted => "prompted",
+        }
+    }
+
+    /// The next to try when a provider will not have this one.
+    pub fn lower(self) -> Option<Self> {
+        match self {
+            Self::Native => Some(Self::Tool),
+            Self::Tool => Some(Self::Prompted),
+            Self::Prompted => None,
+        }
+    }
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// The message, or the arguments of the tool call.
+    pub text: String,
+    pub finish: Finish,
+    /// `None` if the provider did not say.
+    pub usage: Option<Usage>,
+    /// The model that answered, by its own word.
+    pub model: Option<String>,
+    pub id: Option<String>,
+}
+
+/// Why the model stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finish {
+    Complete,
+    /// At the limit of tokens.
+    CutOff,
+    /// It declined, or a filter did.
+    Refused(String),
+}
+
+/// Tokens of one call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// All that was sent, cached or not.
+    pub prompt: i64,
+    pub completion: i64,
+    /// The part of `prompt` that the provider had seen before.
+    pub cached: i64,
+}
+
+/// Why there is no reply.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ProviderError {
+    #[error("status {status}: {message}")]
+    Status {
+        status: u16,
+        message: String,
+        /// How long the provider asks us to wait.
+        retry_after: Option<Duration>,
+        /// What `x-should-retry` says.
+        should_retry: Option<bool>,
+    },
+    #[error("no answer in time")]
+    TimedOut,
+    #[error("{0}")]
+    Broken(String),
+    /// A success that is not in the provider's protocol.
+    #[error("unreadable answer: {0}")]
+    Unreadable(String),
+}
+
+impl ProviderError {
+    /// An error of the HTTP client, without its address, which may hold a key.
+    pub fn from_client(error: reqwest::Error) -> Self {
+        if error.is_timeout() {
+            return Self::TimedOut;
+        }
+        let error = error.without_url();
+        if error.is_decode() {
+            return Self::Broken("the connection broke before the answer was complete".to_owned());
+        }
+        let mut reason = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            reason = cause.to_string();
+            source = cause.source();
+        }
+        Self::Broken(reason)
+    }
+
+    /// Whether the same request may work in a moment.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Status { should_retry: Some(said), status, .. } if *status >= 400 => *said,
+            Self::Status { status, message, .. } => {
+                let spent = *status == 429 && message.contains("insufficient_quota");
+                !spent && matches!(status, 408 | 409 | 429 | 500..=599)
+            }
+            Self::TimedOut | Self::Broken(_) | Self::Unreadable(_) => true,
+        }
+    }
+
+    /// Whether it tells that the provider is in trouble, rather than that we ask too much of it.
+    pub fn is_trouble(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => *status >= 500,
+            Self::TimedOut | Self::Broken(_) | Self::Unreadable(_) => true,
+        }
+    }
+
+    /// Why, in one word, for metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Status { status: 429, .. } => "rate_limited",
+            Self::Status { status: 500..=599, .. } => "server_error",
+            Self::Status { .. } => "status",
+            Self::TimedOut => "timeout",
+            Self::Broken(_) => "connection",
+            Self::Unreadable(_) => "unreadable",
+        }
+    }
+}
+
+/// The most of an error's text that is kept.
+const MOST_MESSAGE: usize = 500;
+
+/// The readable part of an error body: `error.message`, `error`, `detail`, `message`, or its beginning.
+pub fn message_of(body: &str) -> String {
+    let parsed: Option<Value> = serde_json::from_str(body).ok();
+    let parsed = parsed.map(|value| match value {
+        // Gemini's streams wrap errors in a list.
+        Value::Array(mut list) if !list.is_empty() => list.swap_remove(0),
+        other => other,
+    });
+    let said = parsed.as_ref().and_then(|value| {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let error = &value["error"];
+        let code = text(&error["code"]).or_else(|| text(&error["status"])).or_else(|| text(&error["type"]));
+        let message = text(&error["message"]).or_else(|| text(error)).or_else(|| text(&value["detail"]));
+        let message = message.or_else(|| text(&value["message"]))?;
+        Some(code.map_or_else(|| message.clone(), |code| format!("{message} ({code})")))
+    });
+    let text = said.unwrap_or_else(|| body.trim().to_owned());
+    text.chars().filter(|c| !c.is_control()).take(MOST_MESSAGE).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readable_part_of_an_error_is_found_in_every_shape() {
+        for (body, wanted) in [
+            (r#"{"error":{"message":"no","code":"bad"}}"#, "no (bad)"),
+            (r#"{"error":{"message":"no","type":"overloaded_error"}}"#, "no (overloaded_error)"),
+            (r#"[{"error":{"message":"no","status":"INVALID_ARGUMENT"}}]"#, "no (INVALID_ARGUMENT)"),
+            (r#"{"error":"text"}"#, "text"),
+            (r#"{"detail":"nope"}"#, "nope"),
+            (r#"{"message":"nope"}"#, "nope"),
+            ("busy\n", "busy"),
+            ("", ""),
+        ] {
+            assert_eq!(message_of(body), wanted, "{body}");
+        }
+        assert_eq!(message_of(&"x".repeat(10_000)).len(), MOST_MESSAGE);
+    }
+}

@@ -1,0 +1,193 @@
+//! OpenAI's chat protocol, which most servers speak.
+//!
+//! The crate loses the status of an error that is not shaped like OpenAI's and retries by itself, so our own service
+//! sits in its place on the wire: it looks at the status first and reads a bounded body.
+
+use std::task::{Context, Poll};
+
+use async_openai::Client;
+use async_openai::config::OpenAIConfig;
+use async_openai::error::OpenAIError;
+use async_openai::middleware::HttpRequestFactory;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::super::provider::{Finish, Mode, Provider, ProviderError, Reply, Request, Usage, message_of};
+use super::super::retry_after::retry_after;
+use crate::base::clock::{Clock as _, SystemClock};
+use crate::config::llm as settings;
+
+/// Most bytes of a reply.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+
+pub struct OpenAi {
+    client: Client<OpenAIConfig>,
+}
+
+impl OpenAi {
+    pub fn new(provider: &settings::Provider, http: reqwest::Client) -> Self {
+        let config = OpenAIConfig::new()
+            .with_api_base(provider.base_url.trim_end_matches('/'))
+            .with_api_key(provider.api_key.expose());
+        let keyless = provider.api_key.expose().is_empty();
+        Self {
+            client: Client::with_config(config)
+                .with_http_client(http.clone())
+                .with_http_service(Wire { http, keyless }),
+        }
+    }
+}
+
+impl Provider for OpenAi {
+    fn complete<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        Box::pin(async move {
+            let answer: Result<Value, OpenAIError> = self.client.chat().create_byot(body(request)).await;
+            read(&answer.map_err(from_crate)?, request)
+        })
+    }
+}
+
+fn body(request: &Request<'_>) -> Value {
+    let mut body = json!({
+        "model": request.model,
+        "messages": [
+            {"role": "system", "content": request.system},
+            {"role": "user", "content": request.user},
+        ],
+    });
+    match request.mode {
+        Mode::Native => {
+            body["response_format"] = json!({"type": "json_schema", "json_schema": {
+                "name": request.stage, "description": request.description, "schema": request.schema, "strict": true,
+            }});
+        }
+        Mode::Tool => {
+            body["tools"] = json!([{"type": "function", "function": {
+                "name": request.stage, "description": request.description, "parameters": request.schema,
+            }}]);
+            body["tool_choice"] = json!({"type": "function", "function": {"name": request.stage}});
+        }
+        Mode::Prompted => {}
+    }
+    let parameters = request.parameters;
+    if let Some(temperature) = parameters.temperature {
+        body["temperature"] = temperature.into();
+    }
+    if let Some(seed) = parameters.seed {
+        body["seed"] = seed.into();
+    }
+    if let Some(max) = parameters.max_output_tokens {
+        let name = if parameters.new_name_for_max { "max_completion_tokens" } else { "max_tokens" };
+        body[name] = max.into();
+    }
+    body
+}
+
+fn read(answer: &Value, request: &Request<'_>) -> Result<Reply, ProviderError> {
+    let choice = &answer["choices"][0];
+    let message = &choice["message"];
+    if !message.is_object() {
+        return Err(ProviderError::Unreadable("it has no message".to_owned()));
+    }
+    let called = message["tool_calls"].as_array().and_then(|calls| {
+        calls.iter().map(|call| &call["function"]).find(|function| function["name"] == request.stage)
+    });
+    let arguments = called.map(|function| match &function["arguments"] {
+        // Some servers send the object itself.
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    });
+    let text = arguments.or_else(|| text_of(&message["content"])).unwrap_or_default();
+    let refusal = message["refusal"].as_str().filter(|refusal| !refusal.is_empty());
+    let finish = match (refusal, choice["finish_reason"].as_str()) {
+        (Some(refusal), _) => Finish::Refused(refusal.to_owned()),
+        (None, Some("content_filter")) => Finish::Refused("a content filter stopped the answer".to_owned()),
+        (None, Some("length")) => Finish::CutOff,
+        _ => Finish::Complete,
+    };
+    let field = |name: &str| answer[name].as_str().map(str::to_owned);
+    Ok(Reply { text, finish, usage: usage(&answer["usage"]), model: field("model"), id: field("id") })
+}
+
+/// The text of a message, also where it comes in parts.
+fn text_of(content: &Value) -> Option<String> {
+    match content {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => Some(parts.iter().filter_map(|part| part["text"].as_str()).collect()),
+        _ => None,
+    }
+}
+
+fn usage(usage: &Value) -> Option<Usage> {
+    Some(Usage {
+        prompt: usage["prompt_tokens"].as_i64()?,
+        completion: usage["completion_tokens"].as_i64().unwrap_or(0),
+        cached: usage["prompt_tokens_details"]["cached_tokens"].as_i64().unwrap_or(0),
+    })
+}
+
+fn from_crate(error: OpenAIError) -> ProviderError {
+    match error {
+        OpenAIError::Boxed(inner) => match inner.downcast::<ProviderError>() {
+            Ok(ours) => *ours,
+            Err(other) => ProviderError::Broken(other.to_string()),
+        },
+        OpenAIError::Reqwest(error) => ProviderError::from_client(error),
+        // It quotes the body, which may quote the prompt.
+        OpenAIError::JSONDeserialize(..) => ProviderError::Unreadable("it is not JSON".to_owned()),
+        other => ProviderError::Broken(other.to_string()),
+    }
+}
+
+/// Our place on the wire.
+#[derive(Clone)]
+struct Wire {
+    http: reqwest::Client,
+    keyless: bool,
+}
+
+impl tower::Service<HttpRequestFactory> for Wire {
+    type Response = reqwest::Response;
+    type Error = OpenAIError;
+    type Future = BoxFuture<'static, Result<reqwest::Response, OpenAIError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), OpenAIError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HttpRequestFactory) -> Self::Future {
+        let Self { http, keyless } = self.clone();
+        Box::pin(async move {
+            let mut request = request.build().await?;
+            if keyless {
+                request.headers_mut().remove(reqwest::header::AUTHORIZATION);
+            }
+            exchange(&http, request).await.map_err(|error| OpenAIError::Boxed(Box::new(error)))
+        })
+    }
+}
+
+async fn exchange(http: &reqwest::Client, request: reqwest::Request) -> Result<reqwest::Response, ProviderError> {
+    let mut response = http.execute(request).await.map_err(ProviderError::from_client)?;
+    let status = response.status();
+    let mut body = Vec::new();
+    while let Some(bytes) = response.chunk().await.map_err(ProviderError::from_client)? {
+        if body.len() + bytes.len() > MOST_BYTES {
+            return Err(ProviderError::Unreadable("it is too large".to_owned()));
+        }
+        body.extend_from_slice(&bytes);
+    }
+    if status.is_success() {
+        let mut whole = http::Response::new(body);
+        *whole.status_mut() = status;
+        return Ok(whole.into());
+    }
+    let text = String::from_utf8_lossy(&body);
+    let should_retry = response.headers().get("x-should-retry").map(|value| value.as_bytes() == b"true");
+    Err(ProviderError::Status {
+        status: status.as_u16(),
+        message: message_of(&text),
+        retry_after: retry_after(response.headers(), &text, SystemClock.now()),
+        should_retry,
+    })
+}

@@ -1,0 +1,162 @@
+//! The record of one attempt: begun before anything is sent, ended exactly once, also when its asker goes away.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::ledger::Entry;
+use super::provider::{Mode, ProviderError, Reply, Usage};
+use super::send::Target;
+use super::{Llm, LlmError, Session, measure};
+use crate::model::llm_call::{CallOutcome, LlmCall};
+
+/// The attempts at one question.
+pub struct Attempts<'a> {
+    pub llm: &'a Llm,
+    pub session: &'a Session,
+    calls: Mutex<Vec<LlmCall>>,
+}
+
+impl<'a> Attempts<'a> {
+    pub fn new(llm: &'a Llm, session: &'a Session) -> Self {
+        Self { llm, session, calls: Mutex::default() }
+    }
+
+    pub fn into_calls(self) -> Vec<LlmCall> {
+        self.calls.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self) -> i64 {
+        i64::try_from(self.calls.lock().unwrap_or_else(PoisonError::into_inner).len()).unwrap_or(i64::MAX)
+    }
+}
+
+/// What is known of an attempt before it is made.
+pub struct Plan {
+    pub stage: &'static str,
+    pub level: Option<i64>,
+    pub mode: Mode,
+    pub params: Value,
+    /// Tokens it will send, by the quarter rule.
+    pub expected_tokens: i64,
+    pub temperature: Option<f64>,
+    pub max_output_tokens: Option<u64>,
+}
+
+/// An attempt under way.
+pub struct Call<'a> {
+    attempts: &'a Attempts<'a>,
+    target: &'a Target,
+    plan: Plan,
+    begun: Instant,
+    record: Option<LlmCall>,
+    reply: Option<(Option<String>, Option<String>)>,
+}
+
+impl<'a> Call<'a> {
+    /// Begins an attempt, unless a cap is in the way.
+    pub fn begin(attempts: &'a Attempts<'a>, target: &'a Target, plan: Plan) -> Result<Self, LlmError> {
+        let seq = attempts.session.begin(plan.expected_tokens)?;
+        let embedded = target.is_embedded();
+        let record = LlmCall {
+            seq,
+            stage: plan.stage.to_owned(),
+            level: plan.level,
+            attempt: attempts.count() + 1,
+            outcome: CallOutcome::Cancelled.as_str().to_owned(),
+            llm_output: None,
+            timestamp: attempts.llm.now(),
+            latency_ms: 0.0,
+            provider: target.profile.settings.name.clone(),
+            model: target.model.clone(),
+            mode: if embedded { "embedded" } else { plan.mode.as_str() }.to_owned(),
+            tokens_prompt: 0,
+            tokens_completion: 0,
+            tokens_cached: 0,
+            cost_usd: target.profile.cost(&target.model, Usage::default()),
+            provider_params: plan.params.clone(),
+        };
+        Ok(Self { attempts, target, plan, begun: Instant::now(), record: Some(record), reply: None })
+    }
+
+    /// Notes what came back; the verdict on it follows with [`Call::finish`].
+    pub fn replied(&mut self, reply: &Reply) {
+        let Some(record) = &mut self.record else { return };
+        record.latency_ms = milliseconds(self.begun);
+        let usage = reply.usage.unwrap_or_else(|| {
+            record.provider_params["usage"] = "estimated".into();
+            let completion = crate::base::tokens::quarter_estimate(&reply.text);
+            Usage {
+                prompt: self.plan.expected_tokens,
+                completion: i64::try_from(completion).unwrap_or(i64::MAX),
+                cached: 0,
+            }
+        });
+        record.tokens_prompt = usage.prompt;
+        record.tokens_completion = usage.completion;
+        record.tokens_cached = usage.cached;
+        record.cost_usd = self.target.profile.cost(&self.target.model, usage);
+        self.reply = Some((reply.id.clone(), reply.model.clone()));
+    }
+
+    /// Ends an attempt that brought an answer.
+    pub fn finish(mut self, outcome: CallOutcome, output: Option<Value>) {
+        if let Some(mut record) = self.record.take() {
+            record.llm_output = output;
+            self.write(record, outcome, None);
+        }
+    }
+
+    /// Ends an attempt that brought none.
+    pub fn fail(mut self, error: &ProviderError) {
+        if let Some(mut record) = self.record.take() {
+            record.latency_ms = milliseconds(self.begun);
+            // The status only: what a provider says may quote the prompt.
+            record.provider_params["error"] = match error {
+                ProviderError::Status { status, .. } => format!("status {status}").into(),
+                other => other.reason().into(),
+            };
+            self.write(record, CallOutcome::TransportError, Some(error.reason()));
+        }
+    }
+
+    fn write(&self, mut record: LlmCall, outcome: CallOutcome, error: Option<&'static str>) {
+        outcome.as_str().clone_into(&mut record.outcome);
+        let (llm, session) = (self.attempts.llm, self.attempts.session);
+        measure::count(&record);
+        let (id, answered_by) = self.reply.clone().unwrap_or_default();
+        llm.spans().record(&super::spans::Finished {
+            call: &record,
+            kind: self.target.profile.settings.kind,
+            temperature: self.plan.temperature,
+            max_output_tokens: self.plan.max_output_tokens,
+            response_id: id,
+            response_model: answered_by,
+            error: error.or_else(|| (outcome != CallOutcome::Ok).then(|| outcome.as_str())),
+            traceparent: session.traceparent.as_deref(),
+            owner: &session.owner,
+        });
+        session.end(record.clone(), self.plan.expected_tokens);
+        self.attempts.calls.lock().unwrap_or_else(PoisonError::into_inner).push(record.clone());
+        llm.ledger().add(Entry { space: session.space.clone(), owner: session.owner.clone(), call: record });
+    }
+}
+
+impl Drop for Call<'_> {
+    /// Whoever asked went away; the provider may have worked all the same.
+    fn drop(&mut self) {
+        if let Some(mut record) = self.record.take() {
+            record.latency_ms = milliseconds(self.begun);
+            record.tokens_prompt = self.plan.expected_tokens;
+            record.provider_params["usage"] = "estimated".into();
+            let usage = Usage { prompt: self.plan.expected_tokens, ..Usage::default() };
+            record.cost_usd = self.target.profile.cost(&self.target.model, usage);
+            self.write(record, CallOutcome::Cancelled, None);
+        }
+    }
+}
+
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1000.0
+}

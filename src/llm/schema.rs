@@ -1,0 +1,63 @@
+//! One schema per task, in the form that every provider takes, and the check of an answer against it.
+//!
+//! The form is the common part of all dialects: one object, no references, every field required, nothing else
+//! allowed, no lengths and ranges (those are the task's own checks). A closed choice becomes an `enum` while it is
+//! small enough for the providers' limits (K-09).
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use super::task::Task;
+
+/// Most values of an `enum`, and most characters of all of them.
+const MOST_OPTIONS: usize = 250;
+const MOST_OPTION_CHARS: usize = 12_000;
+
+/// The schema of a task's answers, without a closed choice.
+pub fn of<T: Task>() -> Value {
+    let mut settings = schemars::generate::SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<T::Output>().to_value();
+    tidy(&mut schema);
+    schema
+}
+
+/// The compiled form, for checking.
+pub fn validator(schema: &Value) -> Validator {
+    jsonschema::validator_for(schema).unwrap_or_else(|error| unreachable!("the schemas are checked by a test: {error}"))
+}
+
+/// Restricts the text at `pointer` to these options, where providers can bear it.
+pub fn close(schema: &mut Value, pointer: &str, options: &[String]) {
+    let characters: usize = options.iter().map(String::len).sum();
+    if options.is_empty() || options.len() > MOST_OPTIONS || characters > MOST_OPTION_CHARS {
+        return;
+    }
+    if let Some(field) = schema.pointer_mut(pointer).and_then(Value::as_object_mut) {
+        field.insert("enum".to_owned(), options.into());
+    }
+}
+
+/// Leaves what every dialect knows.
+fn tidy(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    for unknown in ["title", "format", "minimum", "maximum", "default", "minLength", "maxLength", "$schema"] {
+        // `properties` may have a field of that name, which is an object; the keyword never is.
+        if fields.get(unknown).is_some_and(|value| !value.is_object()) {
+            fields.shift_remove(unknown);
+        }
+    }
+    if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
+        let names: Vec<Value> = properties.keys().map(|name| name.as_str().into()).collect();
+        fields.insert("required".to_owned(), names.into());
+        fields.insert("additionalProperties".to_owned(), false.into());
+    }
+    for value in fields.values_mut() {
+        match value {
+            Value::Object(_) => tidy(value),
+            Value::Array(list) => list.iter_mut().for_each(tidy),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Gets a reply out of a provider: the output mode it takes, the parameters it takes, and patience when it is busy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::objection::{Objection, objection};
+use super::profile::{Learnt, Parameter, Profile};
+use super::provider::{Mode, Parameters, ProviderError, Reply, Request};
+use super::record::{Attempts, Call, Plan};
+use super::task::Task;
+use super::{Llm, LlmError, measure};
+use crate::base::backoff::with_jitter;
+use crate::base::tokens::quarter_estimate;
+use crate::config::llm::Kind;
+
+/// A provider and one of its models.
+pub struct Target {
+    pub profile: Arc<Profile>,
+    pub model: String,
+}
+
+impl Target {
+    /// `provider:model`.
+    pub fn name(&self) -> String {
+        format!("{}:{}", self.profile.settings.name, self.model)
+    }
+
+    pub fn is_embedded(&self) -> bool {
+        self.profile.settings.kind == Kind::Local
+    }
+}
+
+/// A reply whose record is still open.
+pub struct Sent<'a> {
+    pub reply: Reply,
+    pub call: Call<'a>,
+}
+
+/// The parts of a request that do not change with its mode.
+struct Message<'t, T> {
+    task: &'t T,
+    user: String,
+    deterministic: bool,
+}
+
+impl Llm {
+    /// Sends a question until there is a reply: downgrades what the model refuses, waits when it is busy.
+    pub(super) async fn send<'a, T: Task>(
+        &self,
+        attempts: &'a Attempts<'a>,
+        target: &'a Target,
+        task: &T,
+        faults: &[String],
+        once: bool,
+    ) -> Result<Sent<'a>, LlmError> {
+        let mut user = task.frame();
+        if !faults.is_empty() {
+            user.push_str(&repair_note(faults));
+        }
+        let message = Message { task, user, deterministic: attempts.session.deterministic };
+        let before = target.profile.learnt(&target.model);
+        let mut learnt = before.clone();
+        loop {
+            let mode = target.profile.mode(&learnt);
+            match self.send_as(attempts, target, &message, mode, &learnt, once).await {
+                Ok(sent) => {
+                    // Remembered only now: a refusal that the next mode meets too says nothing about the mode.
+                    if learnt != before {
+                        target.profile.learn(&target.model, learnt);
+                    }
+                    return Ok(sent);
+                }
+                Err(error) => learnt = downgrade(target, error, mode, learnt)?,
+            }
+        }
+    }
+
+    /// Sends in one mode, with patience.
+    async fn send_as<'a, T: Task>(
+        &self,
+        attempts: &'a Attempts<'a>,
+        target: &'a Target,
+        message: &Message<'_, T>,
+        mode: Mode,
+        learnt: &Learnt,
+        once: bool,
+    ) -> Result<Sent<'a>, SendError> {
+        let forms = self.forms::<T>();
+        let mut schema = std::borrow::Cow::Borrowed(&forms.schema);
+        if !learnt.no_enum {
+            message.task.narrow(schema.to_mut());
+        }
+        let system = match mode {
+            Mode::Prompted if !target.is_embedded() => prompted(T::SYSTEM, &schema),
+            _ => T::SYSTEM.to_owned(),
+        };
+        let (parameters, params) = self.parameters(message.deterministic, learnt);
+        let task = message.task.clone();
+        let request = Request {
+            model: &target.model,
+            stage: T::STAGE,
+            description: T::DESCRIPTION,
+            system: &system,
+            user: &message.user,
+            mode,
+            schema: &schema,
+            parameters,
+            embedded: Arc::new(move || serde_json::to_value(task.embedded()).unwrap_or_default()),
+        };
+        let expected = quarter_estimate(&system) + quarter_estimate(&message.user);
+        let plan = || Plan {
+            stage: T::STAGE,
+            level: message.task.level(),
+            mode,
+            params: params.clone(),
+            expected_tokens: i64::try_from(expected).unwrap_or(i64::MAX),
+            temperature: parameters.temperature,
+            max_output_tokens: parameters.max_output_tokens,
+        };
+        let tries = if once { 1 } else { self.settings().transport.tries };
+        let mut count = 1;
+        loop {
+            let error = match self.attempt(attempts, target, &request, plan()).await? {
+                Ok(sent) => return Ok(sent),
+                Err(error) => error,
+            };
+            let Some(wait) = self.wait_before_next(&error, count).filter(|_| count < tries) else {
+                return Err(SendError::Provider(error));
+            };
+            measure::retried(error.reason());
+            count += 1;
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// One request on the wire.
+    async fn attempt<'a>(
+        &self,
+        attempts: &'a Attempts<'a>,
+        target: &'a Target,
+        request: &Request<'_>,
+        plan: Plan,
+    ) -> Result<Result<Sent<'a>, ProviderError>, LlmError> {
+        let profile = &target.profile;
+        let away = |reason: String| LlmError::Unavailable { model: target.name(), reason };
+        self.check_daily_cap(attempts.session, plan.expected_tokens).await?;
+        let tokens = u64::try_from(plan.expected_tokens).unwrap_or(0);
+        let _turn = profile.gate.enter(tokens).await.ok_or_else(|| away("the service is stopping".to_owned()))?;
+        let pass = profile.breaker.admit().map_err(|left| {
+            away(format!("it failed too often in a row and is left alone for another {} s", left.as_secs()))
+        })?;
+        let mut call = Call::begin(attempts, target, plan)?;
+        let total = Duration::from_secs(self.settings().transport.total_timeout);
+        let answered = tokio::time::timeout(total, profile.client.complete(request)).await;
+        match answered.unwrap_or(Err(ProviderError::TimedOut)) {
+            Ok(reply) => {
+                pass.succeeded();
+                call.replied(&reply);
+                Ok(Ok(Sent { reply, call }))
+            }
+            Err(error) => {
+                if error.is_trouble() {
+                    pass.failed();
+                } else {
+                    pass.succeeded();
+                }
+                if let ProviderError::Status { status: 429 | 503, retry_after: Some(wait), .. } = &error {
+                    profile.gate.close_for((*wait).min(self.longest_wait()));
+                }
+                call.fail(&error);
+                Ok(Err(error))
+            }
+        }
+    }
+
+    /// How long to wait before the next try, if there is any point in one.
+    fn wait_before_next(&self, error: &ProviderError, tried: u64) -> Option<Duration> {
+        if !error.may_pass() {
+            return None;
+        }
+        if let ProviderError::Status { retry_after: Some(told), .. } = error {
+            return (*told <= self.longest_wait()).then_some(*told);
+        }
+        Some(with_jitter(self.settings().transport.pause(tried)))
+    }
+
+    fn longest_wait(&self) -> Duration {
+        Duration::from_secs(self.settings().transport.retry_after_cap)
+    }
+
+    /// What is sent besides the texts, and how that stands in the record.
+    fn parameters(&self, deterministic: bool, learnt: &Learnt) -> (Parameters, Value) {
+        let takes = |parameter| !learnt.refused.contains(&parameter);
+        let settings = self.settings();
+        let wanted = if deterministic { 0.0 } else { settings.temperature };
+        let max = takes(Parameter::MaxTokens) || takes(Parameter::MaxCompletionTokens);
+        let parameters = Parameters {
+            temperature: takes(Parameter::Temperature).then_some(wanted),
+            seed: (deterministic && takes(Parameter::Seed)).then_some(SEED),
+            max_output_tokens: max.then_some(settings.max_output_tokens),
+            new_name_for_max: !takes(Parameter::MaxTokens),
+        };
+        let shown = |sent: Option<Value>| sent.unwrap_or_else(|| "unsupported".into());
+        let mut params = json!({
+            "temperature": shown(parameters.temperature.map(Value::from)),
+            "max_output_tokens": shown(parameters.max_output_tokens.map(Value::from)),
+        });
+        if deterministic {
+            params["seed"] = shown(parameters.seed.map(Value::from));
+        }
+        (parameters, params)
+    }
+}
+
+/// Any number will do, as long as it stays.
+const SEED: u64 = 7;
+
+/// A send that ended without a reply.
+pub enum SendError {
+    Provider(ProviderError),
+    Gone(LlmError),
+}
+
+impl From<LlmError> for SendError {
+    fn from(error: LlmError) -> Self {
+        Self::Gone(error)
+    }
+}
+
+/// What to leave out the next time, if the refusal was about the form of the request.
+fn downgrade(target: &Target, error: SendError, mode: Mode, mut learnt: Learnt) -> Result<Learnt, LlmError> {
+    let error = match error {
+        SendError::Gone(error) => return Err(error),
+        SendError::Provider(error) => error,
+    };
+    let ProviderError::Status { status: status @ (400 | 422), message, .. } = &error else {
+        return Err(explain(target, &error));
+    };
+    let changed = match objection(message, mode) {
+        Some(Objection::Parameter(parameter)) => learnt.refused.insert(parameter),
+        Some(Objection::Enum) if !learnt.no_enum => {
+            learnt.no_enum = true;
+            true
+        }
+        Some(Objection::Enum | Objection::Mode) => match mode.lower() {
+            Some(lower) => {
+                learnt.mode = Some(lower);
+                true
+            }
+            None => false,
+        },
+        None => false,
+    };
+    if !changed {
+        return Err(explain(target, &error));
+    }
+    tracing::info!(
+        model = target.name(),
+        status,
+        mode = mode.as_str(),
+        "the model refused a form of request; trying another"
+    );
+    Ok(learnt)
+}
+
+/// What a provider's error means to whoever asked.
+fn explain(target: &Target, error: &ProviderError) -> LlmError {
+    let model = target.name();
+    let provider = target.profile.settings.name.clone();
+    let ProviderError::Status { status, message, .. } = error else {
+        return LlmError::Unavailable { model, reason: error.to_string() };
+    };
+    let reason = format!("status {status}: {message}");
+    match status {
+        401 | 403 => LlmError::Auth { provider, reason },
+        402 => LlmError::Quota { provider, reason },
+        429 if message.contains("insufficient_quota") => LlmError::Quota { provider, reason },
+        404 => LlmError::ModelNotFound { model, reason },
+        408 | 409 | 429 | 500..=599 => LlmError::Unavailable { model, reason },
+        _ => LlmError::Rejected { model, reason },
+    }
+}
+
+/// The instruction of a model that knows neither schemas nor tools.
+fn prompted(system: &str, schema: &Value) -> String {
+    format!(
+        "{system}\n\nAnswer with one JSON object that keeps to this JSON schema. Write the JSON only: no explanation, \
+         no Markdown, no code fence.\n{schema}"
+    )
+}
+
+fn repair_note(faults: &[String]) -> String {
+    let listed: String = faults.iter().fold(String::new(), |text, fault| format!("{text}- {fault}\n"));
+    format!("\n\nThe previous answer could not be used:\n{listed}Answer again, complete and correct.")
+}

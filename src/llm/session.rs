@@ -1,0 +1,142 @@
+//! Who asks and who pays: one job's, one question's or one caller's dealings with models.
+//!
+//! Holds what was spent so far, so that a cap is met before a call is made, and keeps every attempt for the record.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::LlmError;
+use crate::base::ids::{JobId, Space};
+use crate::config::llm::Caps;
+use crate::model::llm_call::{CallOwner, LlmCall, Spent};
+
+/// One asker.
+pub struct Session {
+    pub(super) space: Space,
+    pub(super) owner: CallOwner,
+    /// `provider:model` for every task, instead of the settings'.
+    pub(super) model: Option<String>,
+    pub(super) deterministic: bool,
+    /// The trace that its spans belong to.
+    pub(super) traceparent: Option<String>,
+    caps: Caps,
+    scope: &'static str,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next_seq: i64,
+    spent: Spent,
+    /// Calls under way, with the tokens they are expected to send.
+    under_way: Spent,
+    calls: Vec<LlmCall>,
+}
+
+impl Session {
+    /// For a caller of the API that has neither a job nor a question.
+    pub fn of_caller(space: Space) -> Self {
+        Self::new(space, CallOwner::Nobody, Caps::default(), "request")
+    }
+
+    /// For a job; `spent` and `next_seq` are what its earlier attempts left in the ledger.
+    pub fn of_job(space: Space, id: JobId, caps: Caps, spent: Spent, next_seq: i64) -> Self {
+        let session = Self::new(space, CallOwner::Job(id), caps, "job");
+        *session.state() = State { next_seq, spent, ..State::default() };
+        session
+    }
+
+    /// For a question.
+    pub fn of_query(space: Space, id: String, caps: Caps) -> Self {
+        Self::new(space, CallOwner::Query(id), caps, "query")
+    }
+
+    fn new(space: Space, owner: CallOwner, caps: Caps, scope: &'static str) -> Self {
+        Self {
+            space,
+            owner,
+            model: None,
+            deterministic: false,
+            traceparent: None,
+            caps,
+            scope,
+            state: Mutex::new(State { next_seq: 1, ..State::default() }),
+        }
+    }
+
+    /// Asks this model, whatever the settings say.
+    #[must_use]
+    pub fn with_model(mut self, model: Option<String>) -> Self {
+        self.model = model;
+        self
+    }
+
+    /// Asks for the same answer to the same question every time, as far as the model can (M-9.A11).
+    #[must_use]
+    pub fn deterministic(mut self, yes: bool) -> Self {
+        self.deterministic = yes;
+        self
+    }
+
+    /// Puts its spans into the caller's trace.
+    #[must_use]
+    pub fn traced_by(mut self, traceparent: Option<String>) -> Self {
+        self.traceparent = traceparent;
+        self
+    }
+
+    /// What was spent, earlier attempts included.
+    pub fn spent(&self) -> Spent {
+        self.state().spent
+    }
+
+    /// Every attempt of this session, in the order in which they began.
+    pub fn calls(&self) -> Vec<LlmCall> {
+        let mut calls = self.state().calls.clone();
+        calls.sort_by_key(|call| call.seq);
+        calls
+    }
+
+    /// Takes the next number and counts the call as under way, unless a cap is in the way.
+    pub(super) fn begin(&self, expected_tokens: i64) -> Result<i64, LlmError> {
+        let mut state = self.state();
+        let so_far = state.spent.plus(state.under_way);
+        check_cap(self.scope, &self.caps, so_far, expected_tokens)?;
+        state.under_way = state.under_way.plus(Spent { calls: 1, tokens: expected_tokens, usd: 0.0 });
+        let seq = state.next_seq;
+        state.next_seq += 1;
+        Ok(seq)
+    }
+
+    /// Counts a call that is over.
+    pub(super) fn end(&self, call: LlmCall, expected_tokens: i64) {
+        let mut state = self.state();
+        state.under_way = state.under_way.minus(Spent { calls: 1, tokens: expected_tokens, usd: 0.0 });
+        state.spent = state.spent.plus(call.spent());
+        state.calls.push(call);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether one more call of so many tokens fits under the caps.
+pub(super) fn check_cap(scope: &'static str, caps: &Caps, so_far: Spent, tokens: i64) -> Result<(), LlmError> {
+    let reached = |unit, limit, spent| Err(LlmError::SpendCapReached { scope, unit, limit, spent });
+    let cap = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX);
+    if caps.calls > 0 && so_far.calls >= cap(caps.calls) {
+        return reached("calls", precise(cap(caps.calls)), precise(so_far.calls));
+    }
+    if caps.tokens > 0 && so_far.tokens.saturating_add(tokens) > cap(caps.tokens) {
+        return reached("tokens", precise(cap(caps.tokens)), precise(so_far.tokens));
+    }
+    if caps.usd > 0.0 && so_far.usd >= caps.usd {
+        return reached("usd", caps.usd, so_far.usd);
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown to people")]
+fn precise(number: i64) -> f64 {
+    number as f64
+}

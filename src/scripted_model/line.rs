@@ -1,0 +1,119 @@
+//! The connections: accepted without delay on small writes, and with a switch the handlers use to
+//! break them. HTTP itself knows no answer that means "closed without a word".
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll};
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+
+const WHOLE: u8 = 0;
+const CLOSED: u8 = 1;
+const RESET: u8 = 2;
+
+/// The handlers' end of a connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Switch(Arc<AtomicU8>);
+
+impl Switch {
+    /// Not one byte more is written; the next attempt ends the connection.
+    pub(super) fn close(&self) {
+        self.0.store(CLOSED, Ordering::Release);
+    }
+
+    /// When the connection ends, it ends with a reset instead of a farewell.
+    pub(super) fn reset(&self) {
+        self.0.store(RESET, Ordering::Release);
+    }
+
+    fn is(&self, state: u8) -> bool {
+        self.0.load(Ordering::Acquire) == state
+    }
+}
+
+impl Connected<IncomingStream<'_, Lines>> for Switch {
+    fn connect_info(stream: IncomingStream<'_, Lines>) -> Self {
+        stream.io().switch.clone()
+    }
+}
+
+/// Accepts connections.
+pub(super) struct Lines(pub(super) TcpListener);
+
+impl Listener for Lines {
+    type Io = Line;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Line, SocketAddr) {
+        // The listener's own `accept` of the same name gives up on errors; the trait's retries.
+        let (tcp, peer) = Listener::accept(&mut self.0).await;
+        // Costs a few milliseconds per answer if it fails, and nothing else.
+        let _ = tcp.set_nodelay(true);
+        (Line { tcp, switch: Switch(Arc::new(AtomicU8::new(WHOLE))) }, peer)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+/// One connection.
+pub(super) struct Line {
+    tcp: TcpStream,
+    switch: Switch,
+}
+
+impl Line {
+    fn writable(&self) -> io::Result<()> {
+        if self.switch.is(CLOSED) { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if self.switch.is(RESET) {
+            // If refused, the client sees an early end instead: broken all the same.
+            let _ = self.tcp.set_zero_linger();
+        }
+    }
+}
+
+impl AsyncRead for Line {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.writable()?;
+        Pin::new(&mut self.tcp).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.writable()?;
+        Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,190 @@
+//! What the server is told to answer: a script with its rule, and the reply a rule gives.
+//! A script is plain data that can be sent as JSON, except for rules written as closures.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::sensible;
+use super::step::Fault;
+use super::types::{Seen, Usage};
+
+/// A rule written in Rust.
+pub type RuleFn = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
+
+/// Everything about the server that outlasts one request, faults excepted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Script {
+    /// How long each answer takes; nothing sleeps at 0.
+    pub latency_ms: u64,
+    pub rule: Rule,
+    pub usage: UsageScript,
+    /// This provider has no native mode: 400 with this body ("" for the protocol's own shape).
+    pub reject_native: Option<String>,
+    /// The same for tools.
+    pub reject_tool: Option<String>,
+    /// Parameters this provider answers with 400 while the body contains them.
+    pub reject_parameters: Vec<String>,
+    /// The length of an embedding when the request does not say.
+    pub dimensions: usize,
+    /// What `GET /v1/models` lists.
+    pub models: Vec<String>,
+    /// Requests kept; the oldest are forgotten first. Long measurements set it low.
+    pub record_limit: usize,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            latency_ms: 0,
+            rule: Rule::default(),
+            usage: UsageScript::default(),
+            reject_native: None,
+            reject_tool: None,
+            reject_parameters: Vec::new(),
+            dimensions: 64,
+            models: vec!["scripted".to_owned()],
+            record_limit: 10_000,
+        }
+    }
+}
+
+/// Token counts that differ from the default of one for every four characters, rounded up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UsageScript {
+    pub prompt_tokens: Option<u64>,
+    pub completion_tokens: Option<u64>,
+    /// The part of the prompt that was read from the provider's cache.
+    pub cached_tokens: u64,
+    /// Leaves the block out of every answer.
+    pub omit: bool,
+}
+
+impl UsageScript {
+    pub(super) fn count(&self, sent_chars: usize, said_chars: usize) -> Usage {
+        let by_length = |chars: usize| chars.div_ceil(4) as u64;
+        let prompt_tokens = self.prompt_tokens.unwrap_or_else(|| by_length(sent_chars));
+        Usage {
+            prompt_tokens,
+            completion_tokens: self.completion_tokens.unwrap_or_else(|| by_length(said_chars)),
+            cached_tokens: self.cached_tokens.min(prompt_tokens),
+        }
+    }
+}
+
+/// How the right answer to a request is found. Embeddings do not ask it: a vector has no stage.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Rule {
+    /// Solves each stage from the text of its frame.
+    Sensible {
+        /// Into how many categories the chunks under one parent fall.
+        #[serde(default = "three")]
+        categories_per_parent: u64,
+    },
+    /// These answers by stage; stages that are not named are solved sensibly.
+    ByStage { answers: BTreeMap<String, Value> },
+    /// The same text for everything.
+    Text { text: String },
+    #[serde(skip)]
+    Closure(RuleFn),
+}
+
+const fn three() -> u64 {
+    3
+}
+
+impl Default for Rule {
+    fn default() -> Self {
+        Self::Sensible { categories_per_parent: three() }
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sensible { categories_per_parent } => write!(f, "Sensible({categories_per_parent})"),
+            Self::ByStage { answers } => f.debug_tuple("ByStage").field(answers).finish(),
+            Self::Text { text } => f.debug_tuple("Text").field(text).finish(),
+            Self::Closure(_) => f.write_str("Closure"),
+        }
+    }
+}
+
+impl Rule {
+    pub(super) fn reply(&self, seen: &Seen) -> Reply {
+        match self {
+            Self::Sensible { categories_per_parent } => Reply::json(sensible::solve(seen, *categories_per_parent)),
+            Self::ByStage { answers } => Reply::json(match answers.get(&seen.stage) {
+                Some(answer) => answer.clone(),
+                None => sensible::solve(seen, three()),
+            }),
+            Self::Text { text } => Reply::text(text.clone()),
+            Self::Closure(rule) => rule(seen),
+        }
+    }
+}
+
+/// What the model says, before any protocol.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    Json(Value),
+    Text(String),
+}
+
+impl Answer {
+    /// The answer as the model would write it down.
+    pub fn into_text(self) -> String {
+        match self {
+            Self::Json(value) => value.to_string(),
+            Self::Text(text) => text,
+        }
+    }
+}
+
+/// What a rule decides for one request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    pub answer: Answer,
+    /// Plays when the queue has nothing for the request.
+    pub fault: Option<Fault>,
+    /// Instead of what the script counts.
+    pub usage: Option<Usage>,
+}
+
+impl Reply {
+    pub fn json(value: Value) -> Self {
+        Self { answer: Answer::Json(value), fault: None, usage: None }
+    }
+
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { answer: Answer::Text(text.into()), fault: None, usage: None }
+    }
+
+    /// A fault that needs no answer, such as a status.
+    pub fn fault(fault: Fault) -> Self {
+        Self::json(Value::Null).with_fault(fault)
+    }
+
+    #[must_use]
+    pub fn with_fault(mut self, fault: Fault) -> Self {
+        self.fault = Some(fault);
+        self
+    }
+
+    #[must_use]
+    pub fn with_usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
+    /// The answer the sensible rule gives, for closures that differ from it only now and then.
+    pub fn sensible(seen: &Seen) -> Self {
+        Self::json(sensible::solve(seen, three()))
+    }
+}

@@ -1,0 +1,118 @@
+//! What the server remembers of a request, whatever protocol it came in, and what it counts.
+//! Tests read these; nothing here decides an answer.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The wire format a request arrived in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    OpenAi,
+    Anthropic,
+    Gemini,
+    /// `OpenAI`'s embeddings; a protocol of its own because nothing is said in it.
+    Embeddings,
+}
+
+/// How the caller asked for a structured answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputMode {
+    /// The provider enforces a schema on the message text.
+    Native,
+    /// The answer is the arguments of a tool call.
+    Tool,
+    /// The wish stands in the prompt only.
+    Prompted,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Still being answered.
+    Pending,
+    /// The whole answer, of this status, was handed to the connection.
+    Answered(u16),
+    /// The client went away before the answer was complete.
+    Abandoned,
+    /// A fault (or the server's end) broke the connection on this side.
+    Broken,
+}
+
+/// One request to a model endpoint, reduced to what all protocols share.
+#[derive(Clone, Debug, Serialize)]
+pub struct Seen {
+    /// Counts from 1 and is never reused, not even after a clear.
+    pub number: u64,
+    pub protocol: Protocol,
+    pub model: String,
+    /// The name of the schema or tool, or what the frame's text gives away; "" if neither.
+    pub stage: String,
+    pub mode: OutputMode,
+    pub system: String,
+    pub user: String,
+    pub schema: Option<Value>,
+    pub temperature: Option<f64>,
+    pub max_tokens: Option<u64>,
+    pub headers: Vec<(String, String)>,
+    pub body: Value,
+    #[serde(skip)]
+    pub arrived: Instant,
+    /// Milliseconds from the server's start to the arrival.
+    pub at_ms: u64,
+    pub outcome: Outcome,
+}
+
+impl Seen {
+    /// The first header of this name, which is compared without regard to case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The tool the answer has to call: the one the caller insists on, or else the first.
+    pub(super) fn tool_name(&self) -> &str {
+        let forced = ["/tool_choice/function/name", "/tool_choice/name"];
+        let first = ["/tools/0/function/name", "/tools/0/name", "/tools/0/functionDeclarations/0/name"];
+        forced.iter().chain(&first).find_map(|path| self.body.pointer(path)?.as_str()).unwrap_or_default()
+    }
+}
+
+/// Tokens of one exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Usage {
+    /// Everything sent, cached tokens included (Anthropic's `input_tokens` is rendered without them).
+    pub prompt_tokens: u64,
+    pub completion_tokens: u64,
+    pub cached_tokens: u64,
+}
+
+/// Counts since the start or the last clear.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Requests to model endpoints that could be read.
+    pub requests: u64,
+    pub answered: u64,
+    pub abandoned: u64,
+    pub broken: u64,
+    /// Being answered now; a clear does not change it.
+    pub in_flight: u64,
+    /// Most requests that were being answered at once.
+    pub max_in_flight: u64,
+    /// Requests whose body was no JSON object; they are answered 400 and not recorded.
+    pub unreadable: u64,
+    /// Requests that met a fault, from the queue or a standing one.
+    pub faults_met: u64,
+    /// Steps still in the queue.
+    pub faults_queued: u64,
+    pub by_stage: BTreeMap<String, u64>,
+    /// Complete answers by status code.
+    pub by_status: BTreeMap<u16, u64>,
+    pub prompt_tokens: u64,
+    pub completion_tokens: u64,
+}

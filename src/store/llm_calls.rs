@@ -1,0 +1,255 @@
+//! Rows of `llm_calls` and `usage_days`: every attempt to ask a model, and their sums by day (D-9).
+
+use std::collections::BTreeMap;
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::dialect::Statement;
+use super::jobs::read_json;
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{JobId, Space};
+use crate::model::llm_call::{CallOwner, LlmCall, Spent, UsageDay};
+
+const COLUMNS: &str = "seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
+                       tokens_prompt, tokens_completion, tokens_cached, cost_usd, params_json";
+
+/// Which days and which calls.
+#[derive(Debug, Clone, Default)]
+pub struct UsageFilter {
+    /// First day, `YYYY-MM-DD`.
+    pub from: String,
+    /// Last day.
+    pub to: String,
+    pub stage: Option<String>,
+    pub provider: Option<String>,
+    pub model: Option<String>,
+}
+
+/// A row of the list: day, stage, provider, model.
+pub type UsagePlace = [String; 4];
+
+/// A job that is gone takes its calls with it; its day still counts them.
+const OF_JOB: &str = "INSERT INTO llm_calls (space, job_id, query_id, seq, stage, level, attempt, outcome, provider, \
+    model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
+    started_at) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM jobs j WHERE j.space = ? AND j.id = ?";
+
+const OF_OTHERS: &str = "INSERT INTO llm_calls (space, job_id, query_id, seq, stage, level, attempt, outcome, provider, \
+    model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
+    started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+type Row<'a> = (&'a Space, &'a CallOwner, &'a LlmCall);
+
+impl Store {
+    /// Writes attempts and adds them to their days, all or nothing.
+    pub async fn add_llm_calls(&self, rows: &[Row<'_>]) -> Result<(), StoreError> {
+        self.retry("add_llm_calls", || async {
+            let mut tx = self.begin().await?;
+            for row in rows {
+                tx.add_llm_call(row).await?;
+            }
+            for ((space, day, stage, provider, model), sum) in sums(rows) {
+                tx.add_usage(space, &UsageDay { day, stage, provider, model, ..sum }).await?;
+            }
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Every attempt of a job to ask a model, in their order.
+    pub async fn list_job_calls(&self, space: &Space, id: &JobId) -> Result<Vec<LlmCall>, StoreError> {
+        self.retry("list_job_calls", || async {
+            let sql = format!("SELECT {COLUMNS} FROM llm_calls WHERE space = ? AND job_id = ? ORDER BY seq");
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(id.as_str());
+            self.fetch_all(query).await?.iter().map(read_call).collect()
+        })
+        .await
+    }
+
+    /// What a job has spent so far, and the number of its last attempt.
+    pub async fn find_job_spent(&self, space: &Space, id: &JobId) -> Result<(Spent, i64), StoreError> {
+        let dialect = &self.backend.dialect;
+        let sql = format!(
+            "SELECT COUNT(*), {}, {}, COALESCE(SUM(cost_usd), 0.0), COALESCE(MAX(seq), 0) FROM llm_calls \
+             WHERE space = ? AND job_id = ?",
+            dialect.whole_sum("tokens_prompt"),
+            dialect.whole_sum("tokens_completion"),
+        );
+        self.retry("find_job_spent", || async {
+            let query = dialect.assembled(&sql).bind(space.as_str()).bind(id.as_str());
+            let rows = self.fetch_all(query).await?;
+            rows.first().map_or(Ok((Spent::default(), 0)), |row| Ok((read_spent(row)?, row.try_get(4)?)))
+        })
+        .await
+    }
+
+    /// What a space has spent on a day.
+    pub async fn find_spent_on(&self, space: &Space, day: &str) -> Result<Spent, StoreError> {
+        let dialect = &self.backend.dialect;
+        let sql = format!(
+            "SELECT {}, {}, {}, COALESCE(SUM(cost_usd), 0.0) FROM usage_days WHERE space = ? AND day = ?",
+            dialect.whole_sum("calls"),
+            dialect.whole_sum("tokens_prompt"),
+            dialect.whole_sum("tokens_completion"),
+        );
+        self.retry("find_spent_on", || async {
+            let rows = self.fetch_all(dialect.assembled(&sql).bind(space.as_str()).bind(day.to_owned())).await?;
+            rows.first().map_or(Ok(Spent::default()), read_spent)
+        })
+        .await
+    }
+
+    /// The ledger by day, newest first, then by stage, provider and model; one more than `limit` shows that it goes on.
+    pub async fn list_usage_days(
+        &self,
+        space: &Space,
+        filter: &UsageFilter,
+        after: Option<&UsagePlace>,
+        limit: usize,
+    ) -> Result<Vec<UsageDay>, StoreError> {
+        let mut sql =
+            "SELECT day, stage, provider, model, calls, tokens_prompt, tokens_completion, tokens_cached, cost_usd \
+                       FROM usage_days WHERE space = ? AND day >= ? AND day <= ?"
+                .to_owned();
+        let mut values = vec![space.to_string(), filter.from.clone(), filter.to.clone()];
+        for (column, value) in [("stage", &filter.stage), ("provider", &filter.provider), ("model", &filter.model)] {
+            if let Some(value) = value {
+                sql = format!("{sql} AND {column} = ?");
+                values.push(value.clone());
+            }
+        }
+        if let Some([day, stage, provider, model]) = after {
+            sql.push_str(
+                " AND day <= ? AND (day < ? OR stage > ? OR (stage = ? AND (provider > ? OR (provider = ? AND model > ?))))",
+            );
+            values.extend([day, day, stage, stage, provider, provider, model].map(Clone::clone));
+        }
+        sql.push_str(" ORDER BY day DESC, stage, provider, model LIMIT ?");
+        self.retry("list_usage_days", || async {
+            let query = self.backend.dialect.assembled(&sql);
+            let query = values.iter().fold(query, |query, value| query.bind(value.clone()));
+            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+            rows.iter().map(read_day).collect()
+        })
+        .await
+    }
+}
+
+impl Tx {
+    async fn add_llm_call(&mut self, (space, owner, call): &Row<'_>) -> Result<(), StoreError> {
+        let (job, query) = match owner {
+            CallOwner::Job(id) => (Some(id.as_str().to_owned()), None),
+            CallOwner::Query(id) => (None, Some(id.clone())),
+            CallOwner::Nobody => (None, None),
+        };
+        let sql = if job.is_some() { OF_JOB } else { OF_OTHERS };
+        let mut seq = call.seq;
+        // A process that lost its lease may have used the same number: the later one moves up.
+        for _ in 0..3 {
+            let insert = self.backend.dialect.insert_if_absent(sql).bind(space.as_str().to_owned());
+            let insert = bind_call(insert.bind(job.clone()).bind(query.clone()).bind(seq), call);
+            let insert = match &job {
+                Some(job) => insert.bind(space.as_str().to_owned()).bind(job.clone()),
+                None => insert,
+            };
+            if self.execute(insert).await? > 0 || job.is_none() {
+                return Ok(());
+            }
+            let last = "SELECT COALESCE(MAX(seq), 0) FROM llm_calls WHERE space = ? AND job_id = ?";
+            let last = self.sql(last).bind(space.as_str().to_owned()).bind(job.clone());
+            let last: i64 = self.fetch_optional(last).await?.map_or(Ok(0), |row| row.try_get(0))?;
+            if last < call.seq {
+                return Ok(());
+            }
+            seq = last + 1;
+        }
+        Ok(())
+    }
+
+    async fn add_usage(&mut self, space: &Space, sum: &UsageDay) -> Result<(), StoreError> {
+        let insert = "INSERT INTO usage_days (space, day, stage, provider, model, calls, tokens_prompt, tokens_completion, \
+                      tokens_cached, cost_usd) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let columns = ["calls", "tokens_prompt", "tokens_completion", "tokens_cached", "cost_usd"];
+        let insert = self.backend.dialect.insert_or_add(insert, "space, day, stage, provider, model", &columns);
+        let insert = insert.bind(space.as_str().to_owned()).bind(sum.day.clone()).bind(sum.stage.clone());
+        let insert = insert.bind(sum.provider.clone()).bind(sum.model.clone()).bind(sum.calls).bind(sum.tokens_prompt);
+        self.execute(insert.bind(sum.tokens_completion).bind(sum.tokens_cached).bind(sum.cost_usd)).await.map(|_| ())
+    }
+}
+
+fn bind_call(insert: Statement, call: &LlmCall) -> Statement {
+    let insert = insert.bind(call.stage.clone()).bind(call.level).bind(call.attempt).bind(call.outcome.clone());
+    let insert = insert.bind(call.provider.clone()).bind(call.model.clone()).bind(call.mode.clone());
+    let insert = insert.bind(call.provider_params.to_string());
+    let insert = insert.bind(call.llm_output.as_ref().map(ToString::to_string)).bind(call.latency_ms);
+    let insert = insert.bind(call.tokens_prompt).bind(call.tokens_completion).bind(call.tokens_cached);
+    insert.bind(call.cost_usd).bind(call.timestamp.as_micros())
+}
+
+type UsageKey<'a> = (&'a Space, String, String, String, String);
+
+/// In the order of the key, so that two writers lock their rows in the same order.
+fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
+    let mut sums: BTreeMap<UsageKey<'a>, UsageDay> = BTreeMap::new();
+    for (space, _, call) in rows {
+        let key = (*space, call.timestamp.day(), call.stage.clone(), call.provider.clone(), call.model.clone());
+        let sum = sums.entry(key).or_insert_with(|| UsageDay {
+            day: String::new(),
+            stage: String::new(),
+            provider: String::new(),
+            model: String::new(),
+            calls: 0,
+            tokens_prompt: 0,
+            tokens_completion: 0,
+            tokens_cached: 0,
+            cost_usd: 0.0,
+        });
+        sum.calls += 1;
+        sum.tokens_prompt += call.tokens_prompt;
+        sum.tokens_completion += call.tokens_completion;
+        sum.tokens_cached += call.tokens_cached;
+        sum.cost_usd += call.cost_usd.unwrap_or(0.0);
+    }
+    sums
+}
+
+fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
+    Ok(LlmCall {
+        seq: row.try_get(0)?,
+        stage: row.try_get(1)?,
+        level: row.try_get(2)?,
+        attempt: row.try_get(3)?,
+        outcome: row.try_get(4)?,
+        llm_output: read_json(row, 5)?,
+        timestamp: Timestamp::from_micros(row.try_get(6)?),
+        latency_ms: row.try_get(7)?,
+        provider: row.try_get(8)?,
+        model: row.try_get(9)?,
+        mode: row.try_get(10)?,
+        tokens_prompt: row.try_get(11)?,
+        tokens_completion: row.try_get(12)?,
+        tokens_cached: row.try_get(13)?,
+        cost_usd: row.try_get(14)?,
+        provider_params: read_json(row, 15)?.unwrap_or_default(),
+    })
+}
+
+fn read_spent(row: &AnyRow) -> Result<Spent, StoreError> {
+    let (sent, received): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
+    Ok(Spent { calls: row.try_get(0)?, tokens: sent.saturating_add(received), usd: row.try_get(3)? })
+}
+
+fn read_day(row: &AnyRow) -> Result<UsageDay, StoreError> {
+    Ok(UsageDay {
+        day: row.try_get(0)?,
+        stage: row.try_get(1)?,
+        provider: row.try_get(2)?,
+        model: row.try_get(3)?,
+        calls: row.try_get(4)?,
+        tokens_prompt: row.try_get(5)?,
+        tokens_completion: row.try_get(6)?,
+        tokens_cached: row.try_get(7)?,
+        cost_usd: row.try_get(8)?,
+    })
+}

@@ -1,0 +1,8 @@
+//! The door to models: what is sent, what comes back, what is done about everything that goes wrong.
+
+mod answers;
+mod caps;
+mod modes;
+mod routes;
+mod transport;
+mod wire;

@@ -1,0 +1,273 @@
+//! Providers that are busy, away or in trouble (F6, F7, F8): patience, a breaker, the fallback model, and an end.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use memoir::llm::LlmError;
+use memoir::scripted_model::{Fault, Script};
+use serde_json::json;
+
+use crate::support::door::{Door, MODES, five_passages, in_mode};
+
+const KINDS: [&str; 3] = ["openai_stub", "anthropic_stub", "gemini_stub"];
+
+fn status(status: u16, headers: &[(&str, &str)], body: &str) -> Fault {
+    let headers: BTreeMap<String, String> =
+        headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Fault::Status { status, headers, body: body.to_owned() }
+}
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again_in_every_mode_and_protocol() {
+    for (mode, _) in MODES {
+        for kind in KINDS {
+            let door = Door::with(&in_mode(mode)).await;
+            for code in [408, 409, 429, 500, 502, 503, 504, 529] {
+                door.model.clear();
+                door.model.push(status(code, &[], "busy"));
+                door.model.push(status(code, &[], r#"{"detail": "still busy"}"#));
+                let session = door.session().with_model(Some(format!("{kind}:m")));
+                let answered = door.llm.ask(&session, five_passages()).await;
+                let answered = answered.unwrap_or_else(|error| panic!("{kind} {mode} {code}: {error}"));
+                let outcomes: Vec<&str> = answered.calls.iter().map(|call| call.outcome.as_str()).collect();
+                assert_eq!(outcomes, ["transport_error", "transport_error", "ok"], "{kind} {mode} {code}");
+                let attempts: Vec<i64> = answered.calls.iter().map(|call| call.attempt).collect();
+                assert_eq!(attempts, [1, 2, 3]);
+                assert_eq!(answered.calls[0].provider_params["error"], format!("status {code}"));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn broken_connections_are_tried_again() {
+    for (mode, _) in MODES {
+        for kind in KINDS {
+            let door = Door::with(&in_mode(mode)).await;
+            for fault in [Fault::Close, Fault::ResetMidBody, Fault::Html] {
+                door.model.clear();
+                door.model.push(fault.clone());
+                let session = door.session().with_model(Some(format!("{kind}:m")));
+                let answered = door.llm.ask(&session, five_passages()).await;
+                let answered = answered.unwrap_or_else(|error| panic!("{kind} {mode} {fault:?}: {error}"));
+                assert_eq!(answered.calls[0].outcome, "transport_error", "{kind} {fault:?}");
+                assert_eq!(answered.calls.len(), 2);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn silence_ends_with_the_read_timeout() {
+    for kind in KINDS {
+        let door = Door::open().await;
+        for fault in [Fault::Stall, Fault::StallMidBody] {
+            door.model.push(fault.clone());
+            let session = door.session().with_model(Some(format!("{kind}:m")));
+            let begun = Instant::now();
+            let answered = door.llm.ask(&session, five_passages()).await.unwrap();
+            assert_eq!(answered.calls[0].provider_params["error"], "timeout", "{kind} {fault:?}");
+            assert!((1..3).contains(&begun.elapsed().as_secs()), "{kind} {fault:?} {:?}", begun.elapsed());
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_never_ends_meets_the_total_timeout() {
+    let settings = [("LLM__TRANSPORT__TOTAL_TIMEOUT", "1"), ("LLM__TRANSPORT__READ_TIMEOUT", "60")];
+    let door = Door::with(&[&settings[..], &[("LLM__TRANSPORT__TRIES", "1")]].concat()).await;
+    door.model.push(Fault::Delay { ms: 20_000 });
+    let error = door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
+    assert!(error.to_string().contains("no answer in time"), "{error}");
+}
+
+#[tokio::test]
+async fn the_wait_is_as_long_as_the_provider_says() {
+    for headers in [&[("retry-after-ms", "300")][..], &[("retry-after", "0.3")]] {
+        for kind in KINDS {
+            let door = Door::open().await;
+            door.model.push(status(429, headers, "slow down"));
+            let session = door.session().with_model(Some(format!("{kind}:m")));
+            let begun = Instant::now();
+            door.llm.ask(&session, five_passages()).await.unwrap();
+            assert!(begun.elapsed() >= Duration::from_millis(300), "{kind} {headers:?} {:?}", begun.elapsed());
+        }
+    }
+    // Google says it in the body.
+    let door = Door::open().await;
+    let body = json!({"error": {"code": 429, "message": "quota", "details": [{"retryDelay": "0.3s"}]}}).to_string();
+    door.model.push(status(429, &[], &body));
+    let session = door.session().with_model(Some("gemini_stub:m".to_owned()));
+    let begun = Instant::now();
+    door.llm.ask(&session, five_passages()).await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(300), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_wait_that_is_too_long_counts_as_away() {
+    let door = Door::open().await;
+    door.model.push(status(429, &[("retry-after", "3600")], "tomorrow"));
+    let begun = Instant::now();
+    let error = door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
+    assert_eq!(error.code(), "llm_unavailable");
+    assert!(begun.elapsed() < Duration::from_secs(2) && door.model.requests().len() == 1);
+}
+
+/// One caller's 429 holds the others of the same provider too.
+#[tokio::test]
+async fn everybody_waits_when_one_is_told_to() {
+    let door = Door::open().await;
+    door.model.push(status(429, &[("retry-after-ms", "400")], "slow down"));
+    let (first, second) = (door.session(), door.session());
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        door.llm.ask(&second, five_passages()).await
+    };
+    let (one, two) = tokio::join!(door.llm.ask(&first, five_passages()), later);
+    one.unwrap();
+    two.unwrap();
+    let times: Vec<u64> = door.model.requests().iter().map(|seen| seen.at_ms).collect();
+    assert_eq!(times.len(), 3);
+    assert!(times[1] >= times[0] + 390 && times[2] >= times[0] + 390, "{times:?}");
+}
+
+#[tokio::test]
+async fn x_should_retry_has_the_last_word() {
+    let door = Door::open().await;
+    door.model.push(status(500, &[("x-should-retry", "false")], "no use"));
+    door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
+    assert_eq!(door.model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_provider_that_stays_away_ends_the_tries() {
+    for (mode, _) in MODES {
+        let door = Door::with(&in_mode(mode)).await;
+        door.model.always(status(503, &[], ""));
+        let error = door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
+        assert_eq!((error.code(), door.model.requests().len()), ("llm_unavailable", 3), "{mode}");
+        assert!(error.may_pass(), "a job tries again later");
+    }
+    let door = Door::with(&[("LLM__PROVIDERS__GONE__BASE_URL", "http://127.0.0.1:1/v1")]).await;
+    let session = door.session().with_model(Some("gone:m".to_owned()));
+    let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
+    assert!(error.to_string().contains("refused"), "{error}");
+    assert_eq!(session.calls().len(), 3);
+    let tls = door.model.openai_url().replace("http://", "https://");
+    let door = Door::with(&[("LLM__PROVIDERS__TLS__BASE_URL", &tls), ("LLM__PROVIDERS__TLS__API_KEY", "k")]).await;
+    let session = door.session().with_model(Some("tls:m".to_owned()));
+    assert_eq!(door.llm.ask(&session, five_passages()).await.unwrap_err().code(), "llm_unavailable");
+}
+
+/// F8.
+#[tokio::test]
+async fn a_wrong_key_or_model_is_said_at_once() {
+    for (mode, _) in MODES {
+        for kind in KINDS {
+            for (code, body, wanted) in [
+                (401, "", "provider_auth"),
+                (401, r#"{"detail": "who are you"}"#, "provider_auth"),
+                (403, "forbidden", "provider_auth"),
+                (404, r#"{"error": {"message": "The model `m` does not exist"}}"#, "model_not_found"),
+                (402, "pay first", "provider_quota"),
+                (429, r#"{"error": {"message": "You exceeded", "code": "insufficient_quota"}}"#, "provider_quota"),
+                (413, "too large", "llm_rejected"),
+            ] {
+                let door = Door::with(&in_mode(mode)).await;
+                door.model.always(status(code, &[], body));
+                let session = door.session().with_model(Some(format!("{kind}:m")));
+                let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
+                assert_eq!(error.code(), wanted, "{kind} {code} {error}");
+                assert_eq!(door.model.requests().len(), 1, "{kind} {code}: no retry");
+                assert!(!error.remediation().is_empty() && !error.may_pass());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_breaker_opens_and_a_single_probe_closes_it() {
+    let settings = [("LLM__TRANSPORT__BREAKER_FAILURES", "6"), ("LLM__TRANSPORT__BREAKER_COOLDOWN", "1")];
+    let door = Door::with(&settings).await;
+    door.model.always(status(500, &[], ""));
+    for _ in 0..2 {
+        door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
+    }
+    assert_eq!(door.model.requests().len(), 6);
+    let error = door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
+    assert!(error.to_string().contains("left alone"), "{error}");
+    assert_eq!(door.model.requests().len(), 6, "nothing was sent");
+    assert!(door.llm.models().providers.iter().any(|provider| provider.name == "openai_stub" && provider.resting));
+
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    door.model.clear_faults();
+    door.model.edit_script(|script| script.latency_ms = 200);
+    let (first, second) = (door.session(), door.session());
+    let (one, two) = tokio::join!(door.llm.ask(&first, five_passages()), door.llm.ask(&second, five_passages()));
+    assert_eq!([one.is_ok(), two.is_ok()].iter().filter(|ok| **ok).count(), 1, "one probe at a time");
+    door.llm.ask(&door.session(), five_passages()).await.unwrap();
+}
+
+/// R-SAF-A3.
+#[tokio::test]
+async fn the_fallback_model_is_asked_once() {
+    let door = Door::with(&[("LLM__FALLBACK_MODEL", "anthropic_stub:small")]).await;
+    let step = |fault: Fault, model: &str| memoir::scripted_model::Step::new(fault).only_model(model);
+    door.model.always(step(status(503, &[], ""), "m"));
+    let answered = door.llm.ask(&door.session(), five_passages()).await.unwrap();
+    let asked: Vec<&str> = answered.calls.iter().map(|call| call.model.as_str()).collect();
+    assert_eq!(asked, ["m", "m", "m", "small"]);
+    assert_eq!(answered.calls[3].provider, "anthropic_stub");
+
+    door.model.clear();
+    door.model.always(step(status(503, &[], ""), "small"));
+    let error = door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
+    assert!(matches!(&error, LlmError::Unavailable { model, .. } if model == "openai_stub:m"), "{error}");
+    assert_eq!(door.model.requests().iter().filter(|seen| seen.model == "small").count(), 1);
+
+    // Also for answers that stay invalid; but a wrong key must be seen.
+    for (fault, calls) in [(Fault::RawText { text: "no".into() }, 3), (status(401, &[], ""), 1)] {
+        door.model.clear();
+        door.model.clear_faults();
+        door.model.always(step(fault, "m"));
+        let _ = door.llm.ask(&door.session(), five_passages()).await;
+        assert_eq!(door.model.requests().len(), calls);
+    }
+}
+
+#[tokio::test]
+async fn whoever_goes_away_takes_the_request_along() {
+    for kind in KINDS {
+        let door = Door::open().await;
+        door.model.edit_script(|script| script.latency_ms = 10_000);
+        let session = door.session().with_model(Some(format!("{kind}:m")));
+        let asking = door.llm.ask(&session, five_passages());
+        assert!(tokio::time::timeout(Duration::from_millis(200), asking).await.is_err());
+        assert!(door.model.wait_until(|stats| stats.abandoned == 1, Duration::from_secs(2)).await, "{kind}");
+        let [call] = &session.calls()[..] else { panic!() };
+        assert_eq!(call.outcome, "cancelled");
+        assert!(call.latency_ms >= 100.0 && call.tokens_prompt > 0, "{call:?}");
+    }
+}
+
+#[tokio::test]
+async fn all_askers_share_the_providers_places() {
+    let door = Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__MAX_CONCURRENCY", "3")]).await;
+    door.model.set_script(Script { latency_ms: 30, ..Script::default() });
+    let sessions: Vec<_> = (0..12).map(|_| door.session()).collect();
+    let asking = sessions.iter().map(|session| door.llm.ask(session, five_passages()));
+    assert!(futures_util::future::join_all(asking).await.iter().all(Result::is_ok));
+    assert_eq!(door.model.stats().max_in_flight, 3);
+}
+
+#[tokio::test]
+async fn requests_keep_to_the_providers_pace() {
+    // 600 a minute: 60 at once, then one every 111 ms or so.
+    let door = Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__REQUESTS_PER_MINUTE", "60")]).await;
+    let begun = Instant::now();
+    let sessions: Vec<_> = (0..8).map(|_| door.session()).collect();
+    let asking = sessions.iter().map(|session| door.llm.ask(session, five_passages()));
+    assert!(futures_util::future::join_all(asking).await.iter().all(Result::is_ok));
+    // Six may go at once; the seventh and eighth wait a turn of 1.1 s each.
+    assert!(begun.elapsed() >= Duration::from_millis(2000), "{:?}", begun.elapsed());
+}

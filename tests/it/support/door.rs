@@ -1,0 +1,111 @@
+//! The door to models over a scripted provider: everything real but the model.
+
+use std::sync::Arc;
+
+use memoir::base::clock::SystemClock;
+use memoir::base::ids::Space;
+use memoir::llm::tasks::classify::Classify;
+use memoir::llm::tasks::select::Select;
+use memoir::llm::{Llm, Session};
+use memoir::scripted_model::{OutputMode, ScriptedModel};
+use memoir::store::Store;
+
+use super::app::load;
+use super::database::TestDatabase;
+
+pub struct Door {
+    pub llm: Llm,
+    pub model: ScriptedModel,
+    pub store: Store,
+    _database: TestDatabase,
+}
+
+/// Waits that a test can bear.
+const QUICK: &[(&str, &str)] = &[
+    ("LLM__TRANSPORT__BACKOFF_MS", "5"),
+    ("LLM__TRANSPORT__BACKOFF_CAP_MS", "20"),
+    ("LLM__TRANSPORT__READ_TIMEOUT", "1"),
+    ("LLM__TRANSPORT__TOTAL_TIMEOUT", "3"),
+    ("LLM__MODEL", "openai_stub:m"),
+];
+
+impl Door {
+    pub async fn open() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// With providers `openai_stub`, `anthropic_stub` and `gemini_stub`, all at one scripted server.
+    pub async fn with(settings: &[(&str, &str)]) -> Self {
+        Self::on(TestDatabase::sqlite(), settings).await
+    }
+
+    pub async fn on(database: TestDatabase, settings: &[(&str, &str)]) -> Self {
+        let model = ScriptedModel::local().await.unwrap();
+        let urls = [model.openai_url(), model.anthropic_url(), model.gemini_url()];
+        let mut all = QUICK.to_vec();
+        let names = [("OPENAI_STUB", "openai"), ("ANTHROPIC_STUB", "anthropic"), ("GEMINI_STUB", "gemini")];
+        let entries: Vec<(String, String)> = names
+            .iter()
+            .zip(&urls)
+            .flat_map(|((name, kind), url)| {
+                let key = |field: &str| format!("LLM__PROVIDERS__{name}__{field}");
+                [
+                    (key("KIND"), (*kind).to_owned()),
+                    (key("BASE_URL"), url.clone()),
+                    (key("API_KEY"), "sk-test".to_owned()),
+                ]
+            })
+            .collect();
+        all.extend(entries.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        all.extend_from_slice(settings);
+        let config = load(&database.url, &all);
+        let store = Store::connect(&config.database).await.unwrap();
+        store.migrate().await.unwrap();
+        let llm = Llm::new(config.llm, &config.telemetry.otlp_endpoint, store.clone(), Arc::new(SystemClock));
+        Self { llm, model, store, _database: database }
+    }
+
+    pub fn session(&self) -> Session {
+        Session::of_caller(Space::default())
+    }
+}
+
+/// `structured_output` settings for all three stubs.
+pub fn in_mode(mode: &'static str) -> Vec<(&'static str, &'static str)> {
+    vec![
+        ("LLM__PROVIDERS__OPENAI_STUB__STRUCTURED_OUTPUT", mode),
+        ("LLM__PROVIDERS__ANTHROPIC_STUB__STRUCTURED_OUTPUT", mode),
+        ("LLM__PROVIDERS__GEMINI_STUB__STRUCTURED_OUTPUT", mode),
+    ]
+}
+
+pub const MODES: [(&str, OutputMode); 3] =
+    [("native", OutputMode::Native), ("tool", OutputMode::Tool), ("prompted", OutputMode::Prompted)];
+
+/// Five passages under the root, open to new categories.
+pub fn five_passages() -> Classify {
+    passages(&["one", "two", "three", "four", "five"], &["Alpha", "Beta"], true)
+}
+
+pub fn passages(texts: &[&str], categories: &[&str], may_create: bool) -> Classify {
+    Classify {
+        contextual_helper: None,
+        level: 1,
+        depth: 3,
+        parent: [].into(),
+        categories: categories.iter().map(ToString::to_string).collect(),
+        may_create,
+        chunks: (1..).zip(texts).map(|(id, text)| (id, (*text).into())).collect(),
+    }
+}
+
+pub fn choice(options: &[&str], at_most: usize) -> Select {
+    Select {
+        contextual_helper: None,
+        query: "What about alpha?".into(),
+        level: 1,
+        depth: 3,
+        options: options.iter().map(ToString::to_string).collect(),
+        at_most,
+    }
+}
