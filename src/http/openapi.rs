@@ -41,6 +41,7 @@ pub struct ProblemResponse(Problem);
     tags(
         (name = "system", description = "The installation: health, settings, metrics, this document."),
         (name = "tokens", description = "Counting tokens."),
+        (name = "models", description = "Which models can be asked, and what was spent on them."),
         (name = "jobs", description = "Background work: every 202 is one."),
         (name = "sources", description = "Documents as their owners know them."),
     ),

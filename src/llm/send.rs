@@ -153,7 +153,7 @@ impl Llm {
         })?;
         let mut call = Call::begin(attempts, target, plan)?;
         let total = Duration::from_secs(self.settings().transport.total_timeout);
-        let answered = tokio::time::timeout(total, profile.client.complete(request)).await;
+        let answered = tokio::time::timeout(total, profile.client().complete(request)).await;
         match answered.unwrap_or(Err(ProviderError::TimedOut)) {
             Ok(reply) => {
                 pass.succeeded();

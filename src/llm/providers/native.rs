@@ -51,7 +51,8 @@ impl Provider for Native {
 
 fn question(request: &Request<'_>) -> (ChatRequest, ChatOptions) {
     let mut question = ChatRequest::from_user(request.user).with_system(request.system);
-    let mut options = ChatOptions::default().with_capture_usage(true);
+    // The body is what tells a blocked prompt from nonsense.
+    let mut options = ChatOptions::default().with_capture_usage(true).with_capture_raw_body(true);
     match request.mode {
         Mode::Native => {
             let form = JsonSpec::new(request.stage, request.schema.clone()).with_description(request.description);
@@ -113,13 +114,16 @@ fn from_crate(error: genai::Error) -> Result<Reply, ProviderError> {
     match error {
         Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => Err(from_wire(webc_error)),
         // Gemini answers a prompt that it will not have with no candidate at all.
-        Error::ChatResponse { body, .. } if body.get("error").is_none() => Ok(Reply {
-            text: String::new(),
-            finish: Finish::Refused("the provider blocked the prompt".to_owned()),
-            usage: None,
-            model: None,
-            id: None,
-        }),
+        Error::ChatResponseGeneration { response_body, .. } if response_body.get("promptFeedback").is_some() => {
+            let reason = response_body["promptFeedback"]["blockReason"].as_str().unwrap_or("the prompt was blocked");
+            Ok(Reply {
+                text: String::new(),
+                finish: Finish::Refused(reason.to_owned()),
+                usage: None,
+                model: None,
+                id: None,
+            })
+        }
         // The others quote the request.
         _ => Err(ProviderError::Unreadable("it is not in the provider's own form".to_owned())),
     }

@@ -212,7 +212,7 @@ mod tests {
         let mut schema = schema::of::<Classify>();
         assert_eq!(
             schema.to_string(),
-            r#"{"type":"object","properties":{"chunks":{"type":"array","items":{"type":"object","properties":{"id":{"description":"The number of the chunk.","type":"integer"},"category":{"description":"The category it belongs to.","type":"string"}},"additionalProperties":false,"required":["id","category"]}}},"additionalProperties":false,"required":["chunks"]}"#
+            r#"{"type":"object","additionalProperties":false,"properties":{"chunks":{"type":"array","items":{"type":"object","properties":{"id":{"description":"The number of the chunk.","type":"integer"},"category":{"description":"The category it belongs to.","type":"string"}},"additionalProperties":false,"required":["id","category"]}}},"required":["chunks"]}"#
         );
         let open = schema.clone();
         task(true).narrow(&mut schema);

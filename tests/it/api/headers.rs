@@ -40,7 +40,7 @@ async fn every_answer_carries_security_headers() {
 #[tokio::test]
 async fn long_answers_are_compressed_when_asked_for() {
     let app = TestApp::spawn().await;
-    let plain = reqwest::Client::builder().no_gzip().build().unwrap();
+    let plain = crate::support::client::builder().no_gzip().build().unwrap();
     for (path, encoding) in [("/openapi.json", "gzip"), ("/health/live", "")] {
         let url = format!("http://{}{path}", app.address);
         let reply = plain.get(url).header("accept-encoding", "gzip").send().await.unwrap();

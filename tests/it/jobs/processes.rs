@@ -71,12 +71,12 @@ async fn a_stop_finishes_what_it_can_and_hands_the_rest_back() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let address = running.address;
-        let stream = reqwest::get(format!("http://{address}/v1/jobs/{long}/events")).await.unwrap();
+        let stream = crate::support::client::get(&format!("http://{address}/v1/jobs/{long}/events")).await.unwrap();
         running.terminate();
         let began = Instant::now();
         // The stream of events ends at once, and the probe tells that no new work is taken.
         tokio::time::timeout(Duration::from_secs(5), stream.text()).await.unwrap().unwrap();
-        let ready = reqwest::get(format!("http://{address}/health/ready")).await.unwrap();
+        let ready = crate::support::client::get(&format!("http://{address}/health/ready")).await.unwrap();
         assert_eq!(ready.status(), 503);
         assert_eq!(running.wait(), Some(0));
         assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
@@ -98,7 +98,8 @@ async fn any_process_can_tell_what_happens_to_a_job() {
         let serving = api_only.serve();
         let api = Api::at(serving.address);
         let id = api.queue("default", &json!({"steps": 2, "step_ms": 100})).await.unwrap();
-        let watching = reqwest::get(format!("http://{}/v1/jobs/{id}/events", serving.address)).await.unwrap();
+        let watching =
+            crate::support::client::get(&format!("http://{}/v1/jobs/{id}/events", serving.address)).await.unwrap();
         let _working = worker.start(&["worker"]);
         let text = tokio::time::timeout(Duration::from_secs(20), watching.text()).await.unwrap().unwrap();
         for part in ["id: 1\nevent: state", "\"queued\"", "\"running\"", "event: progress", "\"succeeded\""] {

@@ -65,7 +65,12 @@ fn tolerated() -> Vec<(&'static str, Fault)> {
     vec![
         ("a fence", Fault::Fenced { before: "Sure, here you go:".into(), after: "Anything else?".into() }),
         ("no tool call", Fault::NoToolCall),
-        ("an id that nobody asked for", edit("/chunks/5", json!({"id": 99, "category": "Alpha"}))),
+        (
+            "an id that nobody asked for",
+            answer(json!({"chunks": (1..=6).map(|id| {
+            json!({"id": if id == 6 { 99 } else { id }, "category": "Alpha"})
+        }).collect::<Vec<_>>()})),
+        ),
         ("another case and width", edit("/chunks/2/category", json!(" ＡＬＰＨＡ "))),
         ("the dash of the list", edit("/chunks/2/category", json!("- Beta"))),
     ]

@@ -22,8 +22,9 @@ fn query(caps: Caps) -> Session {
 async fn every_attempt_is_in_the_ledger_on_every_engine() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let door = Door::on(database, &[("LLM__PROVIDERS__OPENAI_STUB__PRICES", r#"{"*": {"input": 1.0, "output": 2.0}}"#)])
-            .await;
+        let door =
+            Door::on(database, &[("LLM__PROVIDERS__OPENAI_STUB__PRICES", r#"{"*": {"input": 1.0, "output": 2.0}}"#)])
+                .await;
         door.model.edit_script(|script| {
             script.usage.prompt_tokens = Some(1000);
             script.usage.completion_tokens = Some(100);
@@ -62,11 +63,12 @@ async fn many_writers_lose_no_call() {
 
 #[tokio::test]
 async fn a_cap_is_met_before_the_call() {
-    let door = Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__PRICES", r#"{"m": {"input": 1000.0, "output": 1000.0}}"#)]).await;
+    let door =
+        Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__PRICES", r#"{"m": {"input": 1000.0, "output": 1000.0}}"#)]).await;
     let cases = [
         (Caps { calls: 2, ..Caps::default() }, "calls", 2),
-        (Caps { tokens: 900, ..Caps::default() }, "tokens", 1),
-        (Caps { usd: 0.5, ..Caps::default() }, "usd", 1),
+        (Caps { tokens: 400, ..Caps::default() }, "tokens", 1),
+        (Caps { usd: 0.2, ..Caps::default() }, "usd", 1),
     ];
     for (caps, wanted, calls) in cases {
         door.model.clear();

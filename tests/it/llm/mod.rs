@@ -3,6 +3,7 @@
 mod answers;
 mod caps;
 mod modes;
+mod real;
 mod routes;
 mod transport;
 mod wire;

@@ -26,7 +26,8 @@ async fn nothing_configured_means_the_embedded_model() {
     assert_eq!(info["llm"], json!({"model": "local:embedded", "embedded": true}));
     let models = app.get("/v1/models").await.json();
     assert_eq!(models["default"], "local:embedded");
-    let names: Vec<&str> = models["items"].as_array().unwrap().iter().filter_map(|item| item["name"].as_str()).collect();
+    let names: Vec<&str> =
+        models["items"].as_array().unwrap().iter().filter_map(|item| item["name"].as_str()).collect();
     assert_eq!(names, ["openai", "anthropic", "gemini", "xai", "mistral", "groq", "ollama", "vllm", "local"]);
     let probe = app.post("/v1/models/probe", &json!({})).await.json();
     assert_eq!((&probe["ok"], &probe["mode"], &probe["cost_usd"]), (&json!(true), &json!("embedded"), &json!(0.0)));
@@ -43,7 +44,10 @@ async fn a_probe_tells_what_a_model_can_do_or_what_is_wrong_with_it() {
     model.push(Fault::Status { status: 401, headers: [].into(), body: String::new() });
     let reply = app.post("/v1/models/probe", &json!({"model": "stub:other"})).await;
     let probe = reply.json();
-    assert_eq!((reply.status.as_u16(), &probe["ok"], &probe["error"]["code"]), (200, &json!(false), &json!("provider_auth")));
+    assert_eq!(
+        (reply.status.as_u16(), &probe["ok"], &probe["error"]["code"]),
+        (200, &json!(false), &json!("provider_auth"))
+    );
     assert!(probe["error"]["remediation"].as_str().unwrap().contains("llm.providers.stub"));
 
     for (given, said) in [("nowhere:m", "no such provider"), ("openai", "OPENAI_API_KEY"), ("local:big", "embedded")] {
@@ -130,7 +134,8 @@ async fn a_job_stopped_by_a_wrong_key_goes_on_after_it_is_mended() {
         let outcomes: Vec<&str> = responses.iter().filter_map(|call| call["outcome"].as_str()).collect();
         assert_eq!(outcomes, ["ok", "transport_error", "ok"]);
         for call in responses {
-            for field in ["stage", "attempt", "timestamp", "latency_ms", "provider", "model", "mode", "provider_params"] {
+            for field in ["stage", "attempt", "timestamp", "latency_ms", "provider", "model", "mode", "provider_params"]
+            {
                 assert!(!call[field].is_null(), "{field}: {call}");
             }
         }

@@ -37,7 +37,8 @@ async fn tools_and_a_response_format_never_go_together() {
     for kind in KINDS {
         for (mode, _) in MODES {
             let body = sent(kind, mode).await["body"].to_string();
-            let native = ["response_format", "output_config", "responseJsonSchema"].iter().any(|name| body.contains(name));
+            let native =
+                ["response_format", "output_config", "responseJsonSchema"].iter().any(|name| body.contains(name));
             let tool = body.contains("\"tools\"");
             assert_eq!((native, tool), (mode == "native", mode == "tool"), "{kind} {mode}");
             assert!(body.contains("ranked_relevance"), "the schema is there in every mode");

@@ -70,7 +70,7 @@ pub fn request(protocol: Protocol, mode: OutputMode, user: &str) -> Value {
 
 pub async fn post(model: &ScriptedModel, protocol: Protocol, body: &Value) -> reqwest::Result<reqwest::Response> {
     let url = format!("{}{}", model.url(), path(protocol));
-    reqwest::Client::new().post(url).header("x-note", "hello").json(body).send().await
+    crate::support::client::client().post(url).header("x-note", "hello").json(body).send().await
 }
 
 /// Asks for a selection and returns the status and the body.

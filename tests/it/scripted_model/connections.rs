@@ -120,7 +120,7 @@ async fn stopping_ends_stalled_requests_and_frees_the_port() {
     model.stop().await;
     assert!(start.elapsed() < Duration::from_millis(900));
     assert!(matches!(stream.read_u8().await, Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof));
-    assert!(reqwest::get(url).await.is_err());
+    assert!(crate::support::client::client().get(url).send().await.is_err());
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn dropping_the_handle_ends_the_server() {
     let url = model.url();
     drop(model);
     for _ in 0..100 {
-        if reqwest::get(&url).await.is_err() {
+        if crate::support::client::client().get(&url).send().await.is_err() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -164,7 +164,7 @@ async fn a_connection_is_kept_between_requests() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_stay_exact_under_load() {
     let model = std::sync::Arc::new(model().await);
-    let client = reqwest::Client::new();
+    let client = crate::support::client::client();
     let mut asking = tokio::task::JoinSet::new();
     for worker in 0..16 {
         let (model, client) = (model.clone(), client.clone());

@@ -58,7 +58,7 @@ impl TestApp {
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "ends with the test")]
         let served = tokio::spawn(app.serve(listener, stop.clone()));
-        Self { address, clock, database, stop, client: reqwest::Client::new(), served: Some(served) }
+        Self { address, clock, database, stop, client: super::client::client(), served: Some(served) }
     }
 
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {

@@ -2,6 +2,7 @@
 
 pub mod app;
 pub mod binary;
+pub mod client;
 pub mod clock;
 pub mod database;
 pub mod door;

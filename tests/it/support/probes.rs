@@ -15,7 +15,7 @@ pub struct Api {
 
 impl Api {
     pub fn at(address: std::net::SocketAddr) -> Self {
-        Self { base: format!("http://{address}"), client: Client::new() }
+        Self { base: format!("http://{address}"), client: super::client::client() }
     }
 
     /// Queues a probe; `None` if the service did not take it.
