@@ -55,10 +55,11 @@ fn try_again_in(body: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
+    type Headers = &'static [(&'static str, &'static str)];
+
     #[test]
     fn every_form_is_read() {
         let now = Timestamp::parse_rfc3339("2026-11-15T12:00:00Z").unwrap();
-        type Headers = &'static [(&'static str, &'static str)];
         let cases: &[(Headers, &str, Option<u64>)] = &[
             (&[("retry-after", "2")], "", Some(2000)),
             (&[("retry-after", "0.5")], "", Some(500)),

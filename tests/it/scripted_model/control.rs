@@ -5,7 +5,7 @@ use memoir::scripted_model::*;
 use serde_json::{Value, json};
 
 async fn get(model: &ScriptedModel, path: &str) -> Value {
-    crate::support::client::client().get(format!("{}{path}", model.url().send())).await.unwrap().json().await.unwrap()
+    crate::support::client::get(&format!("{}{path}", model.url())).await.unwrap().json().await.unwrap()
 }
 
 async fn send(model: &ScriptedModel, path: &str, body: &Value) -> (u16, String) {
@@ -72,7 +72,7 @@ async fn models_are_listed_and_other_paths_unknown() {
         assert_eq!(status, 404);
         assert!(serde_json::from_str::<Value>(&text).unwrap()["error"]["message"].is_string());
     }
-    let response = crate::support::client::client().get(format!("{}/v1/messages", model.url().send())).await.unwrap();
+    let response = crate::support::client::get(&format!("{}/v1/messages", model.url())).await.unwrap();
     assert_eq!(response.status(), 404);
 }
 
