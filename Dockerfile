@@ -22,7 +22,8 @@ RUN mkdir src benches tests \
     && echo 'fn main() {}' > src/main.rs && touch src/lib.rs \
     && cargo build --release --locked --bin memoir
 
-# config and migrations are compiled in.
+# assets, config and migrations are compiled in.
+COPY assets assets
 COPY config config
 COPY migrations migrations
 COPY src src

@@ -24,7 +24,7 @@ pub enum Verdict<O> {
 
 /// Judges a text. Also tells what was read of it, for the record.
 pub fn judge<T: Task>(task: &T, validator: &Validator, text: &str) -> (Verdict<T::Output>, Option<Value>) {
-    let Some(value) = find_json(text) else {
+    let Some(value) = find_json(text).map(|value| unwrapped(value, T::STAGE)) else {
         return (bad(vec![Fault::whole(no_json(text))]), None);
     };
     if holds_nul(&value) {
@@ -181,6 +181,21 @@ pub fn find_json(text: &str) -> Option<Value> {
     found
 }
 
+/// The answer inside a tool call that a model has written out as text: `{"name": "classify", "arguments": {…}}`.
+fn unwrapped(mut value: Value, stage: &str) -> Value {
+    if value["name"] != stage {
+        return value;
+    }
+    for field in ["arguments", "parameters", "input"] {
+        match value.get_mut(field).map(Value::take) {
+            Some(arguments @ Value::Object(_)) => return arguments,
+            Some(Value::String(text)) => return find_json(&text).unwrap_or(value),
+            _ => {}
+        }
+    }
+    value
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -203,6 +218,20 @@ mod tests {
         for text in ["", "no", "{\"answer\": \"cut", "[1, 2]", "<html></html>"] {
             assert_eq!(find_json(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_tool_call_written_as_text_is_read() {
+        let wanted = json!({"chunks": []});
+        for text in [
+            r#"{"name": "classify", "arguments": {"chunks": []}}"#,
+            r#"<tool_call>{"name": "classify", "arguments": "{\"chunks\": []}"}</tool_call>"#,
+            r#"{"name": "classify", "parameters": {"chunks": []}}"#,
+        ] {
+            assert_eq!(unwrapped(find_json(text).unwrap(), "classify"), wanted, "{text}");
+        }
+        let other = json!({"name": "Ada", "arguments": {"x": 1}});
+        assert_eq!(unwrapped(other.clone(), "classify"), other);
     }
 
     #[test]

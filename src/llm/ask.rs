@@ -89,6 +89,9 @@ impl Llm {
             _ => CallOutcome::Invalid,
         };
         call.finish(outcome, read);
+        if reply.ignored_tool && outcome != CallOutcome::Ok {
+            target.profile.learn_to_prompt(&target.model);
+        }
         match (outcome, reply.finish) {
             (CallOutcome::Refused, Finish::Refused(reason)) => {
                 Err(LlmError::Refused { model: target.name(), stage: T::STAGE, reason })

@@ -7,9 +7,9 @@ use super::provider::Mode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Objection {
     Parameter(Parameter),
-    /// The closed choice is too large for its grammar.
-    Enum,
-    /// The schema or the way it is given.
+    /// The closed choice or the limits in the schema are too much for its grammar.
+    Schema,
+    /// The way the schema is given.
     Mode,
 }
 
@@ -67,8 +67,8 @@ pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
     if mode == Mode::Prompted {
         return None;
     }
-    if says(&["too many states", "grammar is too large", "enum", "too complex"]) {
-        return Some(Objection::Enum);
+    if says(&["too many states", "grammar is too large", "enum", "too complex", "maxitems", "maxlength", "minitems"]) {
+        return Some(Objection::Schema);
     }
     // What is left says little ("invalid argument", an empty body): the form is the likeliest cause.
     Some(Objection::Mode)
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn refusals_are_read_as_people_would() {
-        use Objection::{Enum, Mode as Form, Parameter as P};
+        use Objection::{Mode as Form, Parameter as P, Schema};
         for (message, wanted) in [
             ("Unsupported value: 'temperature' does not support 0 with this model.", Some(P(Parameter::Temperature))),
             (
@@ -94,8 +94,8 @@ mod tests {
                 Some(Form),
             ),
             ("Thinking may not be enabled when tool_choice forces tool use.", Some(Form)),
-            ("The compiled grammar is too large", Some(Enum)),
-            ("The specified schema produces a constraint that has too many states for serving.", Some(Enum)),
+            ("The compiled grammar is too large", Some(Schema)),
+            ("The specified schema produces a constraint that has too many states for serving.", Some(Schema)),
             ("Request contains an invalid argument.", Some(Form)),
             ("", Some(Form)),
             ("This model's maximum context length is 8192 tokens", None),

@@ -26,8 +26,8 @@ pub struct Profile {
 pub struct Learnt {
     /// The mode that works where a better one was refused.
     pub mode: Option<Mode>,
-    /// It cannot bear a closed choice in the schema.
-    pub no_enum: bool,
+    /// It cannot bear a closed choice or limits in the schema.
+    pub plain_schema: bool,
     pub refused: BTreeSet<Parameter>,
 }
 
@@ -69,6 +69,16 @@ impl Profile {
     /// Remembers what a model has taught us, for as long as the process lives.
     pub fn learn(&self, model: &str, learnt: Learnt) {
         self.learnt.write().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned(), learnt);
+    }
+
+    /// A model that talks where a tool was to be called does not know tools: from now on it gets the schema in words.
+    pub fn learn_to_prompt(&self, model: &str) {
+        self.learn(model, Learnt { mode: Some(Mode::Prompted), ..self.learnt(model) });
+    }
+
+    /// A server on one's own machine or network, where small models live and decode by a grammar.
+    pub fn is_own_server(&self) -> bool {
+        self.settings.base_url.starts_with("http://")
     }
 
     /// The mode to begin with.

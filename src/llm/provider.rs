@@ -70,6 +70,8 @@ impl Mode {
 pub struct Reply {
     /// The message, or the arguments of the tool call.
     pub text: String,
+    /// Whether it answered with words where a tool was to be called.
+    pub ignored_tool: bool,
     pub finish: Finish,
     /// `None` if the provider did not say.
     pub usage: Option<Usage>,

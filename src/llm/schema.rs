@@ -39,6 +39,13 @@ pub fn close(schema: &mut Value, pointer: &str, options: &[String]) {
     }
 }
 
+/// Gives the schema at `pointer` these limits.
+pub fn limit(schema: &mut Value, pointer: &str, limits: &[(&str, usize)]) {
+    if let Some(field) = schema.pointer_mut(pointer).and_then(Value::as_object_mut) {
+        field.extend(limits.iter().map(|(name, limit)| ((*name).to_owned(), (*limit).into())));
+    }
+}
+
 /// Leaves what every dialect knows.
 fn tidy(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };

@@ -89,8 +89,11 @@ impl Llm {
     ) -> Result<Sent<'a>, SendError> {
         let forms = self.forms::<T>();
         let mut schema = std::borrow::Cow::Borrowed(&forms.schema);
-        if !learnt.no_enum {
+        if !learnt.plain_schema {
             message.task.narrow(schema.to_mut());
+            if target.profile.is_own_server() {
+                message.task.bound(schema.to_mut());
+            }
         }
         let system = match mode {
             Mode::Prompted if !target.is_embedded() => prompted(T::SYSTEM, &schema),
@@ -240,11 +243,11 @@ fn downgrade(target: &Target, error: SendError, mode: Mode, mut learnt: Learnt) 
     };
     let changed = match objection(message, mode) {
         Some(Objection::Parameter(parameter)) => learnt.refused.insert(parameter),
-        Some(Objection::Enum) if !learnt.no_enum => {
-            learnt.no_enum = true;
+        Some(Objection::Schema) if !learnt.plain_schema => {
+            learnt.plain_schema = true;
             true
         }
-        Some(Objection::Enum | Objection::Mode) => match mode.lower() {
+        Some(Objection::Schema | Objection::Mode) => match mode.lower() {
             Some(lower) => {
                 learnt.mode = Some(lower);
                 true

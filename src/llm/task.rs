@@ -38,6 +38,10 @@ pub trait Task: Clone + Send + Sync + 'static {
     /// Narrows the schema to a closed choice.
     fn narrow(&self, _schema: &mut Value) {}
 
+    /// Limits lists and texts in the schema. Small models on one's own machine run on without an end; the hosted ones
+    /// need no such help, and some refuse it.
+    fn bound(&self, _schema: &mut Value) {}
+
     /// Brings an answer into the one spelling that the service uses, before it is checked.
     fn settle(&self, output: Self::Output) -> Self::Output {
         output

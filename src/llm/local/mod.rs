@@ -1,53 +1,140 @@
-//! Placeholder until the embedded model lands.
-#[derive(Debug, Clone)]
+//! The embedded model: a deterministic filing clerk on static word vectors and
+//! text statistics. It runs in the process, without network and without state.
+//! Promises never to panic on any text, and equal answers to equal questions.
+
+mod answer;
+mod classify;
+mod clean;
+mod dates;
+mod headers;
+mod helper;
+mod meaning;
+mod names;
+mod phrases;
+mod profile;
+mod rank;
+mod select;
+mod sentences;
+mod summarize;
+mod table;
+mod tokens;
+mod topics;
+mod words;
+
+/// The embedded model. It has no state; its data are static.
+#[derive(Debug, Clone, Copy)]
 pub struct LocalModel;
-#[derive(Debug, Clone)]
+
+/// What is known about a source when its helper text is made.
+#[derive(Debug, Clone, Copy)]
 pub struct HelperInput<'a> {
     pub filename: &'a str,
     pub title: Option<&'a str>,
     pub metadata: &'a [(String, String)],
     pub chunks: &'a [&'a str],
 }
-#[derive(Debug, Clone)]
+
+/// Facts about a source that help to place its parts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HelperOutput {
     pub author: Option<String>,
+    /// ISO 8601, as precise as the source is.
     pub date: Option<String>,
     pub topic: Option<String>,
     pub summary: String,
 }
-#[derive(Debug, Clone)]
+
+/// Passages to file on one level of the tree.
+#[derive(Debug, Clone, Copy)]
 pub struct ClassifyInput<'a> {
     pub contextual_helper: Option<&'a str>,
     pub level: u32,
     pub depth: u32,
+    /// Names from level 1 down to the parent; empty at level 1.
     pub parent: &'a [&'a str],
+    /// Existing children of that parent.
     pub categories: &'a [&'a str],
     pub may_create: bool,
     pub chunks: &'a [(i64, &'a str)],
 }
-#[derive(Debug, Clone)]
+
+/// A passage an answer may be drawn from.
+#[derive(Debug, Clone, Copy)]
 pub struct AnswerChunk<'a> {
     pub chunk_id: i64,
     pub path: &'a str,
     pub text: &'a str,
 }
+
 impl LocalModel {
+    /// Mean of the token rows, length 1; zeros for a text without known tokens.
+    #[must_use]
+    pub fn embed(text: &str) -> Vec<f32> {
+        let mut sum = table::ZERO;
+        for id in tokens::ids(text) {
+            if id != tokens::UNKNOWN {
+                table::add_row(&mut sum, id, 1.0);
+            }
+        }
+        table::unit(sum).to_vec()
+    }
+
+    /// `WordPiece` tokens in a text.
+    #[must_use]
     pub fn tokens(text: &str) -> usize {
-        text.len()
+        tokens::ids(text).len()
     }
-    pub fn helper(_: &HelperInput<'_>) -> HelperOutput {
-        HelperOutput { author: None, date: None, topic: None, summary: "x".into() }
+
+    /// Author, date, topic and summary of a source.
+    #[must_use]
+    pub fn helper(input: &HelperInput<'_>) -> HelperOutput {
+        helper::helper(input)
     }
-    pub fn classify(i: &ClassifyInput<'_>) -> Vec<(i64, String)> {
-        i.chunks.iter().map(|c| (c.0, "Miscellaneous".to_owned())).collect()
+
+    /// Up to `at_most` options as (label, relevance), the best first.
+    #[must_use]
+    pub fn select(query: &str, options: &[&str], at_most: usize) -> Vec<(String, u32)> {
+        select::select(query, options, at_most)
     }
-    pub fn select(_q: &str, options: &[&str], _at: usize) -> Vec<(String, u32)> {
-        vec![(options[0].to_owned(), 1)]
+
+    /// A summary of each (id, text, most characters).
+    #[must_use]
+    pub fn summarize(chunks: &[(i64, &str, usize)]) -> Vec<(i64, String)> {
+        summarize::summarize(chunks)
     }
-    pub fn summarize(c: &[(i64, &str, usize)]) -> Vec<(i64, String)> {
-        c.iter().map(|c| (c.0, c.1.chars().take(c.2).collect())).collect()
+
+    /// The sentences that answer a question, each with its passage's number.
+    #[must_use]
+    pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
+        answer::answer(query, chunks)
     }
-    pub fn answer(_q: &str, _c: &[AnswerChunk<'_>]) -> String {
-        "x".into()
+
+    /// One category name for each passage.
+    #[must_use]
+    pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
+        classify::classify(input)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_reference_figures() {
+        let text = include_str!("../../../assets/word-vectors/check.json");
+        let cases: serde_json::Value = serde_json::from_str(text).unwrap();
+        for case in cases.as_array().unwrap() {
+            for side in ["a", "b"] {
+                let ids = tokens::ids(case[side].as_str().unwrap());
+                let wanted = case[format!("{side}_ids")].as_array().unwrap();
+                let wanted: Vec<u16> = wanted.iter().map(|id| u16::try_from(id.as_u64().unwrap()).unwrap()).collect();
+                assert_eq!(ids, wanted);
+            }
+            let a = LocalModel::embed(case["a"].as_str().unwrap());
+            let b = LocalModel::embed(case["b"].as_str().unwrap());
+            let cosine: f32 = a.iter().zip(&b).map(|(x, y)| x * y).sum();
+            assert!((f64::from(cosine) - case["cosine"].as_f64().unwrap()).abs() < 0.001);
+        }
     }
 }

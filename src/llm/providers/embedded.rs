@@ -19,7 +19,7 @@ impl Provider for Embedded {
                 (text, usage)
             });
             let (text, usage) = solved.await.map_err(|error| ProviderError::Broken(error.to_string()))?;
-            Ok(Reply { text, finish: Finish::Complete, usage: Some(usage), model: None, id: None })
+            Ok(Reply { text, ignored_tool: false, finish: Finish::Complete, usage: Some(usage), model: None, id: None })
         })
     }
 }

@@ -100,8 +100,11 @@ fn read(answer: ChatResponse, request: &Request<'_>) -> Reply {
             .unwrap_or(0)
             .into(),
     });
+    let ignored_tool = request.mode == Mode::Tool && arguments.is_none();
+    let text = arguments.unwrap_or_else(|| answer.texts().concat());
     Reply {
-        text: arguments.unwrap_or_else(|| answer.texts().concat()),
+        ignored_tool: ignored_tool && !text.is_empty(),
+        text,
         finish,
         usage,
         model: Some(answer.provider_model_iden.model_name.to_string()),
@@ -118,6 +121,7 @@ fn from_crate(error: genai::Error) -> Result<Reply, ProviderError> {
             let reason = response_body["promptFeedback"]["blockReason"].as_str().unwrap_or("the prompt was blocked");
             Ok(Reply {
                 text: String::new(),
+                ignored_tool: false,
                 finish: Finish::Refused(reason.to_owned()),
                 usage: None,
                 model: None,

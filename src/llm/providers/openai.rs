@@ -97,7 +97,9 @@ fn read(answer: &Value, request: &Request<'_>) -> Result<Reply, ProviderError> {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     });
+    let ignored_tool = request.mode == Mode::Tool && arguments.is_none();
     let text = arguments.or_else(|| text_of(&message["content"])).unwrap_or_default();
+    let ignored_tool = ignored_tool && !text.is_empty();
     let refusal = message["refusal"].as_str().filter(|refusal| !refusal.is_empty());
     let finish = match (refusal, choice["finish_reason"].as_str()) {
         (Some(refusal), _) => Finish::Refused(refusal.to_owned()),
@@ -106,7 +108,7 @@ fn read(answer: &Value, request: &Request<'_>) -> Result<Reply, ProviderError> {
         _ => Finish::Complete,
     };
     let field = |name: &str| answer[name].as_str().map(str::to_owned);
-    Ok(Reply { text, finish, usage: usage(&answer["usage"]), model: field("model"), id: field("id") })
+    Ok(Reply { text, ignored_tool, finish, usage: usage(&answer["usage"]), model: field("model"), id: field("id") })
 }
 
 /// The text of a message, also where it comes in parts.

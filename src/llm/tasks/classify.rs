@@ -23,13 +23,22 @@ const ECHOES: &[&str] = &[
     "categories",
     "name",
     "<name>",
+    "new category",
+    "new categories",
     "string",
     "(none yet)",
-    "(root)",
     "none yet",
+    "(root)",
+    "root",
     "...",
     "null",
     "none",
+    "contextual_helper",
+    "contextual helper",
+    "level",
+    "parent",
+    "chunk",
+    "chunks",
 ];
 
 /// Passages to be filed under one parent.
@@ -117,6 +126,14 @@ Answer for every chunk exactly once, with its number and its category, and nothi
         }
     }
 
+    fn bound(&self, schema: &mut Value) {
+        let count = self.chunks.len();
+        schema::limit(schema, "/properties/chunks", &[("minItems", count), ("maxItems", count)]);
+        if self.may_create {
+            schema::limit(schema, "/properties/chunks/items/properties/category", &[("maxLength", MOST_NAME_CHARS)]);
+        }
+    }
+
     fn settle(&self, output: ClassifyOutput) -> ClassifyOutput {
         let known: HashMap<String, &String> = self.categories.iter().map(|name| (name_key(name), name)).collect();
         let settle = |chunk: ClassifiedChunk| {
@@ -166,7 +183,7 @@ impl Classify {
                 "the category of chunk {id} is longer than {MOST_NAME_CHARS} characters; name it shortly"
             ));
         }
-        if has_control(name) || ECHOES.contains(&name_key(name).as_str()) {
+        if has_control(name) || is_echo(name) {
             return Some(format!("{name:?} is not a name for the category of chunk {id}"));
         }
         if !self.may_create {
@@ -176,6 +193,13 @@ impl Classify {
         }
         None
     }
+}
+
+/// Whether this is a word of the form, numbered perhaps (`Chunk 2`, `level_1`), and no name.
+fn is_echo(name: &str) -> bool {
+    let key = name_key(name);
+    let word = key.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, ' ' | '_' | ':' | '-'));
+    ECHOES.contains(&key.as_str()) || ECHOES.contains(&word) || word.is_empty()
 }
 
 #[cfg(test)]
@@ -235,6 +259,10 @@ mod tests {
             ("", true, None),
             ("<category>", true, None),
             ("(none yet)", true, None),
+            ("contextual_helper", true, None),
+            ("level_1", true, None),
+            ("Chunk 2", true, None),
+            ("Level Design", true, Some("Level Design")),
             ("a\u{7}b", true, None),
             (&long, true, None),
         ] {

@@ -262,12 +262,11 @@ async fn all_askers_share_the_providers_places() {
 
 #[tokio::test]
 async fn requests_keep_to_the_providers_pace() {
-    // 600 a minute: 60 at once, then one every 111 ms or so.
     let door = Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__REQUESTS_PER_MINUTE", "60")]).await;
     let begun = Instant::now();
     let sessions: Vec<_> = (0..8).map(|_| door.session()).collect();
     let asking = sessions.iter().map(|session| door.llm.ask(session, five_passages()));
     assert!(futures_util::future::join_all(asking).await.iter().all(Result::is_ok));
     // Six may go at once; the seventh and eighth wait a turn of 1.1 s each.
-    assert!(begun.elapsed() >= Duration::from_millis(2000), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
 }

@@ -1,0 +1,377 @@
+//! Files passages under category names, one level at a time.
+//! Promises one name per passage, equal answers to equal questions, a name
+//! that differs from its parent's, and restraint: an existing category is
+//! joined unless a new one fits clearly better.
+
+use super::meaning::{Choice, MATTER, SYNONYM};
+use super::names;
+use super::phrases;
+use super::profile::{self, Profile};
+use super::table::{self, Vector};
+use super::topics::{Place, inventory};
+use super::{ClassifyInput, words};
+
+/// A passage of at most this many words may be filed by the matter it raises.
+const SHORT: usize = 40;
+/// Below this likeness to every topic the passage is named by its own words.
+const FAMILIAR: f32 = 0.2;
+/// How sharply the nearest topics of a domain outweigh its others.
+const SHARPNESS: f32 = 0.06;
+
+/// How much worse than a new category an existing one may fit and still be joined.
+const PATIENCE: f32 = 0.1;
+/// The same for a short text, whose groups are finer.
+const SHORT_PATIENCE: f32 = 0.06;
+/// The same for a short text and a new domain: few words are thin evidence.
+const DOMAIN_PATIENCE: f32 = 0.04;
+/// Likeness at which a passage joins a category named by another's own words.
+const KINSHIP: f32 = 0.45;
+/// Weight of the source's helper text beside the passage itself.
+const HELPER: f32 = 0.3;
+
+/// How broad the names of a level are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grain {
+    Domain,
+    Subject,
+    Topic,
+    Phrase,
+}
+
+fn grain(level: u32, depth: u32) -> Grain {
+    match (depth, level) {
+        (0 | 1, 0 | 1) | (2, 2) | (3.., 3) => Grain::Topic,
+        (_, 0 | 1) => Grain::Domain,
+        (3.., 2) => Grain::Subject,
+        _ => Grain::Phrase,
+    }
+}
+
+/// One category for each passage, in the order of the passages.
+pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
+    let helper = input.contextual_helper.map(profile::vector_of);
+    let mut choices: Vec<Choice> = input.categories.iter().map(|name| Choice::new(name)).collect();
+    let mut filed = Vec::with_capacity(input.chunks.len());
+    for (id, text) in input.chunks {
+        let name = Passage::new(text, input, helper.as_ref()).file(&choices);
+        if !choices.iter().any(|c| names::same(&c.name, &name)) {
+            choices.push(Choice::new(&name));
+        }
+        filed.push((*id, name));
+    }
+    filed
+}
+
+/// A passage to file, with all that is known about it.
+struct Passage<'a> {
+    text: &'a str,
+    input: &'a ClassifyInput<'a>,
+    profile: Profile,
+    /// Likeness to every topic of the inventory.
+    likeness: Vec<f32>,
+    /// The matters a short enquiry mentions, with their likeness; none for other
+    /// texts, which have a subject instead.
+    matters: Vec<(usize, f32)>,
+}
+
+impl<'a> Passage<'a> {
+    fn new(text: &'a str, input: &'a ClassifyInput<'a>, helper: Option<&Vector>) -> Self {
+        let mut profile = Profile::of(text);
+        if let Some(helper) = helper {
+            table::add(&mut profile.vector, helper, HELPER);
+            profile.vector = table::unit(profile.vector);
+        }
+        let topics = &inventory().topics;
+        let likeness = topics.iter().map(|t| table::dot(&t.vector, &profile.vector)).collect();
+        let matters = if profile.words <= SHORT && profile.enquiry {
+            let like = |m: usize| table::dot(&inventory().matters[m].vector, &profile.vector);
+            profile.cues.iter().map(|m| (*m, like(*m))).collect()
+        } else {
+            Vec::new()
+        };
+        Self { text, input, profile, likeness, matters }
+    }
+
+    fn is_short(&self) -> bool {
+        self.profile.words <= SHORT
+    }
+
+    fn file(&self, choices: &[Choice]) -> String {
+        let wanted = self.wanted();
+        let nearest = self.nearest(choices);
+        match (wanted, nearest) {
+            (_, Some((choice, _))) if !self.input.may_create => choice.name.clone(),
+            (Some((place, fit)), nearest) => self.join_or_make(place, fit, nearest, choices),
+            (None, nearest) => self.by_own_words(nearest, choices),
+        }
+    }
+
+    fn join_or_make(&self, place: Place, fit: f32, nearest: Option<(&Choice, f32)>, choices: &[Choice]) -> String {
+        let wished = Choice::new(&inventory().name(place));
+        if let Some(same) = choices.iter().find(|c| names::same(&c.name, &wished.name)) {
+            return same.name.clone();
+        }
+        let subject = self.best_subject_of_all();
+        if let Some(kin) = choices.iter().find(|c| c.kin.is_some() && c.kin == subject) {
+            return kin.name.clone();
+        }
+        if let Some((choice, nearness)) = nearest {
+            let foreign = choice.place.is_none();
+            let broad = matches!(place, Place::Domain(_));
+            let synonym = foreign && table::dot(&choice.vector, &wished.vector) >= SYNONYM;
+            let patience = match (self.is_short(), broad) {
+                _ if foreign => PATIENCE,
+                (true, true) => DOMAIN_PATIENCE,
+                (false, true) => 0.0,
+                (true, false) => SHORT_PATIENCE,
+                (false, false) => PATIENCE,
+            };
+            let near = nearness > fit - patience;
+            if synonym || near {
+                return choice.name.clone();
+            }
+        }
+        names::first_free(std::iter::once(wished.name).chain(self.own_phrases()), self.input.parent)
+    }
+
+    fn wanted(&self) -> Option<(Place, f32)> {
+        let readable = self.profile.is_readable();
+        let all = inventory();
+        if self.profile.is_code() {
+            let place = match grain(self.input.level, self.input.depth) {
+                Grain::Domain => all.find("Computing"),
+                Grain::Subject => all.find("Programming"),
+                _ => None,
+            };
+            if let Some(place) = place {
+                return Some((place, 1.0));
+            }
+        }
+        let found = match grain(self.input.level, self.input.depth) {
+            Grain::Domain if readable => self.best_domain(),
+            Grain::Subject if readable => self.best_subject(),
+            Grain::Topic if readable => self.best_topic(),
+            _ => None,
+        };
+        found.filter(|(_, fit)| *fit >= FAMILIAR)
+    }
+
+    fn best_domain(&self) -> Option<(Place, f32)> {
+        let all = inventory();
+        let mut mass = vec![0.0f32; all.domains.len()];
+        let mut best = vec![0.0f32; all.domains.len()];
+        for (number, topic) in all.topics.iter().enumerate() {
+            let like = self.best_reading(number);
+            mass[topic.domain] += (like / SHARPNESS).exp();
+            best[topic.domain] = best[topic.domain].max(like);
+        }
+        let score =
+            |d: &usize| SHARPNESS * mass[*d].ln() + 0.5 * table::dot(&all.domains[*d].vector, &self.profile.vector);
+        let top = (0..mass.len()).max_by(|a, b| score(a).total_cmp(&score(b)))?;
+        Some((Place::Domain(top), best[top]))
+    }
+
+    fn best_subject_of_all(&self) -> Option<usize> {
+        let best = (0..self.likeness.len()).max_by(|a, b| self.likeness[*a].total_cmp(&self.likeness[*b]))?;
+        Some(inventory().topics[best].subject)
+    }
+
+    fn best_subject(&self) -> Option<(Place, f32)> {
+        let topic = self.topics_below().max_by(|a, b| self.likeness[*a].total_cmp(&self.likeness[*b]))?;
+        Some((Place::Topic(inventory().topics[topic].subject), self.likeness[topic]))
+    }
+
+    fn best_topic(&self) -> Option<(Place, f32)> {
+        let mut best: Option<(Place, f32)> = None;
+        let mut offer = |place: Place, fit: f32| {
+            if best.is_none_or(|(_, so_far)| fit > so_far) {
+                best = Some((place, fit));
+            }
+        };
+        for topic in self.topics_below() {
+            offer(Place::Topic(topic), self.likeness[topic]);
+            for (matter, like) in &self.matters {
+                offer(Place::Pair(topic, *matter), self.pair_fit(topic, *matter, *like));
+            }
+        }
+        best
+    }
+
+    /// Likeness to a topic under whatever matter explains the passage best.
+    /// Without this, "my top-up is not working" would be about work.
+    fn best_reading(&self, topic: usize) -> f32 {
+        let under = self.matters.iter().map(|(m, like)| self.pair_fit(topic, *m, *like));
+        under.fold(self.likeness[topic], f32::max)
+    }
+
+    /// Likeness to a topic seen under a matter, without building the sum of their vectors.
+    fn pair_fit(&self, topic: usize, matter: usize, like: f32) -> f32 {
+        let overlap = inventory().overlap(topic, matter);
+        let length = (1.0 + MATTER * MATTER + 2.0 * MATTER * overlap).max(0.01).sqrt();
+        (self.likeness[topic] + MATTER * like) / length
+    }
+
+    /// Topics that may stand below the parent: those of its subject or domain
+    /// when it is a known name, otherwise all.
+    fn topics_below(&self) -> impl Iterator<Item = usize> + use<'_> {
+        let all = inventory();
+        let parent = self.input.parent.iter().rev().find_map(|name| all.find(name));
+        (0..all.topics.len()).filter(move |t| match parent {
+            Some(Place::Topic(p)) if all.topics[p].subject == p => all.topics[*t].subject == p && *t != p,
+            Some(place) => all.topics[*t].domain == all.domain(place),
+            None => true,
+        })
+    }
+
+    /// The existing category nearest to the passage.
+    fn nearest<'c>(&self, choices: &'c [Choice]) -> Option<(&'c Choice, f32)> {
+        let scored = choices.iter().map(|c| (c, self.fit(c)));
+        scored.reduce(|best, next| if next.1 > best.1 { next } else { best })
+    }
+
+    fn fit(&self, choice: &Choice) -> f32 {
+        let topics = &inventory().topics;
+        match choice.place {
+            Some(Place::Domain(d)) => {
+                let inside = (0..topics.len()).filter(|t| topics[*t].domain == d);
+                inside.map(|t| self.best_reading(t)).fold(0.0, f32::max)
+            }
+            Some(Place::Topic(t)) if self.grain_is_subject() => {
+                let inside = topics.iter().zip(&self.likeness).filter(|(x, _)| x.subject == t);
+                inside.map(|(_, like)| *like).fold(0.0, f32::max)
+            }
+            // A narrow heading made for an enquiry is no home for a whole article.
+            Some(Place::Pair(..)) if !self.is_short() => table::dot(&choice.vector, &self.profile.vector) - PATIENCE,
+            _ => table::dot(&choice.vector, &self.profile.vector),
+        }
+    }
+
+    fn grain_is_subject(&self) -> bool {
+        grain(self.input.level, self.input.depth) == Grain::Subject
+    }
+
+    /// Names from the passage itself, for deep levels and unknown languages.
+    fn by_own_words(&self, nearest: Option<(&Choice, f32)>, choices: &[Choice]) -> String {
+        let grain = grain(self.input.level, self.input.depth);
+        let wishes: Vec<String> = if grain == Grain::Domain || self.profile.words == 0 {
+            vec![names::kind_of_text(self.text, &self.profile)]
+        } else {
+            self.own_phrases().collect()
+        };
+        for wish in wishes.iter().filter_map(|w| names::tidy(w)) {
+            if let Some(same) = choices.iter().find(|c| names::same(&c.name, &wish)) {
+                return same.name.clone();
+            }
+        }
+        match nearest {
+            Some((choice, fit)) if fit >= KINSHIP && self.profile.is_readable() => choice.name.clone(),
+            _ => names::first_free(wishes.into_iter(), self.input.parent),
+        }
+    }
+
+    fn own_phrases(&self) -> impl Iterator<Item = String> + use<'_> {
+        let deep = self.input.parent.len().min(8);
+        let phrases = phrases::key_phrases(self.text, self.profile.about(), deep + 2);
+        phrases.into_iter().map(|p| p.split(' ').map(words::singular).collect::<Vec<_>>().join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(level: u32, depth: u32, parent: &[&str], categories: &[&str], may_create: bool, text: &str) -> String {
+        let input = ClassifyInput {
+            contextual_helper: None,
+            level,
+            depth,
+            parent,
+            categories,
+            may_create,
+            chunks: &[(5, text)],
+        };
+        let filed = classify(&input);
+        assert_eq!((filed.len(), filed[0].0), (1, 5));
+        filed[0].1.clone()
+    }
+
+    const SHUTTLE: &str = "The space shuttle reached its orbit after the launch and released a satellite.";
+    const FEE: &str = "Why was I charged a fee for using my card abroad?";
+
+    #[test]
+    fn broad_above_narrow() {
+        for (level, depth, parent, text, wanted) in [
+            (1, 3, vec![], SHUTTLE, "Science"),
+            (2, 3, vec!["Science"], SHUTTLE, "Space"),
+            (1, 2, vec![], FEE, "Money"),
+            (2, 2, vec!["Money"], FEE, "Payment card fees"),
+        ] {
+            assert_eq!(file(level, depth, &parent, &[], true, text), wanted);
+        }
+    }
+
+    #[test]
+    fn existing_names_are_joined() {
+        for (level, categories, may_create, text, wanted) in [
+            (1, vec!["Cooking", "Outer space", "Tennis"], true, SHUTTLE, "Outer space"),
+            (1, vec!["science", "Health"], true, SHUTTLE, "science"),
+            (1, vec!["Gardening", "Rockets"], false, SHUTTLE, "Rockets"),
+            (1, vec!["Gardening"], false, "", "Gardening"),
+        ] {
+            assert_eq!(file(level, 2, &[], &categories, may_create, text), wanted);
+        }
+    }
+
+    #[test]
+    fn passages_of_one_call_see_each_others_names() {
+        let chunks = [(1, "Кошка спит дома. Кошка ест."), (2, "Кошка ест рыбу. Кошка спит.")];
+        let input = ClassifyInput {
+            contextual_helper: None,
+            level: 2,
+            depth: 2,
+            parent: &["Cyrillic texts"],
+            categories: &[],
+            may_create: true,
+            chunks: &chunks,
+        };
+        let filed = classify(&input);
+        assert_eq!(filed[0].1, filed[1].1);
+    }
+
+    #[test]
+    fn any_text_at_any_depth_gets_a_lawful_name() {
+        let giant = "x".repeat(1_000_000);
+        let texts = [
+            "",
+            " \n",
+            "🙂🙂",
+            "12 34 56",
+            "{\"a\": [1, 2, {\"b\": null}]}",
+            "机器学习是人工智能的分支。",
+            "Кошка спит",
+            "fn main() { println!(\"{}\", x); }",
+            giant.as_str(),
+            SHUTTLE,
+            "\u{0}\u{7}/",
+            "a/b/c",
+        ];
+        for text in texts {
+            let mut path: Vec<String> = Vec::new();
+            let depth = if text.len() > 10_000 { 5 } else { 100 };
+            for level in 1..=depth {
+                let parent: Vec<&str> = path.iter().map(String::as_str).collect();
+                let name = file(level, depth, &parent, &[], true, text);
+                assert!(!name.trim().is_empty() && name.chars().count() <= 60);
+                assert!(name.split(' ').count() <= 4 && !name.contains('/') && !name.contains(char::is_control));
+                assert!(path.last().is_none_or(|p| !names::same(p, &name)), "{name} below itself");
+                path.push(name);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_questions_get_equal_answers() {
+        let ask = || file(2, 3, &["Science"], &["Space flight", "Physics"], true, SHUTTLE);
+        assert_eq!(ask(), ask());
+    }
+}

@@ -1,0 +1,114 @@
+//! What a category name stands for, as a vector.
+//! Promises the inventory's description for its own names, a widened reading
+//! for all others, and a small bounded memory of readings: the same names come
+//! with every call.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::profile;
+use super::table::{self, Vector};
+use super::topics::{Inventory, Place, Topic, inventory};
+
+/// Share of the matter in the vector of a topic seen under a matter.
+pub const MATTER: f32 = 0.7;
+/// Likeness at which a foreign name is taken as another word for an inventory entry.
+pub const SYNONYM: f32 = 0.45;
+/// Share of the nearest topic's description in the meaning of a foreign name.
+const WIDENING: f32 = 0.7;
+/// Readings kept; the memory is emptied when it is full.
+const KEPT: usize = 512;
+
+/// A category that can be joined.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    pub name: String,
+    pub place: Option<Place>,
+    /// For a name the inventory does not have: the subject it is another word for.
+    pub kin: Option<usize>,
+    pub vector: Vector,
+}
+
+impl Choice {
+    pub fn new(name: &str) -> Self {
+        static READ: Mutex<Option<HashMap<String, Choice>>> = Mutex::new(None);
+        let mut memory = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = memory.get_or_insert_with(HashMap::new);
+        if let Some(known) = memory.get(name) {
+            return known.clone();
+        }
+        let choice = Self::read(name);
+        if memory.len() >= KEPT {
+            memory.clear();
+        }
+        // A monstrous name is not worth the memory.
+        if name.len() <= 256 {
+            memory.insert(name.to_string(), choice.clone());
+        }
+        choice
+    }
+
+    fn read(name: &str) -> Self {
+        let all = inventory();
+        let place = all.find(name);
+        let (vector, kin) = match place {
+            Some(Place::Domain(d)) => (all.domains[d].vector, None),
+            Some(Place::Topic(t)) => (all.topics[t].vector, None),
+            Some(Place::Pair(t, m)) => (pair_vector(all, t, m), None),
+            None => widened(&profile::vector_of(name)),
+        };
+        Self { name: name.to_string(), place, kin, vector }
+    }
+}
+
+/// A name's own words with the description of the topic they are nearest to:
+/// two words alone lie far from every real passage.
+fn widened(own: &Vector) -> (Vector, Option<usize>) {
+    let Some(topic) = nearest_topic(own) else {
+        return (*own, None);
+    };
+    let mut sum = *own;
+    table::add(&mut sum, &topic.vector, WIDENING);
+    (table::unit(sum), Some(topic.subject))
+}
+
+/// The topic a foreign name is another word for.
+fn nearest_topic(own: &Vector) -> Option<&'static Topic> {
+    let topics = inventory().topics.iter().map(|t| (table::dot(&t.vector, own), t));
+    let nearest = topics.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    nearest.filter(|(like, _)| *like >= SYNONYM).map(|(_, topic)| topic)
+}
+
+fn pair_vector(all: &Inventory, topic: usize, matter: usize) -> Vector {
+    let mut sum = all.topics[topic].vector;
+    table::add(&mut sum, &all.matters[matter].vector, MATTER);
+    table::unit(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_names_are_kin_to_subjects() {
+        for (name, subject) in [
+            ("Outer space", "Space"),
+            ("Football matches", "Team sports"),
+            ("Baking bread", "Cooking"),
+            ("Automobiles", "Cars"),
+        ] {
+            let kin = Choice::new(name).kin.map(|s| inventory().topics[s].name);
+            assert_eq!(kin, Some(subject), "{name}");
+        }
+    }
+
+    #[test]
+    fn many_names_do_not_pile_up_or_change() {
+        let before = Choice::new("Whales").vector;
+        for n in 0..2 * KEPT {
+            let _ = Choice::new(&format!("Name {n}"));
+        }
+        let after = Choice::new("Whales").vector;
+        assert!(before.iter().zip(&after).all(|(a, b)| a.to_bits() == b.to_bits()));
+    }
+}

@@ -1,0 +1,143 @@
+//! Makes folder names fit to be shown: tidy, short, Sentence case.
+//! Promises 1-4 words, at most 60 characters, no `/` and no control characters,
+//! and a name for any passage whatever, also one without a readable word.
+
+use super::profile::Profile;
+use super::words;
+
+/// Longest name in characters.
+const LONGEST: usize = 60;
+/// Name of last resort.
+pub const MISCELLANEOUS: &str = "Miscellaneous";
+/// Names for levels below one where a passage has nothing more to offer.
+const FURTHER: [&str; 3] = ["General", "Details", "Notes"];
+
+/// A phrase as a folder name; `None` when nothing of it can be shown.
+pub fn tidy(phrase: &str) -> Option<String> {
+    let plain: String = phrase.chars().map(|c| if c == '/' || c.is_control() { ' ' } else { c }).collect();
+    let joined = plain.split_whitespace().take(4).collect::<Vec<_>>().join(" ");
+    let short: String = joined.chars().take(LONGEST).collect();
+    let mut letters = short.trim().chars();
+    let first = letters.next()?;
+    Some(first.to_uppercase().chain(letters).collect())
+}
+
+/// Whether two names are one folder to a reader.
+pub fn same(a: &str, b: &str) -> bool {
+    a == b || a.to_lowercase() == b.to_lowercase()
+}
+
+/// A name that says at least what kind of text this is, for text the vectors
+/// cannot read: by language or script.
+pub fn kind_of_text(text: &str, profile: &Profile) -> String {
+    if profile.words == 0 {
+        return MISCELLANEOUS.to_string();
+    }
+    if !text.chars().any(char::is_alphabetic) {
+        return "Numbers".to_string();
+    }
+    if let Some(script) = script(text) {
+        return format!("{script} texts");
+    }
+    // English that cannot be read is noise rather than a language.
+    let foreign = language(text).filter(|l| *l != "English");
+    foreign.map_or_else(|| MISCELLANEOUS.to_string(), |l| format!("{l} texts"))
+}
+
+/// The script most letters belong to, unless it is the Latin one.
+fn script(text: &str) -> Option<&'static str> {
+    const NAMES: [&str; 8] = ["Latin", "Chinese", "Japanese", "Korean", "Cyrillic", "Arabic", "Hebrew", "Greek"];
+    let mut counts = [0usize; 9];
+    for c in text.chars().filter(|c| c.is_alphabetic()).take(2_000) {
+        counts[match c {
+            'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' => 0,
+            '\u{4e00}'..='\u{9fff}' | '\u{3400}'..='\u{4dbf}' => 1,
+            '\u{3040}'..='\u{30ff}' => 2,
+            '\u{ac00}'..='\u{d7af}' | '\u{1100}'..='\u{11ff}' => 3,
+            '\u{400}'..='\u{52f}' => 4,
+            '\u{600}'..='\u{6ff}' => 5,
+            '\u{590}'..='\u{5ff}' => 6,
+            '\u{370}'..='\u{3ff}' => 7,
+            _ => 8,
+        }] += 1;
+    }
+    // Kana mark Japanese even where Chinese characters are in the majority.
+    if counts[2] * 8 > counts[1] && counts[2] > 0 && counts[1] + counts[2] > counts[0] {
+        return Some(NAMES[2]);
+    }
+    let best = (0..9).rev().max_by_key(|at| counts[*at])?;
+    if best == 8 { Some("Foreign") } else { Some(NAMES[best]).filter(|_| best != 0) }
+}
+
+/// The language whose grammar words are most frequent at the start of a text.
+pub fn language(text: &str) -> Option<&'static str> {
+    let mut votes = [0usize; words::LANGUAGES.len()];
+    let mut words = 0;
+    for word in text.split(|c: char| !c.is_alphabetic()).take(120) {
+        words += usize::from(!word.is_empty());
+        let of = words::languages_of(&word.to_lowercase());
+        for (bit, vote) in votes.iter_mut().enumerate() {
+            *vote += usize::from(of >> bit & 1 == 1);
+        }
+    }
+    let best = (0..votes.len()).rev().max_by_key(|at| votes[*at])?;
+    (votes[best] >= 2 && votes[best] * 8 >= words).then_some(words::LANGUAGES[best])
+}
+
+/// The first of `wishes` that is not taken by an ancestor, or a plain word that
+/// is at least not the parent's own name.
+pub fn first_free(wishes: impl Iterator<Item = String>, parents: &[&str]) -> String {
+    for wish in wishes {
+        if let Some(name) = tidy(&wish)
+            && !parents.iter().any(|p| same(p, &name))
+        {
+            return name;
+        }
+    }
+    let parent = parents.last().copied().unwrap_or("");
+    let free = |name: &&&str| !parents.iter().any(|p| same(p, name));
+    let other = FURTHER.iter().find(|name| !same(parent, name));
+    let name = FURTHER.iter().find(free).or(other);
+    name.map_or(MISCELLANEOUS, |n| *n).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tidy_names() {
+        for (phrase, wanted) in [
+            ("white whale", Some("White whale")),
+            ("a/b\u{7}c", Some("A b c")),
+            ("one two three four five", Some("One two three four")),
+            ("  ", None),
+            ("éclair", Some("Éclair")),
+        ] {
+            assert_eq!(tidy(phrase).as_deref(), wanted);
+        }
+        assert!(tidy(&"x".repeat(500)).is_some_and(|n| n.chars().count() == LONGEST));
+    }
+
+    #[test]
+    fn unreadable_texts_are_named_by_language() {
+        for (text, wanted) in [
+            ("", MISCELLANEOUS),
+            ("🙂 🙂", MISCELLANEOUS),
+            ("12 345", "Numbers"),
+            ("机器学习", "Chinese texts"),
+            ("これは日本語です", "Japanese texts"),
+            ("Кошка спит", "Cyrillic texts"),
+            ("Das ist nicht der Hund und die Katze", "German texts"),
+        ] {
+            assert_eq!(kind_of_text(text, &Profile::of(text)), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_free_name_is_never_the_parents() {
+        let parents = ["General", "Details", "Notes"];
+        let name = first_free(std::iter::once("notes".to_string()), &parents);
+        assert!(!same(&name, "Notes"));
+    }
+}

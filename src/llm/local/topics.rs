@@ -1,0 +1,204 @@
+//! The built-in inventory of subjects, as a librarian would lay it out:
+//! domains, subjects and narrower topics with describing words (`topics.txt`),
+//! and the matters an enquiry may be about (`matters.txt`).
+//! Promises stable numbers, and a vector for every entry.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use super::profile;
+use super::table::{self, Vector};
+use super::tokens;
+use super::words;
+
+static TOPICS: &str = include_str!("topics.txt");
+static MATTERS: &str = include_str!("matters.txt");
+
+/// A subject or a narrower topic.
+#[derive(Debug, Clone)]
+pub struct Topic {
+    pub name: &'static str,
+    /// The name as the first part of a compound: "Payment card" for "Payment cards".
+    pub stem: String,
+    pub domain: usize,
+    /// Number of the subject it belongs to; its own number for a subject.
+    pub subject: usize,
+    pub vector: Vector,
+}
+
+/// A domain or a matter: a name and what it is about.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    pub name: &'static str,
+    pub vector: Vector,
+}
+
+/// All entries and the ways to find them.
+#[derive(Debug, Clone)]
+pub struct Inventory {
+    pub domains: Vec<Entry>,
+    pub topics: Vec<Topic>,
+    pub matters: Vec<Entry>,
+    overlaps: Vec<f32>,
+    cues: HashMap<u16, usize>,
+    by_name: HashMap<String, Place>,
+    compounds: HashMap<String, usize>,
+}
+
+/// Where in the inventory a name stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Domain(usize),
+    Topic(usize),
+    /// A topic seen under one matter, such as "Payment card fees".
+    Pair(usize, usize),
+}
+
+/// The inventory, built on first use.
+pub fn inventory() -> &'static Inventory {
+    static INVENTORY: OnceLock<Inventory> = OnceLock::new();
+    INVENTORY.get_or_init(Inventory::build)
+}
+
+impl Inventory {
+    fn build() -> Self {
+        let mut all = Self {
+            domains: Vec::new(),
+            topics: Vec::new(),
+            matters: Vec::new(),
+            overlaps: Vec::new(),
+            cues: HashMap::new(),
+            by_name: HashMap::new(),
+            compounds: HashMap::new(),
+        };
+        let mut subject = 0;
+        for line in TOPICS.lines() {
+            if let Some(name) = line.strip_prefix("= ") {
+                all.domains.push(Entry { name, vector: table::ZERO });
+            } else if let Some(entry) = line.strip_prefix("+ ") {
+                subject = all.topics.len();
+                all.add_topic(entry, subject);
+            } else if let Some(entry) = line.strip_prefix("- ") {
+                all.add_topic(entry, subject);
+            }
+        }
+        all.add_matters();
+        all.name_everything();
+        all
+    }
+
+    fn add_topic(&mut self, entry: &'static str, subject: usize) {
+        let (heading, about) = entry.split_once(':').unwrap_or((entry, ""));
+        let (name, stem) = match heading.split_once(" (") {
+            Some((name, stem)) => (name, stem.trim_end_matches(')').to_string()),
+            None => (heading, compound(heading)),
+        };
+        let domain = self.domains.len().saturating_sub(1);
+        let vector = profile::vector_of(&format!("{name} {about}"));
+        if let Some(domain) = self.domains.get_mut(domain) {
+            table::add(&mut domain.vector, &vector, 1.0);
+        }
+        self.topics.push(Topic { name, stem, domain, subject, vector });
+    }
+
+    fn add_matters(&mut self) {
+        for line in MATTERS.lines() {
+            let (name, cues) = line.split_once(':').unwrap_or((line, ""));
+            for cue in cues.split_whitespace().filter_map(tokens::whole_word) {
+                self.cues.entry(cue).or_insert(self.matters.len());
+            }
+            self.matters.push(Entry { name, vector: profile::vector_of(line) });
+        }
+        for topic in &self.topics {
+            let row = self.matters.iter().map(|m| table::dot(&topic.vector, &m.vector));
+            self.overlaps.extend(row);
+        }
+    }
+
+    fn name_everything(&mut self) {
+        for (number, topic) in self.topics.iter().enumerate().rev() {
+            self.by_name.insert(topic.name.to_lowercase(), Place::Topic(number));
+            self.compounds.insert(topic.stem.to_lowercase(), number);
+        }
+        for (number, domain) in self.domains.iter_mut().enumerate() {
+            domain.vector = table::unit(domain.vector);
+            self.by_name.insert(domain.name.to_lowercase(), Place::Domain(number));
+        }
+    }
+
+    /// The matter a word is a cue for.
+    pub fn cue(&self, row: u16) -> Option<usize> {
+        self.cues.get(&row).copied()
+    }
+
+    /// Likeness of a topic and a matter.
+    pub fn overlap(&self, topic: usize, matter: usize) -> f32 {
+        self.overlaps.get(topic * self.matters.len() + matter).copied().unwrap_or(0.0)
+    }
+
+    /// Finds a name, also one made of a topic and a matter; case does not count.
+    pub fn find(&self, name: &str) -> Option<Place> {
+        let name = name.to_lowercase();
+        self.by_name.get(&name).copied().or_else(|| {
+            let (topic, matter) = name.rsplit_once(' ')?;
+            let matter = self.matters.iter().position(|m| m.name.eq_ignore_ascii_case(matter))?;
+            Some(Place::Pair(*self.compounds.get(topic)?, matter))
+        })
+    }
+
+    /// The folder name of a place.
+    pub fn name(&self, place: Place) -> String {
+        match place {
+            Place::Domain(number) => self.domains[number].name.to_string(),
+            Place::Topic(number) => self.topics[number].name.to_string(),
+            Place::Pair(topic, matter) => {
+                let matter = self.matters[matter].name.to_lowercase();
+                format!("{} {matter}", self.topics[topic].stem)
+            }
+        }
+    }
+
+    /// The domain a place belongs to.
+    pub fn domain(&self, place: Place) -> usize {
+        match place {
+            Place::Domain(number) => number,
+            Place::Topic(topic) | Place::Pair(topic, _) => self.topics[topic].domain,
+        }
+    }
+}
+
+/// "Payment cards" as the first part of a compound: "Payment card".
+fn compound(name: &str) -> String {
+    let first = name.split(" and ").next().unwrap_or(name);
+    match first.rsplit_once(' ') {
+        Some((before, last)) => format!("{before} {}", words::singular(last)),
+        None => words::singular(first),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_fit_for_a_folder_and_found_again() {
+        let all = inventory();
+        for (number, topic) in all.topics.iter().enumerate() {
+            assert!(topic.name.split(' ').count() <= 4, "{}", topic.name);
+            assert!(topic.vector.iter().any(|v| *v != 0.0), "{}", topic.name);
+            assert_eq!(all.find(topic.name), Some(Place::Topic(number)), "{}", topic.name);
+        }
+        assert!(all.domains.len() >= 15 && all.topics.len() >= 300);
+    }
+
+    #[test]
+    fn compounds_are_read_back() {
+        let all = inventory();
+        for name in ["Payment card fees", "Exchange rate mistakes", "Hotel cancellation"] {
+            let place = all.find(name);
+            assert!(matches!(place, Some(Place::Pair(..))), "{name}");
+            assert_eq!(place.map(|p| all.name(p)).as_deref(), Some(name));
+        }
+        assert_eq!(all.find("No such thing"), None);
+    }
+}

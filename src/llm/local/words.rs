@@ -1,0 +1,129 @@
+//! What kind of word a token is: stop word, generic word, mark, or content.
+//! Promises constant-time answers by row number, from the lists in `stopwords.txt`.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use super::table;
+use super::tokens;
+
+static LISTS: &str = include_str!("stopwords.txt");
+
+/// How much a token says about the subject of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Carries meaning and may stand in a name.
+    Content,
+    /// Carries some meaning but makes a poor name ("thing", "week").
+    Generic,
+    /// Grammar, mail boilerplate, marks and bare numbers.
+    Stop,
+}
+
+/// The kind of one row of the table.
+pub fn kind(id: u16) -> Kind {
+    static KINDS: OnceLock<Vec<Kind>> = OnceLock::new();
+    let kinds = KINDS.get_or_init(build);
+    kinds.get(usize::from(id)).copied().unwrap_or(Kind::Stop)
+}
+
+fn build() -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = (0..table::rows())
+        .map(|row| match u16::try_from(row).map(tokens::entry) {
+            Ok(entry) if entry.chars().any(char::is_alphabetic) && entry.chars().count() > 1 => Kind::Content,
+            _ => Kind::Stop,
+        })
+        .collect();
+    for (list, kind) in [("generic", Kind::Generic), ("english", Kind::Stop)] {
+        for word in listed(list) {
+            if let Some(row) = tokens::whole_word(word) {
+                kinds[usize::from(row)] = kind;
+            }
+        }
+    }
+    kinds
+}
+
+fn listed(name: &str) -> impl Iterator<Item = &'static str> {
+    LISTS.lines().filter_map(move |line| line.strip_prefix(name)?.strip_prefix(": ")).flat_map(str::split_whitespace)
+}
+
+/// Whether a lower-case word is grammar in any of the listed languages.
+pub fn is_stop(word: &str) -> bool {
+    languages_of(word) != 0
+}
+
+/// The languages after English whose stop words are listed, in list order.
+pub const LANGUAGES: [&str; 7] = ["English", "German", "French", "Spanish", "Italian", "Portuguese", "Dutch"];
+
+/// One bit per language of `LANGUAGES` in which the word is a stop word.
+pub fn languages_of(word: &str) -> u8 {
+    static OF: OnceLock<HashMap<&'static str, u8>> = OnceLock::new();
+    let of = OF.get_or_init(|| {
+        let mut of = HashMap::new();
+        for (bit, language) in LANGUAGES.iter().enumerate() {
+            for word in listed(&language.to_lowercase()) {
+                *of.entry(word).or_insert(0) |= 1 << bit;
+            }
+        }
+        of
+    });
+    of.get(word).copied().unwrap_or(0)
+}
+
+/// Singular of an English noun by the regular rules; other words come back unchanged.
+pub fn singular(word: &str) -> String {
+    let stem = |cut: usize| word[..word.len() - cut].to_string();
+    if !word.is_ascii() || word.len() < 4 {
+        word.to_string()
+    } else if word.ends_with("ies") && word.len() > 4 {
+        format!("{}y", stem(3))
+    } else if ["sses", "shes", "ches", "xes"].iter().any(|e| word.ends_with(e)) {
+        stem(2)
+    } else if word.ends_with('s') && !["ss", "us", "is", "ics"].iter().any(|e| word.ends_with(e)) {
+        stem(1)
+    } else {
+        word.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_words() {
+        for (word, wanted) in [
+            ("the", Kind::Stop),
+            ("?", Kind::Stop),
+            ("7", Kind::Stop),
+            ("week", Kind::Generic),
+            ("orbit", Kind::Content),
+        ] {
+            let row = tokens::whole_word(word).unwrap_or(0);
+            assert_eq!(kind(row), wanted, "{word}");
+        }
+    }
+
+    #[test]
+    fn singulars() {
+        for (word, wanted) in [
+            ("cards", "card"),
+            ("currencies", "currency"),
+            ("watches", "watch"),
+            ("glass", "glass"),
+            ("physics", "physics"),
+            ("bus", "bus"),
+            ("études", "études"),
+        ] {
+            assert_eq!(singular(word), wanted);
+        }
+    }
+
+    #[test]
+    fn stop_words_tell_languages() {
+        assert_eq!(languages_of("nicht"), 1 << 1);
+        assert!(is_stop("the"));
+        assert!(!is_stop("whale"));
+    }
+}
