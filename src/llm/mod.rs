@@ -73,6 +73,8 @@ struct Forms {
 impl Llm {
     /// Prepares every provider; nothing is asked yet. An empty `otlp_endpoint` sends no spans.
     pub fn new(settings: config::Llm, otlp_endpoint: &str, store: Store, clock: Arc<dyn Clock>) -> Self {
+        // Whatever makes an HTTP client wants it there. A second call finds it installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let profile = |provider: &config::llm::Provider| {
             (provider.name.clone(), Arc::new(Profile::new(provider.clone(), &settings.transport)))
         };

@@ -46,6 +46,22 @@ pub fn limit(schema: &mut Value, pointer: &str, limits: &[(&str, usize)]) {
     }
 }
 
+/// A value of the form that the schema wants. Small models copy a form better than they read a schema.
+pub fn form(schema: &Value) -> Value {
+    let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str());
+    match kind {
+        Some("object") => {
+            let fields = schema["properties"].as_object().into_iter().flatten();
+            Value::Object(fields.map(|(name, field)| (name.clone(), form(field))).collect())
+        }
+        Some("array") => vec![form(&schema["items"])].into(),
+        Some("integer") => 1.into(),
+        Some("number") => 0.5.into(),
+        Some("boolean") => true.into(),
+        _ => "…".into(),
+    }
+}
+
 /// Leaves what every dialect knows.
 fn tidy(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };

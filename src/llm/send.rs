@@ -10,7 +10,7 @@ use super::profile::{Learnt, Parameter, Profile};
 use super::provider::{Mode, Parameters, ProviderError, Reply, Request};
 use super::record::{Attempts, Call, Plan};
 use super::task::Task;
-use super::{Llm, LlmError, measure};
+use super::{Llm, LlmError, measure, schema};
 use crate::base::backoff::with_jitter;
 use crate::base::tokens::quarter_estimate;
 use crate::config::llm::Kind;
@@ -288,9 +288,10 @@ fn explain(target: &Target, error: &ProviderError) -> LlmError {
 
 /// The instruction of a model that knows neither schemas nor tools.
 fn prompted(system: &str, schema: &Value) -> String {
+    let form = schema::form(schema);
     format!(
-        "{system}\n\nAnswer with one JSON object that keeps to this JSON schema. Write the JSON only: no explanation, \
-         no Markdown, no code fence.\n{schema}"
+        "{system}\n\nAnswer with one JSON object of the form {form}, which keeps to this JSON schema: {schema}\n\
+         Write the JSON only: no explanation, no Markdown, no code fence, and not the schema itself."
     )
 }
 

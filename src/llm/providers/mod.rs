@@ -22,8 +22,6 @@ pub fn connect(provider: &settings::Provider, transport: &settings::Transport) -
 
 /// One pool of connections per provider, with its own headers and our patience.
 fn http_client(provider: &settings::Provider, transport: &settings::Transport) -> reqwest::Client {
-    // A second call finds it installed already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let headers: HeaderMap = provider
         .headers
         .iter()

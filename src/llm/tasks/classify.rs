@@ -31,6 +31,7 @@ const ECHOES: &[&str] = &[
     "(root)",
     "root",
     "...",
+    "…",
     "null",
     "none",
     "contextual_helper",

@@ -5,5 +5,6 @@ mod caps;
 mod modes;
 mod real;
 mod routes;
+mod spans;
 mod transport;
 mod wire;

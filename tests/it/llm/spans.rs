@@ -1,0 +1,77 @@
+//! Spans go to the collector that is configured, by the names of the conventions, and never hold a text.
+
+use std::sync::{Arc, Mutex};
+
+use axum::body::Bytes;
+use axum::http::HeaderMap;
+use memoir::scripted_model::Fault;
+
+use crate::support::door::{Door, passages};
+
+type Received = Arc<Mutex<Vec<Bytes>>>;
+
+async fn collector() -> (String, Received) {
+    let received: Received = Arc::default();
+    let kept = Arc::clone(&received);
+    let take = move |headers: HeaderMap, body: Bytes| async move {
+        assert_eq!(headers["content-type"], "application/x-protobuf");
+        kept.lock().unwrap().push(body);
+    };
+    let router = axum::Router::new().route("/v1/traces", axum::routing::post(take));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    #[expect(clippy::disallowed_methods, reason = "ends with the test")]
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (url, received)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_attempt_is_a_span_without_contents() {
+    let (url, received) = collector().await;
+    let door = Door::with(&[("TELEMETRY__OTLP_ENDPOINT", &url)]).await;
+    door.model.push(Fault::Status { status: 500, headers: [].into(), body: String::new() });
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let session = door.session().traced_by(Some(traceparent.to_owned()));
+    door.llm.ask(&session, passages(&["a most secret passage"], &["Hidden Shelf"], true)).await.unwrap();
+    door.llm.close().await;
+
+    let bytes: Vec<u8> = received.lock().unwrap().concat();
+    let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    for name in [
+        "chat m",
+        "memoir",
+        "gen_ai.operation.name",
+        "gen_ai.provider.name",
+        "gen_ai.request.model",
+        "gen_ai.usage.input_tokens",
+        "gen_ai.usage.output_tokens",
+        "gen_ai.output.type",
+        "error.type",
+        "server_error",
+        "memoir.stage",
+        "classify",
+    ] {
+        assert!(holds(name), "{name}");
+    }
+    let trace: Vec<u8> =
+        (0..16).map(|at| u8::from_str_radix(&traceparent[3 + at * 2..5 + at * 2], 16).unwrap()).collect();
+    assert!(bytes.windows(16).any(|window| window == trace), "the caller's trace is carried on");
+    for text in ["secret passage", "Hidden Shelf", "sk-test", "You file passages"] {
+        assert!(!holds(text), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn without_an_endpoint_nothing_is_sent() {
+    let (_, received) = collector().await;
+    let door = Door::open().await;
+    door.llm.ask(&door.session(), passages(&["one"], &[], true)).await.unwrap();
+    door.llm.close().await;
+    assert!(received.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_collector_that_is_away_harms_nobody() {
+    let door = Door::with(&[("TELEMETRY__OTLP_ENDPOINT", "http://127.0.0.1:1")]).await;
+    door.llm.ask(&door.session(), passages(&["one"], &[], true)).await.unwrap();
+}
