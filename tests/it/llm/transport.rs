@@ -163,6 +163,7 @@ async fn a_provider_that_stays_away_ends_the_tries() {
 #[tokio::test]
 async fn a_wrong_key_or_model_is_said_at_once() {
     for (mode, _) in MODES {
+        let door = Door::with(&in_mode(mode)).await;
         for kind in KINDS {
             for (code, body, wanted) in [
                 (401, "", "provider_auth"),
@@ -173,7 +174,8 @@ async fn a_wrong_key_or_model_is_said_at_once() {
                 (429, r#"{"error": {"message": "You exceeded", "code": "insufficient_quota"}}"#, "provider_quota"),
                 (413, "too large", "llm_rejected"),
             ] {
-                let door = Door::with(&in_mode(mode)).await;
+                door.model.clear();
+                door.model.clear_faults();
                 door.model.always(status(code, &[], body));
                 let session = door.session().with_model(Some(format!("{kind}:m")));
                 let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
