@@ -243,9 +243,15 @@ async fn whoever_goes_away_takes_the_request_along() {
         let door = Door::open().await;
         door.model.edit_script(|script| script.latency_ms = 10_000);
         let session = door.session().with_model(Some(format!("{kind}:m")));
-        let asking = door.llm.ask(&session, five_passages());
-        assert!(tokio::time::timeout(Duration::from_millis(200), asking).await.is_err());
-        assert!(door.model.wait_until(|stats| stats.abandoned == 1, Duration::from_secs(2)).await, "{kind}");
+        let until_it_waits = async {
+            assert!(door.model.wait_for_requests(1, Duration::from_secs(10)).await, "{kind}");
+            tokio::time::sleep(Duration::from_millis(150)).await;
+        };
+        tokio::select! {
+            _ = door.llm.ask(&session, five_passages()) => panic!("it was to wait"),
+            () = until_it_waits => {}
+        }
+        assert!(door.model.wait_until(|stats| stats.abandoned == 1, Duration::from_secs(10)).await, "{kind}");
         let [call] = &session.calls()[..] else { panic!() };
         assert_eq!(call.outcome, "cancelled");
         assert!(call.latency_ms >= 100.0 && call.tokens_prompt > 0, "{call:?}");
