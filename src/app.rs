@@ -193,6 +193,7 @@ fn public_settings(config: &Config) -> Map<String, Value> {
         database.shift_remove("url");
     }
     if let Some(llm) = settings.get_mut("llm").and_then(Value::as_object_mut) {
+        llm.insert("model".to_owned(), config.llm.model.as_str().into());
         // GET /v1/models tells what may be known of them.
         llm.shift_remove("providers");
         llm.shift_remove("provider_defaults");

@@ -18,6 +18,9 @@ use crate::config::telemetry::LogFormat;
 const DURATION_BUCKETS: &[f64] =
     &[0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
+/// Seconds; a model takes from well below one to minutes.
+const MODEL_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0];
+
 /// Starts logging. A second call in one process changes nothing.
 pub fn start_logging(config: &Telemetry) {
     // The libraries below us log connection details at debug, and whole statements when they are slow.
@@ -49,11 +52,12 @@ impl Metrics {
     pub fn start() -> Self {
         static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
         let handle = HANDLE.get_or_init(|| {
+            let histogram = |name: &str| Matcher::Full(name.to_owned());
             let recorder = PrometheusBuilder::new()
-                .set_buckets_for_metric(
-                    Matcher::Full(names::HTTP_REQUEST_DURATION_SECONDS.to_owned()),
-                    DURATION_BUCKETS,
-                )
+                .set_buckets_for_metric(histogram(names::HTTP_REQUEST_DURATION_SECONDS), DURATION_BUCKETS)
+                .and_then(|builder| {
+                    builder.set_buckets_for_metric(histogram(names::LLM_REQUEST_DURATION_SECONDS), MODEL_BUCKETS)
+                })
                 .map_or_else(|_| PrometheusBuilder::new().build_recorder(), PrometheusBuilder::build_recorder);
             let handle = recorder.handle();
             if metrics::set_global_recorder(recorder).is_ok() {

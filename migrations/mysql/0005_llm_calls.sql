@@ -2,6 +2,7 @@
 CREATE TABLE IF NOT EXISTS llm_calls (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    call_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
     query_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
     batch_seq BIGINT,
@@ -22,6 +23,7 @@ CREATE TABLE IF NOT EXISTS llm_calls (
     cost_usd DOUBLE,
     started_at BIGINT NOT NULL,
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE,
+    UNIQUE KEY llm_calls_call (space, call_id),
     UNIQUE KEY llm_calls_job (space, job_id, seq),
     UNIQUE KEY llm_calls_query (space, query_id, seq),
     KEY llm_calls_started (space, started_at)

@@ -2,6 +2,7 @@
 CREATE TABLE llm_calls (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,
+    call_id TEXT NOT NULL,
     job_id TEXT,
     query_id TEXT,
     batch_seq INTEGER,
@@ -23,6 +24,7 @@ CREATE TABLE llm_calls (
     started_at INTEGER NOT NULL,
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 );
+CREATE UNIQUE INDEX llm_calls_call ON llm_calls (space, call_id);
 CREATE UNIQUE INDEX llm_calls_job ON llm_calls (space, job_id, seq);
 CREATE UNIQUE INDEX llm_calls_query ON llm_calls (space, query_id, seq);
 CREATE INDEX llm_calls_started ON llm_calls (space, started_at);

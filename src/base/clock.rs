@@ -34,6 +34,13 @@ impl Timestamp {
         day
     }
 
+    /// Seconds until its day ends in UTC.
+    #[must_use]
+    pub const fn seconds_left_today(self) -> u64 {
+        const DAY: i64 = 86_400;
+        (DAY - (self.0 / 1_000_000).rem_euclid(DAY)).unsigned_abs()
+    }
+
     /// Reads RFC 3339 with an offset; anything else is `None`.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
@@ -50,6 +57,12 @@ impl fmt::Display for Timestamp {
             Err(_) => f.write_str("out of range"),
         }
     }
+}
+
+/// Whether a text is a day of the calendar, as `2026-11-15`.
+#[must_use]
+pub fn is_day(text: &str) -> bool {
+    text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
 /// Tells the time.

@@ -48,7 +48,10 @@ pub const LLM_REQUEST_DURATION_SECONDS: &str = "memoir_llm_request_duration_seco
 /// Tokens; labels `provider`, `stage`, `direction` (`sent`, `received`, `cached`).
 pub const LLM_TOKENS_TOTAL: &str = "memoir_llm_tokens_total";
 
-/// Requests tried again because the provider was busy or away; label `reason`.
+/// Questions put to the fallback model; label `stage`.
+pub const LLM_FALLBACKS_TOTAL: &str = "memoir_llm_fallbacks_total";
+
+/// Requests tried again because the provider was busy or away; labels `provider`, `reason`.
 pub const LLM_RETRIES_TOTAL: &str = "memoir_llm_retries_total";
 
 /// Always 1; labels `version`, `engine`.
@@ -71,6 +74,7 @@ pub const ALL: &[(&str, &str)] = &[
     (LLM_CALLS_TOTAL, "Attempts to ask a model."),
     (LLM_REQUEST_DURATION_SECONDS, "Seconds from asking a model to its reply."),
     (LLM_TOKENS_TOTAL, "Tokens sent to and received from models."),
+    (LLM_FALLBACKS_TOTAL, "Questions put to the fallback model."),
     (LLM_RETRIES_TOTAL, "Requests to models tried again."),
     (BUILD_INFO, "Always 1; the labels tell version and database engine."),
 ];

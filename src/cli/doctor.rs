@@ -1,13 +1,13 @@
-//! `memoir doctor`: looks for what is wrong and says what to do. Changes nothing, unless it is told to
-//! ask a model, which is written to the ledger.
+//! `memoir doctor`: looks for what is wrong and says what to do. Changes nothing.
 
+use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{CommandError, guidance, print, runtime};
 use crate::base::clock::SystemClock;
-use crate::base::ids::Space;
+use crate::base::ids::{Space, new_uuid};
 use crate::config::{Config, Origin};
 use crate::llm::{Llm, Session};
 use crate::store::{SCHEMA_VERSION, Store};
@@ -15,12 +15,12 @@ use crate::store::{SCHEMA_VERSION, Store};
 pub const EXAMPLES: &str = "\
 Examples:
   memoir doctor
-  memoir doctor --probe-llm                       also asks the configured model one tiny question
+  memoir doctor --probe-llm                       also asks the configured models one tiny question each
   DATABASE_URL=postgres://memoir:PASSWORD@localhost/memoir memoir doctor";
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Ask the configured model one tiny question, which may cost a few tokens
+    /// Ask the configured models one tiny question each, which may cost a few tokens
     #[arg(long)]
     probe_llm: bool,
 }
@@ -31,8 +31,8 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     check_address(config.server.listen);
     let runtime = runtime()?;
     let database = runtime.block_on(check_database(&config))?;
-    let model = runtime.block_on(check_model(&config, arguments.probe_llm && database))?;
-    if database && model {
+    let models = runtime.block_on(check_models(&config, arguments.probe_llm))?;
+    if database && models {
         return Ok(());
     }
     Err(anyhow::anyhow!("something needs attention; see the lines above").into())
@@ -75,32 +75,47 @@ async fn check_database(config: &Config) -> Result<bool, CommandError> {
     Ok(sound)
 }
 
-/// Says which model answers; asks it if told to.
-async fn check_model(config: &Config, probe: bool) -> Result<bool, CommandError> {
-    let model = &config.llm.model;
+/// Says which models answer; asks each if told to. Nothing is written to the ledger: that would change the database.
+async fn check_models(config: &Config, probe: bool) -> Result<bool, CommandError> {
+    let names = [&config.llm.model, &config.llm.fallback_model].into_iter().chain(config.llm.models.values());
+    let mut models: Vec<&String> = names.filter(|name| !name.is_empty()).collect();
+    models.dedup();
     if !probe {
-        print(&format!("ok    model: {model} (memoir doctor --probe-llm asks it)\n"));
+        print(&format!("ok    model: {} (memoir doctor --probe-llm asks it)\n", config.llm.model));
         return Ok(true);
     }
-    // What it costs is written to the ledger, so the schema has to be there.
-    let store = Store::connect(&config.database).await?;
+    let folder = std::env::temp_dir().join(format!("memoir-doctor-{}", new_uuid()));
+    std::fs::create_dir(&folder).map_err(anyhow::Error::from)?;
+    let asked = ask_all(config, &folder, &models).await;
+    let _ = std::fs::remove_dir_all(&folder);
+    asked
+}
+
+async fn ask_all(config: &Config, folder: &Path, models: &[&String]) -> Result<bool, CommandError> {
+    let url = format!("sqlite://{}/ledger.db", folder.display());
+    let environment = HashMap::from([("DATABASE_URL".to_owned(), url)]);
+    let throwaway = Config::load(&Origin { file: None, environment })?;
+    let store = Store::connect(&throwaway.database).await?;
     store.migrate().await?;
     let llm = Llm::new(config.llm.clone(), "", store.clone(), Arc::new(SystemClock));
-    let probed = llm.probe(Session::of_caller(Space::default())).await;
-    llm.close().await;
-    store.close().await;
-    let failed = match probed {
-        Ok(result) => result.error,
-        Err(error) => Some(error),
-    };
-    match failed {
-        None => print(&format!("ok    model: {model} answers\n")),
-        Some(error) => {
-            print(&format!("FAIL  model: {error}\n      {}\n", error.remediation()));
-            return Ok(false);
+    let mut sound = true;
+    for model in models {
+        let session = Session::of_caller(Space::default()).with_model(Some((*model).clone()));
+        let failed = match llm.probe(session).await {
+            Ok(result) => result.error,
+            Err(error) => Some(error),
+        };
+        match failed {
+            None => print(&format!("ok    model: {model} answers\n")),
+            Some(error) => {
+                sound = false;
+                print(&format!("FAIL  model: {error}\n      {}\n", error.remediation()));
+            }
         }
     }
-    Ok(true)
+    llm.close().await;
+    store.close().await;
+    Ok(sound)
 }
 
 /// A SQLite file that does not exist yet: connecting would make it, so only its folder is looked at.

@@ -61,7 +61,7 @@ enum Command {
     /// Ask a running memoir whether it is ready; exit code 0 if it is
     #[command(after_help = healthcheck::EXAMPLES)]
     Healthcheck(healthcheck::Arguments),
-    /// Look for what is wrong: settings, database, schema
+    /// Look for what is wrong: settings, database, schema, models
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Arguments),
     /// Serve a model that answers by a script, for tests and benchmarks

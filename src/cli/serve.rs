@@ -29,8 +29,9 @@ pub async fn run(config: Config) -> Result<(), CommandError> {
         tracing::debug!(key = key.name, "API key configured");
     }
     let open = config.auth.keys.is_empty();
+    let model = config.llm.model.clone();
     let app = App::build(config, Arc::new(SystemClock)).await?;
-    tracing::info!(%address, open, "memoir is ready on http://{address}");
+    tracing::info!(%address, open, model, "memoir is ready on http://{address}");
     app.serve(listener, stop).await;
     tracing::info!("memoir has stopped");
     Ok(())

@@ -145,6 +145,9 @@ fn read_file_twin(fields: &mut Tree, name: &str, key: &str, violations: &mut Vio
         return;
     }
     match std::fs::read_to_string(path) {
+        Ok(content) if content.trim().is_empty() => {
+            violations.add(given().allowed(&format!("a file that holds the value of {key}; this one is empty")));
+        }
         Ok(content) => {
             fields.insert(name.to_owned(), content.trim().into());
         }
@@ -200,7 +203,11 @@ fn overlay_providers(given: Value, llm: &mut Tree, violations: &mut Violations) 
     let schema = defaults()["llm"]["provider_defaults"].as_object().cloned().unwrap_or_default();
     for (name, entry) in given {
         let mut checked = schema.clone();
-        let entry = entry.as_object().cloned().unwrap_or_default();
+        let Value::Object(entry) = entry else {
+            let key = format!("{PROVIDERS}.{name}");
+            violations.add(Violation::new(&key, "").allowed("a table").example(&format!("[{key}]")));
+            continue;
+        };
         let Some(providers) = llm.get_mut("providers").and_then(Value::as_object_mut) else { return };
         let slot = providers.entry(name.clone()).or_insert_with(|| Value::Object(Tree::new()));
         for (field, value) in entry {

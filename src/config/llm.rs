@@ -14,6 +14,9 @@ use super::{Origin, Secret, Violation, Violations};
 /// The name of the embedded model's provider.
 pub const LOCAL: &str = "local";
 
+/// The name of its one model.
+pub const EMBEDDED: &str = "embedded";
+
 /// The settings of everything that concerns models.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -204,20 +207,33 @@ fn read_provider(
         Ok(provider) => provider,
         Err(error) => {
             let key = format!("llm.providers.{name}.{}", error.path());
+            let secret = ["api_key", "headers"].iter().any(|field| key.contains(field));
+            let rule = error.inner().to_string();
             violations.add(
                 Violation::new(&key, "(value not shown)")
-                    .allowed(&super::mask::rule(&key, &error.inner().to_string()))
-                    .example("memoir config print lists every key under llm.provider_defaults"),
+                    .allowed(if secret { "a text" } else { &rule })
+                    .example(example_of(&key)),
             );
             return None;
         }
     };
     name.clone_into(&mut provider.name);
+    provider.api_key = Secret::new(provider.api_key.expose().trim());
     let variable = origin.environment.get(&provider.api_key_env).filter(|key| !key.trim().is_empty());
     if let Some(key) = variable.filter(|_| provider.api_key.expose().is_empty()) {
         provider.api_key = Secret::new(key.trim());
     }
     Some(provider)
+}
+
+fn example_of(key: &str) -> &'static str {
+    if key.contains(".prices") {
+        r#"prices = { "some-model" = { input = 0.15, output = 0.6 } }"#
+    } else if key.contains(".headers") {
+        r#"headers = { "X-Org" = "acme" }"#
+    } else {
+        "memoir config print lists every key under llm.provider_defaults"
+    }
 }
 
 /// The first provider with a key; the embedded model if there is none (D-4).
@@ -261,6 +277,27 @@ impl Llm {
         for provider in &self.providers {
             provider.validate(violations);
         }
+        self.check_prices(violations);
+    }
+
+    /// A cap in dollars holds nothing back where no price is known.
+    fn check_prices(&self, violations: &mut Violations) {
+        let caps = [("job", self.caps.job), ("query", self.caps.query), ("space_day", self.caps.space_day)];
+        let Some((cap, _)) = caps.iter().find(|(_, caps)| caps.usd > 0.0) else { return };
+        let models = self.models.values().chain([&self.model, &self.fallback_model]).filter(|model| !model.is_empty());
+        for given in models.collect::<std::collections::BTreeSet<_>>() {
+            let (name, model) = given.split_once(':').unwrap_or((given, ""));
+            let provider = self.providers.iter().find(|provider| provider.name == name && provider.kind != Kind::Local);
+            let Some(provider) = provider else { continue };
+            let model = if model.is_empty() { &provider.model } else { model };
+            if provider.price(model).is_none() {
+                violations.add(
+                    Violation::new(&format!("llm.providers.{name}.prices"), "(none)")
+                        .allowed(&format!("a price for {model}, as llm.caps.{cap}.usd is set"))
+                        .example(example_of(".prices")),
+                );
+            }
+        }
     }
 
     /// A model must name a provider that is there and can be asked.
@@ -271,6 +308,10 @@ impl Llm {
         let (name, model) = given.split_once(':').unwrap_or((given, ""));
         let example = format!("{} = \"openai:gpt-4o-mini\"", key.rsplit('.').next().unwrap_or(key));
         let wrong = |allowed: String| Violation::new(key, format!("{given:?}")).allowed(&allowed).example(&example);
+        // What is wrong with the provider itself was said already.
+        if violations.concern(&format!("llm.providers.{name}.")) {
+            return;
+        }
         let Some(provider) = self.providers.iter().find(|provider| provider.name == name) else {
             let known: Vec<&str> = self.providers.iter().map(|provider| provider.name.as_str()).collect();
             violations.add(wrong(format!("provider:model with a provider among {}", known.join(", "))));
@@ -296,7 +337,7 @@ impl Provider {
             !self.name.is_empty() && self.name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
         if !well_named || self.name.len() > 64 {
             violations.add(
-                Violation::new(&key(""), &self.name)
+                Violation::new("llm.providers", &self.name)
                     .allowed("a name of letters, digits, - _ and ., at most 64 of them")
                     .example("[llm.providers.mine]"),
             );
@@ -308,6 +349,31 @@ impl Provider {
                     .allowed("an http or https address")
                     .example("base_url = \"http://127.0.0.1:8000/v1\""),
             );
+        }
+        if self.base_url.ends_with("/chat/completions") || self.base_url.contains('?') {
+            violations.add(
+                Violation::new(&key("base_url"), super::mask::mask_url(&self.base_url))
+                    .allowed("an address up to and including the version, without what comes after it")
+                    .example("base_url = \"http://127.0.0.1:8000/v1\""),
+            );
+        }
+        if http::HeaderValue::from_str(self.api_key.expose()).is_err() || !self.api_key.expose().is_ascii() {
+            violations.add(
+                Violation::new(&key("api_key"), super::mask::MASK)
+                    .allowed("a key on one line, of plain characters")
+                    .example("api_key_file = \"/run/secrets/key\""),
+            );
+        }
+        for (name, value) in &self.headers {
+            let fine = http::HeaderName::from_bytes(name.as_bytes()).is_ok()
+                && http::HeaderValue::from_str(value.expose()).is_ok();
+            if !fine {
+                violations.add(
+                    Violation::new(&key(&format!("headers.{name}")), super::mask::MASK)
+                        .allowed("a header's name and a value on one line")
+                        .example("headers = { \"X-Org\" = \"acme\" }"),
+                );
+            }
         }
         violations.check_range(&key("max_concurrency"), self.max_concurrency, 1..=10_000, 8);
         for (model, price) in &self.prices {

@@ -50,6 +50,12 @@ pub fn printable(tree: &Map<String, Value>) -> Map<String, Value> {
     for (_, entry) in providers.into_iter().flatten() {
         mask_provider(entry);
     }
+    if let Some(defaults) = shown.get_mut("llm").and_then(|llm| llm.get_mut("provider_defaults")) {
+        mask_provider(defaults);
+    }
+    if let Some(Value::String(url)) = shown.get_mut("telemetry").and_then(|section| section.get_mut("otlp_endpoint")) {
+        mask_plain_url(url);
+    }
     shown
 }
 
@@ -62,9 +68,14 @@ fn mask_provider(entry: &mut Value) {
     for (_, value) in fields.get_mut("headers").and_then(Value::as_object_mut).into_iter().flatten() {
         *value = MASK.into();
     }
-    if let Some(Value::String(url)) =
-        fields.get_mut("base_url").filter(|url| url.as_str().is_some_and(|url| url.contains('@')))
-    {
+    if let Some(Value::String(url)) = fields.get_mut("base_url") {
+        mask_plain_url(url);
+    }
+}
+
+/// Leaves an address as it was written, unless there is something in it to hide.
+fn mask_plain_url(url: &mut String) {
+    if url.contains(['@', '?']) {
         *url = mask_url(url);
     }
 }
@@ -76,7 +87,7 @@ pub fn shown(key: &str, given: &str) -> String {
         _ if key.starts_with("auth.keys") && !matches!(key.rsplit('.').next(), Some("role" | "space")) => {
             MASK.to_owned()
         }
-        _ if key.starts_with("llm.providers") && ["api_key", "headers"].iter().any(|name| key.contains(name)) => {
+        _ if key.starts_with("llm.provider") && ["api_key", "headers"].iter().any(|name| key.contains(name)) => {
             MASK.to_owned()
         }
         _ => given.to_owned(),
@@ -85,7 +96,7 @@ pub fn shown(key: &str, given: &str) -> String {
 
 /// What a parser says of a value; it quotes what it does not like, which a secret must not be.
 pub fn rule(key: &str, said: &str) -> String {
-    let secret = SECRETS.iter().any(|secret| key.starts_with(secret)) || key.starts_with("llm.providers");
+    let secret = SECRETS.iter().any(|secret| key.starts_with(secret)) || key.starts_with("llm.provider");
     if secret && said.starts_with("invalid") {
         return "a value of the form in the example".to_owned();
     }
@@ -113,7 +124,8 @@ pub fn mask_url(text: &str) -> String {
         let pairs: Vec<(String, String)> = url
             .query_pairs()
             .map(|(name, value)| {
-                let secret = name.to_ascii_lowercase().contains("password");
+                let name_key = name.to_ascii_lowercase();
+                let secret = ["password", "key", "token", "secret", "sig"].iter().any(|word| name_key.contains(word));
                 (name.into_owned(), if secret { MASK.to_owned() } else { value.into_owned() })
             })
             .collect();

@@ -58,7 +58,10 @@ impl Violations {
     }
 
     pub fn into_result(self) -> Result<(), ConfigurationError> {
-        if self.0.is_empty() { Ok(()) } else { Err(ConfigurationError { violations: self.0 }) }
+        let mut violations = self.0;
+        // In the same order every time; the environment has none.
+        violations.sort_by(|one, other| one.key.cmp(&other.key));
+        if violations.is_empty() { Ok(()) } else { Err(ConfigurationError { violations }) }
     }
 }
 

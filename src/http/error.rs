@@ -265,13 +265,12 @@ impl From<JobsError> for ApiError {
 
 impl From<LlmError> for ApiError {
     fn from(error: LlmError) -> Self {
-        let status = match &error {
-            LlmError::SpendCapReached { .. } => StatusCode::TOO_MANY_REQUESTS,
-            LlmError::UnknownModel { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            _ => StatusCode::BAD_GATEWAY,
-        };
+        let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_GATEWAY);
         let mut problem = Self::new(status, error.code(), error.title(), error.to_string()).fix(error.remediation());
         problem.0.context = error.context();
+        if let LlmError::SpendCapReached { resets_in: Some(seconds), .. } = &error {
+            problem = problem.header(header::RETRY_AFTER, HeaderValue::from(*seconds));
+        }
         match error {
             LlmError::Store(error) => error.into(),
             _ => problem,

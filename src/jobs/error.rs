@@ -95,7 +95,7 @@ impl From<LlmError> for JobError {
         let failure = Failure {
             code: error.code(),
             title: error.title(),
-            status: if matches!(error, LlmError::SpendCapReached { .. }) { 429 } else { 502 },
+            status: error.status(),
             detail: error.to_string(),
             remediation: error.remediation(),
             context: error.context(),

@@ -6,9 +6,9 @@
 use super::answer::{self, Verdict};
 use super::provider::Finish;
 use super::record::Attempts;
-use super::send::{Sent, Target};
+use super::send::{Question, Sent, Target};
 use super::task::{Fault, Task};
-use super::{Llm, LlmError, Session};
+use super::{Llm, LlmError, Session, measure};
 use crate::model::llm_call::{CallOutcome, LlmCall};
 
 /// A checked answer and how it came about.
@@ -27,8 +27,10 @@ struct Round<T> {
     /// How often the whole answer, and single items, may still be asked again.
     repairs: u64,
     item_repairs: u64,
-    /// Why the first model was given up; set when the fallback model is asked.
-    given_up: Option<LlmError>,
+    /// Asked of the fallback model, as the first was given up.
+    on_fallback: bool,
+    /// The schema goes in words, as the model talked where a tool was to be called.
+    in_words: bool,
 }
 
 /// What a round led to.
@@ -46,21 +48,46 @@ impl Llm {
         let target = self.target(session.model.as_deref().unwrap_or_else(|| self.settings().model_for(T::STAGE)))?;
         let fallback = match self.settings().fallback_model.as_str() {
             "" => None,
+            _ if session.probing => None,
             model => Some(self.target(model)?).filter(|fallback| fallback.name() != target.name()),
         };
         let attempts = Attempts::new(self, session);
         let retries = self.settings().validation_retries;
         let item_repairs = task.item_retries().unwrap_or(retries);
-        let mut pending = vec![Round { task, faults: Vec::new(), repairs: retries, item_repairs, given_up: None }];
+        let mut pending = vec![Round {
+            task,
+            faults: Vec::new(),
+            repairs: retries,
+            item_repairs,
+            on_fallback: false,
+            in_words: false,
+        }];
+        let mut given_up = None;
         let mut parts = Vec::new();
         while let Some(round) = pending.pop() {
-            let asked = if round.given_up.is_some() { fallback.as_ref().unwrap_or(&target) } else { &target };
+            let asked = if round.on_fallback { fallback.as_ref().unwrap_or(&target) } else { &target };
             match self.round(&attempts, asked, &round).await {
                 Ok(step) => {
                     parts.extend(step.done);
                     pending.extend(step.next);
                 }
-                Err(error) => pending.push(fall_back(round, error, fallback.is_some())?),
+                Err(error) if fallback.is_some() && !round.on_fallback && error.another_may_help() => {
+                    // The code only: what a provider or a model said may quote a text.
+                    tracing::warn!(code = error.code(), stage = T::STAGE, "turning to the fallback model");
+                    measure::fell_back(T::STAGE);
+                    given_up = Some(error);
+                    pending.push(round.for_fallback());
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        code = error.code(),
+                        stage = T::STAGE,
+                        model = asked.name(),
+                        "a question to a model failed"
+                    );
+                    // Of two models that failed, the first is the one that matters; but a cap must be seen.
+                    return Err(given_up.filter(|_| error.another_may_help()).unwrap_or(error));
+                }
             }
         }
         let value = T::merge(parts).ok_or_else(|| LlmError::InvalidOutput {
@@ -79,8 +106,7 @@ impl Llm {
         target: &Target,
         round: &Round<T>,
     ) -> Result<Step<T>, LlmError> {
-        let on_fallback = round.given_up.is_some();
-        let Sent { reply, call } = self.send(attempts, target, &round.task, &round.faults, on_fallback).await?;
+        let Sent { reply, call } = self.send(attempts, target, round.question()).await?;
         let (verdict, read) = answer::judge(&round.task, &self.forms::<T>().validator, &reply.text);
         let outcome = match (&verdict, &reply.finish) {
             (Verdict::Good(_), Finish::Complete | Finish::CutOff) => CallOutcome::Ok,
@@ -89,33 +115,36 @@ impl Llm {
             _ => CallOutcome::Invalid,
         };
         call.finish(outcome, read);
-        if reply.ignored_tool && outcome != CallOutcome::Ok {
+        if round.in_words && outcome == CallOutcome::Ok {
             target.profile.learn_to_prompt(&target.model);
         }
-        match (outcome, reply.finish) {
-            (CallOutcome::Refused, Finish::Refused(reason)) => {
-                Err(LlmError::Refused { model: target.name(), stage: T::STAGE, reason })
-            }
-            (CallOutcome::Truncated, _) => round.smaller(verdict, target),
-            _ => round.judged(verdict, target),
+        if outcome == CallOutcome::Truncated {
+            target.profile.learn_to_bound(&target.model);
         }
+        let mut step = match (outcome, reply.finish) {
+            (CallOutcome::Refused, Finish::Refused(reason)) => {
+                return Err(LlmError::Refused { model: target.name(), stage: T::STAGE, reason });
+            }
+            (CallOutcome::Truncated, _) => round.smaller(verdict, target)?,
+            _ => round.judged(verdict, target)?,
+        };
+        for next in step.next.iter_mut().filter(|_| reply.ignored_tool) {
+            next.in_words = true;
+        }
+        Ok(step)
     }
-}
-
-/// Turns to the other model, once, if there is one that may do better.
-fn fall_back<T: Task>(round: Round<T>, error: LlmError, possible: bool) -> Result<Round<T>, LlmError> {
-    if let Some(first) = round.given_up {
-        tracing::warn!(%error, "the fallback model did no better");
-        return Err(first);
-    }
-    if !possible || !error.another_may_help() {
-        return Err(error);
-    }
-    tracing::warn!(%error, stage = T::STAGE, "turning to the fallback model");
-    Ok(Round { given_up: Some(error), faults: Vec::new(), repairs: 0, item_repairs: 0, ..round })
 }
 
 impl<T: Task> Round<T> {
+    fn question(&self) -> Question<'_, T> {
+        Question { task: &self.task, faults: &self.faults, once: self.on_fallback, in_words: self.in_words }
+    }
+
+    /// The same for the fallback model, which is asked once.
+    fn for_fallback(self) -> Self {
+        Self { on_fallback: true, in_words: false, faults: Vec::new(), repairs: 0, item_repairs: 0, ..self }
+    }
+
     /// What follows from a complete answer.
     fn judged(&self, verdict: Verdict<T::Output>, target: &Target) -> Result<Step<T>, LlmError> {
         match verdict {
@@ -173,7 +202,14 @@ impl<T: Task> Round<T> {
     }
 
     fn again(&self, task: T, faults: &[Fault]) -> Self {
-        Self { task, faults: messages(faults), repairs: self.repairs, item_repairs: self.item_repairs, given_up: None }
+        Self {
+            task,
+            faults: messages(faults),
+            repairs: self.repairs,
+            item_repairs: self.item_repairs,
+            on_fallback: self.on_fallback,
+            in_words: self.in_words,
+        }
     }
 }
 

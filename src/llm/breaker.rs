@@ -42,6 +42,12 @@ impl Breaker {
         Err(left.max(Duration::from_secs(1)))
     }
 
+    /// Leave to ask whatever happened before: somebody wants to know.
+    pub fn knock(&self) -> Pass<'_> {
+        let probe = self.state().open_until.is_some();
+        Pass { breaker: self, probe }
+    }
+
     /// Whether the provider is being left alone.
     pub fn is_open(&self) -> bool {
         self.state().open_until.is_some()
@@ -64,6 +70,7 @@ impl Pass<'_> {
         state.in_a_row += 1;
         if self.probe || state.in_a_row >= self.breaker.failures {
             state.open_until = Some(Instant::now() + self.breaker.cooldown);
+            tracing::warn!(failures = state.in_a_row, "a provider fails too often and is left alone for a while");
         }
     }
 }

@@ -13,7 +13,7 @@ pub struct ModelsView {
     /// `provider:model` for everything that has none of its own.
     pub default: String,
     pub fallback: Option<String>,
-    /// By stage, those that differ.
+    /// By stage.
     pub stages: BTreeMap<String, String>,
     pub providers: Vec<ProviderView>,
 }
@@ -38,8 +38,8 @@ pub struct ProviderView {
 #[derive(Debug)]
 pub struct ProbeResult {
     pub model: String,
-    /// The last attempt, if any was made.
-    pub call: Option<LlmCall>,
+    /// Every attempt.
+    pub calls: Vec<LlmCall>,
     pub error: Option<LlmError>,
 }
 
@@ -64,11 +64,11 @@ impl Llm {
                 prices: provider.prices.clone(),
             })
         });
-        let stages = settings.models.iter().filter(|(_, model)| !model.is_empty());
+        let stages = settings.models.keys().map(|stage| (stage.clone(), settings.model_for(stage).to_owned()));
         ModelsView {
             default: settings.model.clone(),
             fallback: (!settings.fallback_model.is_empty()).then(|| settings.fallback_model.clone()),
-            stages: stages.map(|(stage, model)| (stage.clone(), model.clone())).collect(),
+            stages: stages.collect(),
             providers: providers.collect(),
         }
     }
@@ -78,12 +78,13 @@ impl Llm {
     /// # Errors
     /// The model is not one of this installation's, or a cap is reached: nothing was asked.
     pub async fn probe(&self, session: Session) -> Result<ProbeResult, LlmError> {
+        let session = session.probing();
         let model = self.target(session.model.as_deref().unwrap_or(&self.settings().model))?.name();
         let error = match self.ask(&session, Probe).await {
             Ok(_) => None,
             Err(error @ (LlmError::SpendCapReached { .. } | LlmError::Store(_))) => return Err(error),
             Err(error) => Some(error),
         };
-        Ok(ProbeResult { model, call: session.calls().pop(), error })
+        Ok(ProbeResult { model, calls: session.calls(), error })
     }
 }

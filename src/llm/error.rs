@@ -8,7 +8,7 @@ use crate::store::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum LlmError {
     /// 502: away, too busy, or its connection broke, after every try (M-7.4).
-    #[error("{model} could not be reached: {reason}")]
+    #[error("{model} did not answer: {reason}")]
     Unavailable { model: String, reason: String },
 
     /// 502: the provider does not know our key, or it may not do this (F8).
@@ -41,11 +41,22 @@ pub enum LlmError {
 
     /// 429: the next call could go over a cap; nothing was sent.
     #[error("the cap of {limit} {unit} for this {scope} is reached: {spent} spent")]
-    SpendCapReached { scope: &'static str, unit: &'static str, limit: f64, spent: f64 },
+    SpendCapReached {
+        scope: &'static str,
+        unit: &'static str,
+        limit: f64,
+        spent: f64,
+        /// Seconds until it starts anew, if it does.
+        resets_in: Option<u64>,
+    },
 
     /// 422: a request names a model that is not configured.
     #[error("{given:?} is not a model of this installation: {reason}")]
     UnknownModel { given: String, reason: String },
+
+    /// 422: a request names a provider whose key is not there.
+    #[error("the key of {provider} is not known: {variable} is not set")]
+    NoKey { provider: String, variable: String },
 
     /// The ledger could not be read.
     #[error(transparent)]
@@ -66,7 +77,18 @@ impl LlmError {
             Self::Refused { .. } => "llm_refused",
             Self::SpendCapReached { .. } => "spend_cap_reached",
             Self::UnknownModel { .. } => "unknown_model",
+            Self::NoKey { .. } => "provider_not_configured",
             Self::Store(_) => "database_unavailable",
+        }
+    }
+
+    /// The status of its problem document.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::SpendCapReached { .. } => 429,
+            Self::UnknownModel { .. } | Self::NoKey { .. } => 422,
+            Self::Store(_) => 503,
+            _ => 502,
         }
     }
 
@@ -83,6 +105,7 @@ impl LlmError {
             Self::Refused { .. } => "Model declined",
             Self::SpendCapReached { .. } => "Spend cap reached",
             Self::UnknownModel { .. } => "Unknown model",
+            Self::NoKey { .. } => "Provider not configured",
             Self::Store(_) => "Database unavailable",
         }
     }
@@ -96,12 +119,15 @@ impl LlmError {
                     .to_owned()
             }
             Self::Auth { provider, .. } => format!(
-                "Give llm.providers.{provider} a key that is valid and may use this model, restart, and try again; \
-                 a job resumes where it stopped with POST /v1/jobs/{{id}}/retry."
+                "Give llm.providers.{provider} a key that is valid and may use this model, and restart; \
+                 a job then goes on where it stopped (retry)."
             ),
-            Self::ModelNotFound { .. } => "Name a model that the provider has in llm.model, llm.models.<stage> or the \
-                                           request, restart, and try again."
-                .to_owned(),
+            Self::ModelNotFound { .. } => {
+                "Name a model that the provider has (llm.model, llm.models.<stage>, or in the \
+                                           request), and check its base_url: most end in /v1. Then restart and try \
+                                           again."
+                    .to_owned()
+            }
             Self::Quota { provider, .. } => format!(
                 "Top up the account behind llm.providers.{provider}, or choose another \
                                                      provider; then try again."
@@ -129,6 +155,9 @@ impl LlmError {
                       stopped with POST /v1/jobs/{id}/retry."
                     .to_owned(),
             },
+            Self::NoKey { provider, variable } => {
+                format!("Set {variable}, or llm.providers.{provider}.api_key_file, and restart.")
+            }
             Self::UnknownModel { .. } => "GET /v1/models lists the providers; name one as provider:model.".to_owned(),
             Self::Store(_) => "Try again when the database is back.".to_owned(),
         }
@@ -148,11 +177,14 @@ impl LlmError {
                 context.insert("model".to_owned(), model.as_str().into());
                 context.insert("stage".to_owned(), (*stage).into());
             }
-            Self::SpendCapReached { scope, unit, limit, spent } => {
+            Self::SpendCapReached { scope, unit, limit, spent, resets_in } => {
                 context.insert("scope".to_owned(), (*scope).into());
                 context.insert("unit".to_owned(), (*unit).into());
                 context.insert("limit".to_owned(), (*limit).into());
                 context.insert("spent".to_owned(), (*spent).into());
+                if let Some(seconds) = resets_in {
+                    context.insert("resets_in_seconds".to_owned(), (*seconds).into());
+                }
             }
             Self::Unavailable { model, .. } | Self::ModelNotFound { model, .. } | Self::Rejected { model, .. } => {
                 context.insert("model".to_owned(), model.as_str().into());

@@ -40,11 +40,13 @@ impl Gate {
             }
         }
         let now = Instant::now();
-        let turn = self.requests.iter().map(|pace| pace.reserve(1, now));
-        let turn = turn.chain(self.tokens.iter().map(|pace| pace.reserve(tokens, now))).max();
-        if let Some(turn) = turn.filter(|turn| *turn > now) {
-            tokio::time::sleep_until(turn).await;
+        let paces = [(&self.requests, 1), (&self.tokens, tokens)];
+        let turns: Vec<Turn<'_>> =
+            paces.iter().filter_map(|(pace, units)| Some(pace.as_ref()?.reserve(*units, now))).collect();
+        if let Some(at) = turns.iter().map(|turn| turn.at).max().filter(|at| *at > now) {
+            tokio::time::sleep_until(at).await;
         }
+        turns.into_iter().for_each(Turn::take);
         Some(permit)
     }
 
@@ -69,20 +71,45 @@ impl Pace {
         if per_minute == 0 {
             return None;
         }
-        // A tenth may come at once; the rest is spread over what is left of the minute.
+        // A tenth may come at once; the rest is spread over the minute.
         let burst = per_minute.div_ceil(10);
-        let steady = (per_minute - burst).max(1);
+        let steady = per_minute - burst + 1;
         let interval = MINUTE.div_f64(precise(steady));
         let burst = interval.mul_f64(precise(burst.saturating_sub(1)));
         Some(Self { interval, burst, due: Mutex::default() })
     }
 
     /// The moment at which `units` may go.
-    fn reserve(&self, units: u64, now: Instant) -> Instant {
+    fn reserve(&self, units: u64, now: Instant) -> Turn<'_> {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let earliest = due.map_or(now, |due| due.max(now));
-        *due = Some(earliest + self.interval.mul_f64(precise(units)));
-        earliest.checked_sub(self.burst).map_or(now, |turn| turn.max(now))
+        let length = self.interval.mul_f64(precise(units));
+        *due = Some(earliest + length);
+        let at = earliest.checked_sub(self.burst).map_or(now, |turn| turn.max(now));
+        Turn { pace: self, length, at, taken: false }
+    }
+}
+
+/// A place in the row; given up when its holder goes away before it has come.
+struct Turn<'a> {
+    pace: &'a Pace,
+    length: Duration,
+    at: Instant,
+    taken: bool,
+}
+
+impl Turn<'_> {
+    fn take(mut self) {
+        self.taken = true;
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.taken {
+            let mut due = self.pace.due.lock().unwrap_or_else(PoisonError::into_inner);
+            *due = due.and_then(|due| due.checked_sub(self.length));
+        }
     }
 }
 
@@ -97,7 +124,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_minute_sees_more_than_its_limit() {
-        for limit in [1, 6, 60, 600] {
+        for limit in [1, 2, 6, 60, 600] {
             let gate = Gate::new(100, limit, 0);
             let start = Instant::now();
             let mut passed = 0;
@@ -117,6 +144,19 @@ mod tests {
             drop(gate.enter(2000).await);
         }
         assert!(start.elapsed() > Duration::from_secs(30), "{:?}", start.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_goes_away_gives_the_turn_back() {
+        let gate = Gate::new(100, 6, 0);
+        drop(gate.enter(0).await);
+        for _ in 0..50 {
+            let waiting = tokio::time::timeout(Duration::from_millis(1), gate.enter(0));
+            assert!(waiting.await.is_err());
+        }
+        let start = Instant::now();
+        drop(gate.enter(0).await);
+        assert!(start.elapsed() <= Duration::from_secs(10), "{:?}", start.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

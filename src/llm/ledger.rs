@@ -58,7 +58,10 @@ impl Ledger {
     pub async fn flush(&self) -> Result<(), StoreError> {
         let (done, waiting) = oneshot::channel();
         let _ = self.sender.send(Message::Flush(done));
-        waiting.await.unwrap_or(Ok(()))
+        waiting.await.unwrap_or_else(|_| {
+            let cause = "the writer of the ledger has ended".to_owned();
+            Err(StoreError::Broken { cause })
+        })
     }
 }
 
@@ -100,28 +103,45 @@ impl Writer {
                 Message::Flush(done) => waiting.push(done),
             }
         }
-        let mut written = self.write().await;
+        let written = self.write().await;
         for done in waiting {
-            let answer = std::mem::replace(&mut written, Ok(()));
-            let failed = answer.is_err();
-            let _ = done.send(answer);
-            if failed {
-                written = Err(StoreError::Contended { cause: "the ledger could not be written".to_owned() });
-            }
+            let _ = done.send(written.clone());
         }
     }
 
     async fn write(&mut self) -> Result<(), StoreError> {
         while !self.held.is_empty() {
-            let next = &self.held[..self.held.len().min(MOST_AT_ONCE)];
-            let rows: Vec<_> = next.iter().map(|entry| (&entry.space, &entry.owner, &entry.call)).collect();
-            if let Err(error) = self.store.add_llm_calls(&rows).await {
-                tracing::warn!(%error, waiting = self.held.len(), "model calls could not be recorded yet");
-                return Err(error);
+            let count = self.held.len().min(MOST_AT_ONCE);
+            if let Err(error) = self.store.add_llm_calls(&rows(&self.held[..count])).await {
+                if waits(&error) {
+                    tracing::warn!(%error, waiting = self.held.len(), "model calls could not be recorded yet");
+                    return Err(error);
+                }
+                self.write_one_by_one(count).await?;
             }
-            let count = next.len();
             self.held.drain(..count);
         }
         Ok(())
     }
+
+    /// One row that the database will not take must not hold up the others for ever.
+    async fn write_one_by_one(&self, count: usize) -> Result<(), StoreError> {
+        for entry in &self.held[..count] {
+            match self.store.add_llm_calls(&rows(std::slice::from_ref(entry))).await {
+                Err(error) if waits(&error) => return Err(error),
+                Err(error) => tracing::error!(%error, stage = entry.call.stage, "a model call cannot be recorded"),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether what was held can be written later. It may have been written already, which does no harm.
+fn waits(error: &StoreError) -> bool {
+    error.may_pass() || matches!(error, StoreError::Full { .. } | StoreError::CannotOpen { .. })
+}
+
+fn rows(entries: &[Entry]) -> Vec<(&Space, &CallOwner, &LlmCall)> {
+    entries.iter().map(|entry| (&entry.space, &entry.owner, &entry.call)).collect()
 }

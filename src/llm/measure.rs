@@ -22,6 +22,11 @@ pub fn count(call: &LlmCall) {
 }
 
 /// Counts a request that is tried again.
-pub fn retried(reason: &'static str) {
-    metrics::counter!(names::LLM_RETRIES_TOTAL, "reason" => reason).increment(1);
+pub fn retried(provider: &str, reason: &'static str) {
+    metrics::counter!(names::LLM_RETRIES_TOTAL, "provider" => provider.to_owned(), "reason" => reason).increment(1);
+}
+
+/// Counts a question that was put to the fallback model.
+pub fn fell_back(stage: &'static str) {
+    metrics::counter!(names::LLM_FALLBACKS_TOTAL, "stage" => stage).increment(1);
 }

@@ -25,6 +25,7 @@ mod session;
 mod spans;
 mod task;
 pub mod tasks;
+mod today;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -47,6 +48,7 @@ use ledger::Ledger;
 use profile::Profile;
 use send::Target;
 use spans::Spans;
+use today::Today;
 
 /// The door; cheap to clone.
 #[derive(Clone)]
@@ -60,6 +62,7 @@ struct Inner {
     forms: RwLock<HashMap<&'static str, Arc<Forms>>>,
     store: Store,
     ledger: Ledger,
+    today: Today,
     spans: Spans,
     clock: Arc<dyn Clock>,
 }
@@ -82,7 +85,9 @@ impl Llm {
         let ledger = Ledger::start(store.clone());
         let spans = Spans::new(otlp_endpoint);
         let forms = RwLock::default();
-        Self { inner: Arc::new(Inner { settings, profiles, forms, store, ledger, spans, clock }) }
+        Self {
+            inner: Arc::new(Inner { settings, profiles, forms, store, ledger, today: Today::default(), spans, clock }),
+        }
     }
 
     /// A job's session: caps of the settings, and what its earlier attempts have spent.
@@ -143,23 +148,25 @@ impl Llm {
     /// The provider and model that `provider:model`, or a provider alone, stands for.
     fn target(&self, given: &str) -> Result<Target, LlmError> {
         let (name, model) = given.split_once(':').unwrap_or((given, ""));
-        let unknown = |reason: &str| LlmError::UnknownModel { given: given.to_owned(), reason: reason.to_owned() };
+        let shown = || given.chars().take(100).collect();
+        let unknown = |reason: &str| LlmError::UnknownModel { given: shown(), reason: reason.to_owned() };
         let profile = self.inner.profiles.get(name).ok_or_else(|| unknown("no such provider"))?;
         let model = if model.is_empty() { profile.settings.model.as_str() } else { model };
         if model.is_empty() {
             return Err(unknown("the provider has no model of its own; name one after a colon"));
         }
-        if model.len() > 200 || crate::base::text::has_control(model) {
-            return Err(unknown("a model's name has at most 200 characters"));
+        if let Some(fault) = fault_of_name(model) {
+            return Err(unknown(fault));
         }
-        if profile.settings.kind == config::llm::Kind::Local && model != profile.settings.model {
-            return Err(unknown("the embedded model has this one name only: embedded"));
+        if profile.settings.kind == config::llm::Kind::Local && model != config::llm::EMBEDDED {
+            return Err(unknown("the embedded model is called embedded"));
         }
         if profile.settings.kind != config::llm::Kind::Local && profile.settings.base_url.is_empty() {
             return Err(unknown("the provider has no address"));
         }
         if profile.settings.lacks_key() {
-            return Err(unknown(&format!("its key is not known; set {}", profile.settings.api_key_env)));
+            let variable = profile.settings.api_key_env.clone();
+            return Err(LlmError::NoKey { provider: name.to_owned(), variable });
         }
         Ok(Target { profile: Arc::clone(profile), model: model.to_owned() })
     }
@@ -173,17 +180,15 @@ impl Llm {
             forms
         })
     }
+}
 
-    /// Refuses a call that would go over what its space may spend today.
-    async fn check_daily_cap(&self, session: &Session, expected_tokens: i64) -> Result<(), LlmError> {
-        let caps = self.settings().caps.space_day;
-        if caps.is_open() {
-            return Ok(());
-        }
-        // Other processes write to the same ledger; what this one has not written yet must count too.
-        self.inner.ledger.flush().await?;
-        let day = self.now().day();
-        let spent = self.inner.store.find_spent_on(&session.space, &day).await?;
-        session::check_cap("space and day", &caps, spent, expected_tokens)
+/// What is wrong with the name of a model. It becomes part of an address at some providers, so nothing in it may lead
+/// to another place there.
+fn fault_of_name(model: &str) -> Option<&'static str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
+    if model.len() > 200 {
+        return Some("a model's name has at most 200 characters");
     }
+    let fine = model.chars().all(plain) && !model.contains("..") && !model.starts_with('/');
+    (!fine).then_some("a model's name is made of letters, digits and - _ . : / @ +")
 }

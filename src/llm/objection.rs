@@ -59,8 +59,7 @@ pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
     if minds {
         // OpenAI names the new parameter while it refuses the old one: the one named first is meant.
         let named = parameters.iter().filter_map(|(name, parameter)| Some((said.find(name)?, *parameter)));
-        let longest_first = named.min_by_key(|(place, _)| *place);
-        if let Some((_, parameter)) = longest_first {
+        if let Some((_, parameter)) = named.min_by_key(|(place, _)| *place) {
             return Some(Objection::Parameter(parameter));
         }
     }
@@ -70,8 +69,20 @@ pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
     if says(&["too many states", "grammar is too large", "enum", "too complex", "maxitems", "maxlength", "minitems"]) {
         return Some(Objection::Schema);
     }
-    // What is left says little ("invalid argument", an empty body): the form is the likeliest cause.
-    Some(Objection::Mode)
+    // A refusal that says nothing ("invalid argument", an empty body) is most likely about the form, too.
+    let about_form = [
+        "schema",
+        "format",
+        "tool",
+        "grammar",
+        "json",
+        "structured",
+        "output",
+        "unsupported",
+        "not support",
+        "invalid argument",
+    ];
+    (said.trim().is_empty() || says(&about_form)).then_some(Objection::Mode)
 }
 
 #[cfg(test)]
@@ -98,6 +109,7 @@ mod tests {
             ("The specified schema produces a constraint that has too many states for serving.", Some(Schema)),
             ("Request contains an invalid argument.", Some(Form)),
             ("", Some(Form)),
+            ("Bad request", None),
             ("This model's maximum context length is 8192 tokens", None),
             ("Your credit balance is too low", None),
             ("The model `gpt-9` does not exist", None),

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::breaker::Breaker;
 use super::gate::Gate;
-use super::provider::{Mode, Provider, Usage};
+use super::provider::{Mode, Provider, ProviderError, Usage};
 use super::providers;
 use crate::config;
+use crate::config::Secret;
 use crate::config::llm::{Kind, StructuredOutput, Supports};
 
 /// One provider, ready to be asked.
@@ -28,6 +29,8 @@ pub struct Learnt {
     pub mode: Option<Mode>,
     /// It cannot bear a closed choice or limits in the schema.
     pub plain_schema: bool,
+    /// It goes on without an end unless the schema limits lists and texts.
+    pub bounded: bool,
     pub refused: BTreeSet<Parameter>,
 }
 
@@ -60,15 +63,36 @@ impl Profile {
         &**self.client.get_or_init(|| providers::connect(&self.settings, &self.transport))
     }
 
+    /// An error without our own secrets, which some providers and gateways quote.
+    pub fn redacted(&self, error: ProviderError) -> ProviderError {
+        let secrets = || std::iter::once(&self.settings.api_key).chain(self.settings.headers.values());
+        let clean = |text: String| {
+            let secrets = secrets().map(Secret::expose).filter(|secret| secret.len() >= 4);
+            secrets.fold(text, |text, secret| text.replace(secret, "***"))
+        };
+        match error {
+            ProviderError::Status { status, message, retry_after, should_retry } => {
+                ProviderError::Status { status, message: clean(message), retry_after, should_retry }
+            }
+            ProviderError::Broken(reason) => ProviderError::Broken(clean(reason)),
+            other => other,
+        }
+    }
+
     /// What is known of a model, by name and by experience.
     pub fn learnt(&self, model: &str) -> Learnt {
         let known = self.learnt.read().unwrap_or_else(PoisonError::into_inner).get(model).cloned();
         known.unwrap_or_else(|| self.guess(model))
     }
 
-    /// Remembers what a model has taught us, for as long as the process lives.
+    /// Remembers what a model has taught us, besides what others have learnt meanwhile, for as long as the process lives.
     pub fn learn(&self, model: &str, learnt: Learnt) {
-        self.learnt.write().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned(), learnt);
+        let mut all = self.learnt.write().unwrap_or_else(PoisonError::into_inner);
+        let known = all.entry(model.to_owned()).or_default();
+        known.mode = known.mode.max(learnt.mode);
+        known.plain_schema |= learnt.plain_schema;
+        known.bounded |= learnt.bounded;
+        known.refused.extend(learnt.refused);
     }
 
     /// A model that talks where a tool was to be called does not know tools: from now on it gets the schema in words.
@@ -76,9 +100,12 @@ impl Profile {
         self.learn(model, Learnt { mode: Some(Mode::Prompted), ..self.learnt(model) });
     }
 
-    /// A server on one's own machine or network, where small models live and decode by a grammar.
-    pub fn is_own_server(&self) -> bool {
-        self.settings.base_url.starts_with("http://")
+    /// A model on one's own server that was cut off goes on for ever where it can: from now on its schema has limits.
+    /// Elsewhere the limits are not needed, and not always known.
+    pub fn learn_to_bound(&self, model: &str) {
+        if self.settings.base_url.starts_with("http://") {
+            self.learn(model, Learnt { bounded: true, ..self.learnt(model) });
+        }
     }
 
     /// The mode to begin with.

@@ -137,6 +137,9 @@ impl ProviderError {
             reason = cause.to_string();
             source = cause.source();
         }
+        if reason.contains("InvalidContentType") {
+            "it does not speak TLS; is http:// meant?".clone_into(&mut reason);
+        }
         Self::Broken(reason)
     }
 
@@ -176,24 +179,36 @@ impl ProviderError {
 /// The most of an error's text that is kept.
 const MOST_MESSAGE: usize = 500;
 
-/// The readable part of an error body: `error.message`, `error`, `detail`, `message`, or its beginning.
+/// The readable part of an error body: `error.message`, `error`, `detail`, `message`, or a plain text. Other JSON is
+/// left out: servers quote the request in it, and with it the prompt.
 pub fn message_of(body: &str) -> String {
-    let parsed: Option<Value> = serde_json::from_str(body).ok();
-    let parsed = parsed.map(|value| match value {
+    let message = match serde_json::from_str::<Value>(body) {
         // Gemini's streams wrap errors in a list.
-        Value::Array(mut list) if !list.is_empty() => list.swap_remove(0),
-        other => other,
-    });
-    let said = parsed.as_ref().and_then(|value| {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let error = &value["error"];
-        let code = text(&error["code"]).or_else(|| text(&error["status"])).or_else(|| text(&error["type"]));
-        let message = text(&error["message"]).or_else(|| text(error)).or_else(|| text(&value["detail"]));
-        let message = message.or_else(|| text(&value["message"]))?;
-        Some(code.map_or_else(|| message.clone(), |code| format!("{message} ({code})")))
-    });
-    let text = said.unwrap_or_else(|| body.trim().to_owned());
-    text.chars().filter(|c| !c.is_control()).take(MOST_MESSAGE).collect()
+        Ok(Value::Array(list)) => list.first().map(told).unwrap_or_default(),
+        Ok(value) => told(&value),
+        Err(_) => body.trim().to_owned(),
+    };
+    message.chars().filter(|c| !c.is_control()).take(MOST_MESSAGE).collect()
+}
+
+fn told(value: &Value) -> String {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let error = &value["error"];
+    let code = text(&error["code"]).or_else(|| text(&error["status"])).or_else(|| text(&error["type"]));
+    // FastAPI lists what it minds, each with the input that it quotes.
+    let listed = || {
+        let list = value["detail"].as_array()?.iter();
+        Some(
+            list.map(|item| format!("{} at {}", item["msg"].as_str().unwrap_or("wrong"), item["loc"]))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let message = text(&error["message"]).or_else(|| text(error)).or_else(|| text(&value["detail"]));
+    let message = message.or_else(|| text(&value["message"])).or_else(|| Some(listed()?.join("; ")));
+    match (message, code) {
+        (Some(message), Some(code)) => format!("{message} ({code})"),
+        (message, code) => message.or(code).unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]
@@ -209,6 +224,8 @@ mod tests {
             (r#"{"error":"text"}"#, "text"),
             (r#"{"detail":"nope"}"#, "nope"),
             (r#"{"message":"nope"}"#, "nope"),
+            (r#"{"detail":[{"msg":"bad","loc":["body",1],"input":"the prompt"}]}"#, r#"bad at ["body",1]"#),
+            (r#"{"weird":"the prompt"}"#, ""),
             ("busy\n", "busy"),
             ("", ""),
         ] {

@@ -8,8 +8,15 @@ use tokio::time::Instant;
 use super::ledger::Entry;
 use super::provider::{Mode, ProviderError, Reply, Usage};
 use super::send::Target;
+use super::today::Reservation;
 use super::{Llm, LlmError, Session, measure};
-use crate::model::llm_call::{CallOutcome, LlmCall};
+use crate::base::ids::new_uuid;
+use crate::model::llm_call::{CallOutcome, LlmCall, Spent};
+
+/// More tokens than any call can have.
+const MOST_TOKENS: i64 = 100_000_000;
+/// Most bytes of an answer that are kept with its record.
+const MOST_OUTPUT_BYTES: usize = 256 * 1024;
 
 /// The attempts at one question.
 pub struct Attempts<'a> {
@@ -49,17 +56,25 @@ pub struct Call<'a> {
     attempts: &'a Attempts<'a>,
     target: &'a Target,
     plan: Plan,
+    expected: Spent,
     begun: Instant,
     record: Option<LlmCall>,
     reply: Option<(Option<String>, Option<String>)>,
+    /// Given back after the record was handed to the ledger, never before.
+    _today: Option<Reservation>,
 }
 
 impl<'a> Call<'a> {
     /// Begins an attempt, unless a cap is in the way.
-    pub fn begin(attempts: &'a Attempts<'a>, target: &'a Target, plan: Plan) -> Result<Self, LlmError> {
-        let seq = attempts.session.begin(plan.expected_tokens)?;
+    pub async fn begin(attempts: &'a Attempts<'a>, target: &'a Target, plan: Plan) -> Result<Self, LlmError> {
+        let usage = Usage { prompt: plan.expected_tokens, ..Usage::default() };
+        let usd = target.profile.cost(&target.model, usage).unwrap_or(0.0);
+        let expected = Spent { calls: 1, tokens: plan.expected_tokens, usd };
+        let today = attempts.llm.reserve_today(attempts.session, expected).await?;
+        let seq = attempts.session.begin(expected)?;
         let embedded = target.is_embedded();
         let record = LlmCall {
+            call_id: new_uuid(),
             seq,
             stage: plan.stage.to_owned(),
             level: plan.level,
@@ -77,7 +92,8 @@ impl<'a> Call<'a> {
             cost_usd: target.profile.cost(&target.model, Usage::default()),
             provider_params: plan.params.clone(),
         };
-        Ok(Self { attempts, target, plan, begun: Instant::now(), record: Some(record), reply: None })
+        let begun = Instant::now();
+        Ok(Self { attempts, target, plan, expected, begun, record: Some(record), reply: None, _today: today })
     }
 
     /// Notes what came back; the verdict on it follows with [`Call::finish`].
@@ -93,6 +109,10 @@ impl<'a> Call<'a> {
                 cached: 0,
             }
         });
+        // A provider's word is not taken for more than any context holds, nor for less than nothing.
+        let prompt = usage.prompt.clamp(0, MOST_TOKENS);
+        let completion = usage.completion.clamp(0, MOST_TOKENS);
+        let usage = Usage { prompt, completion, cached: usage.cached.clamp(0, prompt) };
         record.tokens_prompt = usage.prompt;
         record.tokens_completion = usage.completion;
         record.tokens_cached = usage.cached;
@@ -103,7 +123,7 @@ impl<'a> Call<'a> {
     /// Ends an attempt that brought an answer.
     pub fn finish(mut self, outcome: CallOutcome, output: Option<Value>) {
         if let Some(mut record) = self.record.take() {
-            record.llm_output = output;
+            record.llm_output = output.map(bounded);
             self.write(record, outcome, None);
         }
     }
@@ -112,6 +132,9 @@ impl<'a> Call<'a> {
     pub fn fail(mut self, error: &ProviderError) {
         if let Some(mut record) = self.record.take() {
             record.latency_ms = milliseconds(self.begun);
+            if matches!(error, ProviderError::TimedOut) {
+                self.estimate(&mut record);
+            }
             // The status only: what a provider says may quote the prompt.
             record.provider_params["error"] = match error {
                 ProviderError::Status { status, .. } => format!("status {status}").into(),
@@ -119,6 +142,14 @@ impl<'a> Call<'a> {
             };
             self.write(record, CallOutcome::TransportError, Some(error.reason()));
         }
+    }
+
+    /// The provider may have worked, and said nothing: what was sent is counted.
+    fn estimate(&self, record: &mut LlmCall) {
+        record.tokens_prompt = self.plan.expected_tokens;
+        record.provider_params["usage"] = "estimated".into();
+        let usage = Usage { prompt: self.plan.expected_tokens, ..Usage::default() };
+        record.cost_usd = self.target.profile.cost(&self.target.model, usage);
     }
 
     fn write(&self, mut record: LlmCall, outcome: CallOutcome, error: Option<&'static str>) {
@@ -137,7 +168,7 @@ impl<'a> Call<'a> {
             traceparent: session.traceparent.as_deref(),
             owner: &session.owner,
         });
-        session.end(record.clone(), self.plan.expected_tokens);
+        session.end(record.clone(), self.expected);
         self.attempts.calls.lock().unwrap_or_else(PoisonError::into_inner).push(record.clone());
         llm.ledger().add(Entry { space: session.space.clone(), owner: session.owner.clone(), call: record });
     }
@@ -148,15 +179,19 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         if let Some(mut record) = self.record.take() {
             record.latency_ms = milliseconds(self.begun);
-            record.tokens_prompt = self.plan.expected_tokens;
-            record.provider_params["usage"] = "estimated".into();
-            let usage = Usage { prompt: self.plan.expected_tokens, ..Usage::default() };
-            record.cost_usd = self.target.profile.cost(&self.target.model, usage);
+            self.estimate(&mut record);
             self.write(record, CallOutcome::Cancelled, None);
         }
     }
 }
 
+/// The answer, or how large it was.
+fn bounded(output: Value) -> Value {
+    let bytes = output.to_string().len();
+    if bytes > MOST_OUTPUT_BYTES { serde_json::json!({"truncated": true, "bytes": bytes}) } else { output }
+}
+
+/// To the microsecond; more would be noise.
 fn milliseconds(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1000.0
+    (since.elapsed().as_secs_f64() * 1e6).round() / 1000.0
 }

@@ -1,6 +1,6 @@
 //! How long a provider asks us to wait, in every form in which they say it.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 
@@ -19,15 +19,16 @@ pub fn retry_after(headers: &HeaderMap, body: &str, now: Timestamp) -> Option<Du
     named.or_else(|| retry_info(body)).or_else(|| try_again_in(body))
 }
 
+/// A number too large for a duration is a very long wait, not none.
 fn seconds(number: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(number.max(0.0)).ok()
+    (!number.is_nan()).then(|| Duration::try_from_secs_f64(number.max(0.0)).unwrap_or(Duration::MAX))
 }
 
-/// An HTTP date; one that has passed is no wait at all.
+/// An HTTP date in any of its three forms; one that has passed is no wait at all.
 fn until(date: &str, now: Timestamp) -> Option<Duration> {
-    let moment = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date.replace("GMT", "+0000")).ok()?;
-    let left = moment.as_microsecond().saturating_sub(now.as_micros());
-    Some(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
+    let moment = httpdate::parse_http_date(date).ok()?;
+    let now = SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(now.as_micros()).unwrap_or(0));
+    Some(moment.duration_since(now).unwrap_or_default())
 }
 
 /// Google's `RetryInfo`: `"retryDelay": "37s"`.
@@ -66,7 +67,10 @@ mod tests {
             (&[("retry-after-ms", "250"), ("retry-after", "9")], "", Some(250)),
             (&[("retry-after", "Sun, 15 Nov 2026 12:00:07 GMT")], "", Some(7000)),
             (&[("retry-after", "Sun, 15 Nov 2026 11:00:00 GMT")], "", Some(0)),
+            (&[("retry-after", "Sunday, 15-Nov-26 12:00:07 GMT")], "", Some(7000)),
+            (&[("retry-after", "Sun Nov 15 12:00:07 2026")], "", Some(7000)),
             (&[("retry-after", "-3")], "", Some(0)),
+            (&[("retry-after", "NaN")], "", None),
             (&[("retry-after", "soon")], "", None),
             (&[], r#"{"error":{"details":[{"@type":"x.RetryInfo","retryDelay":"37s"}]}}"#, Some(37_000)),
             (&[], r#"{"error":{"message":"Rate limit. Please try again in 1.5s."}}"#, Some(1500)),
@@ -80,6 +84,10 @@ mod tests {
                 map.insert(reqwest::header::HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
             }
             assert_eq!(retry_after(&map, body, now), wanted.map(Duration::from_millis), "{headers:?} {body}");
+        }
+        for absurd in ["1e23", "inf"] {
+            let map = HeaderMap::from_iter([(reqwest::header::RETRY_AFTER, absurd.parse().unwrap())]);
+            assert_eq!(retry_after(&map, "", now), Some(Duration::MAX), "{absurd}");
         }
     }
 }

@@ -12,6 +12,7 @@ use super::record::{Attempts, Call, Plan};
 use super::task::Task;
 use super::{Llm, LlmError, measure, schema};
 use crate::base::backoff::with_jitter;
+use crate::base::ids::random_fraction;
 use crate::base::tokens::quarter_estimate;
 use crate::config::llm::Kind;
 
@@ -38,11 +39,23 @@ pub struct Sent<'a> {
     pub call: Call<'a>,
 }
 
+/// What is to be asked, and how.
+pub struct Question<'t, T> {
+    pub task: &'t T,
+    /// What was wrong with the last answer.
+    pub faults: &'t [String],
+    /// Without a second try.
+    pub once: bool,
+    /// The schema in words, whatever the model is thought to take.
+    pub in_words: bool,
+}
+
 /// The parts of a request that do not change with its mode.
 struct Message<'t, T> {
     task: &'t T,
     user: String,
     deterministic: bool,
+    once: bool,
 }
 
 impl Llm {
@@ -51,20 +64,22 @@ impl Llm {
         &self,
         attempts: &'a Attempts<'a>,
         target: &'a Target,
-        task: &T,
-        faults: &[String],
-        once: bool,
+        question: Question<'_, T>,
     ) -> Result<Sent<'a>, LlmError> {
+        let Question { task, faults, once, in_words } = question;
         let mut user = task.frame();
         if !faults.is_empty() {
             user.push_str(&repair_note(faults));
         }
-        let message = Message { task, user, deterministic: attempts.session.deterministic };
-        let before = target.profile.learnt(&target.model);
+        let message = Message { task, user, deterministic: attempts.session.deterministic, once };
+        let mut before = target.profile.learnt(&target.model);
+        if in_words {
+            before.mode = Some(Mode::Prompted);
+        }
         let mut learnt = before.clone();
         loop {
             let mode = target.profile.mode(&learnt);
-            match self.send_as(attempts, target, &message, mode, &learnt, once).await {
+            match self.send_as(attempts, target, &message, mode, &learnt).await {
                 Ok(sent) => {
                     // Remembered only now: a refusal that the next mode meets too says nothing about the mode.
                     if learnt != before {
@@ -85,13 +100,12 @@ impl Llm {
         message: &Message<'_, T>,
         mode: Mode,
         learnt: &Learnt,
-        once: bool,
     ) -> Result<Sent<'a>, SendError> {
         let forms = self.forms::<T>();
         let mut schema = std::borrow::Cow::Borrowed(&forms.schema);
         if !learnt.plain_schema {
             message.task.narrow(schema.to_mut());
-            if target.profile.is_own_server() {
+            if learnt.bounded {
                 message.task.bound(schema.to_mut());
             }
         }
@@ -122,7 +136,7 @@ impl Llm {
             temperature: parameters.temperature,
             max_output_tokens: parameters.max_output_tokens,
         };
-        let tries = if once { 1 } else { self.settings().transport.tries };
+        let tries = if message.once { 1 } else { self.settings().transport.tries };
         let mut count = 1;
         loop {
             let error = match self.attempt(attempts, target, &request, plan()).await? {
@@ -132,7 +146,7 @@ impl Llm {
             let Some(wait) = self.wait_before_next(&error, count).filter(|_| count < tries) else {
                 return Err(SendError::Provider(error));
             };
-            measure::retried(error.reason());
+            measure::retried(&target.profile.settings.name, error.reason());
             count += 1;
             tokio::time::sleep(wait).await;
         }
@@ -148,13 +162,16 @@ impl Llm {
     ) -> Result<Result<Sent<'a>, ProviderError>, LlmError> {
         let profile = &target.profile;
         let away = |reason: String| LlmError::Unavailable { model: target.name(), reason };
-        self.check_daily_cap(attempts.session, plan.expected_tokens).await?;
         let tokens = u64::try_from(plan.expected_tokens).unwrap_or(0);
         let _turn = profile.gate.enter(tokens).await.ok_or_else(|| away("the service is stopping".to_owned()))?;
-        let pass = profile.breaker.admit().map_err(|left| {
-            away(format!("it failed too often in a row and is left alone for another {} s", left.as_secs()))
-        })?;
-        let mut call = Call::begin(attempts, target, plan)?;
+        let pass = if attempts.session.probing {
+            profile.breaker.knock()
+        } else {
+            profile.breaker.admit().map_err(|left| {
+                away(format!("it failed too often in a row and is left alone for another {} s", left.as_secs()))
+            })?
+        };
+        let mut call = Call::begin(attempts, target, plan).await?;
         let total = Duration::from_secs(self.settings().transport.total_timeout);
         let answered = tokio::time::timeout(total, profile.client().complete(request)).await;
         match answered.unwrap_or(Err(ProviderError::TimedOut)) {
@@ -164,16 +181,18 @@ impl Llm {
                 Ok(Ok(Sent { reply, call }))
             }
             Err(error) => {
-                if error.is_trouble() {
+                if error.is_trouble() && !target.is_embedded() {
                     pass.failed();
                 } else {
                     pass.succeeded();
                 }
-                if let ProviderError::Status { status: 429 | 503, retry_after: Some(wait), .. } = &error {
-                    profile.gate.close_for((*wait).min(self.longest_wait()));
+                if let ProviderError::Status { status: 429 | 503, retry_after: Some(wait), .. } = &error
+                    && *wait <= self.longest_wait()
+                {
+                    profile.gate.close_for(*wait);
                 }
                 call.fail(&error);
-                Ok(Err(error))
+                Ok(Err(profile.redacted(error)))
             }
         }
     }
@@ -184,7 +203,8 @@ impl Llm {
             return None;
         }
         if let ProviderError::Status { retry_after: Some(told), .. } = error {
-            return (*told <= self.longest_wait()).then_some(*told);
+            // A little later than told, so that not all of us come back at once.
+            return (*told <= self.longest_wait()).then(|| told.mul_f64(1.0 + random_fraction() / 10.0));
         }
         Some(with_jitter(self.settings().transport.pause(tried)))
     }
@@ -281,6 +301,10 @@ fn explain(target: &Target, error: &ProviderError) -> LlmError {
         402 => LlmError::Quota { provider, reason },
         429 if message.contains("insufficient_quota") => LlmError::Quota { provider, reason },
         404 => LlmError::ModelNotFound { model, reason },
+        300..=399 => {
+            let reason = format!("it redirects elsewhere (status {status}); base_url must name the place itself");
+            LlmError::Rejected { model, reason }
+        }
         408 | 409 | 429 | 500..=599 => LlmError::Unavailable { model, reason },
         _ => LlmError::Rejected { model, reason },
     }

@@ -16,6 +16,8 @@ pub struct Session {
     /// `provider:model` for every task, instead of the settings'.
     pub(super) model: Option<String>,
     pub(super) deterministic: bool,
+    /// Wants to know about this very model: no other may answer for it, and it is asked even while it is left alone.
+    pub(super) probing: bool,
     /// The trace that its spans belong to.
     pub(super) traceparent: Option<String>,
     caps: Caps,
@@ -27,7 +29,7 @@ pub struct Session {
 struct State {
     next_seq: i64,
     spent: Spent,
-    /// Calls under way, with the tokens they are expected to send.
+    /// Calls under way, with what they are expected to send.
     under_way: Spent,
     calls: Vec<LlmCall>,
 }
@@ -56,6 +58,7 @@ impl Session {
             owner,
             model: None,
             deterministic: false,
+            probing: false,
             traceparent: None,
             caps,
             scope,
@@ -77,6 +80,12 @@ impl Session {
         self
     }
 
+    /// Asks to learn about a model rather than to get an answer.
+    pub(super) fn probing(mut self) -> Self {
+        self.probing = true;
+        self
+    }
+
     /// Puts its spans into the caller's trace.
     #[must_use]
     pub fn traced_by(mut self, traceparent: Option<String>) -> Self {
@@ -89,7 +98,7 @@ impl Session {
         self.state().spent
     }
 
-    /// Every attempt of this session, in the order in which they began.
+    /// Every attempt of a question or a caller, in the order in which they began; a job has them in the ledger.
     pub fn calls(&self) -> Vec<LlmCall> {
         let mut calls = self.state().calls.clone();
         calls.sort_by_key(|call| call.seq);
@@ -97,22 +106,25 @@ impl Session {
     }
 
     /// Takes the next number and counts the call as under way, unless a cap is in the way.
-    pub(super) fn begin(&self, expected_tokens: i64) -> Result<i64, LlmError> {
+    pub(super) fn begin(&self, expected: Spent) -> Result<i64, LlmError> {
         let mut state = self.state();
         let so_far = state.spent.plus(state.under_way);
-        check_cap(self.scope, &self.caps, so_far, expected_tokens)?;
-        state.under_way = state.under_way.plus(Spent { calls: 1, tokens: expected_tokens, usd: 0.0 });
+        check_cap(self.scope, &self.caps, so_far, expected)?;
+        state.under_way = state.under_way.plus(expected);
         let seq = state.next_seq;
         state.next_seq += 1;
         Ok(seq)
     }
 
     /// Counts a call that is over.
-    pub(super) fn end(&self, call: LlmCall, expected_tokens: i64) {
+    pub(super) fn end(&self, call: LlmCall, expected: Spent) {
         let mut state = self.state();
-        state.under_way = state.under_way.minus(Spent { calls: 1, tokens: expected_tokens, usd: 0.0 });
+        state.under_way = state.under_way.minus(expected);
         state.spent = state.spent.plus(call.spent());
-        state.calls.push(call);
+        // A job may make thousands of calls, and has them in the ledger.
+        if !matches!(self.owner, CallOwner::Job(_)) {
+            state.calls.push(call);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -120,17 +132,17 @@ impl Session {
     }
 }
 
-/// Whether one more call of so many tokens fits under the caps.
-pub(super) fn check_cap(scope: &'static str, caps: &Caps, so_far: Spent, tokens: i64) -> Result<(), LlmError> {
-    let reached = |unit, limit, spent| Err(LlmError::SpendCapReached { scope, unit, limit, spent });
+/// Whether one more call fits under the caps.
+pub(super) fn check_cap(scope: &'static str, caps: &Caps, so_far: Spent, expected: Spent) -> Result<(), LlmError> {
+    let reached = |unit, limit, spent| Err(LlmError::SpendCapReached { scope, unit, limit, spent, resets_in: None });
     let cap = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX);
     if caps.calls > 0 && so_far.calls >= cap(caps.calls) {
         return reached("calls", precise(cap(caps.calls)), precise(so_far.calls));
     }
-    if caps.tokens > 0 && so_far.tokens.saturating_add(tokens) > cap(caps.tokens) {
+    if caps.tokens > 0 && so_far.tokens.saturating_add(expected.tokens) > cap(caps.tokens) {
         return reached("tokens", precise(cap(caps.tokens)), precise(so_far.tokens));
     }
-    if caps.usd > 0.0 && so_far.usd >= caps.usd {
+    if caps.usd > 0.0 && (so_far.usd >= caps.usd || so_far.usd + expected.usd > caps.usd) {
         return reached("usd", caps.usd, so_far.usd);
     }
     Ok(())

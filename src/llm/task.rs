@@ -38,8 +38,8 @@ pub trait Task: Clone + Send + Sync + 'static {
     /// Narrows the schema to a closed choice.
     fn narrow(&self, _schema: &mut Value) {}
 
-    /// Limits lists and texts in the schema. Small models on one's own machine run on without an end; the hosted ones
-    /// need no such help, and some refuse it.
+    /// Limits lists and texts in the schema, for small models that go on without an end. Not for all, as the schema is to
+    /// be the same for every call, and some providers refuse limits.
     fn bound(&self, _schema: &mut Value) {}
 
     /// Brings an answer into the one spelling that the service uses, before it is checked.

@@ -45,6 +45,8 @@ pub enum CallOwner {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlmCall {
+    /// Makes it one call, however often it is written.
+    pub call_id: String,
     /// Its place among the calls of its owner.
     pub seq: i64,
     pub stage: String,
@@ -83,12 +85,20 @@ pub struct Spent {
 impl Spent {
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        Self { calls: self.calls + other.calls, tokens: self.tokens + other.tokens, usd: self.usd + other.usd }
+        Self {
+            calls: self.calls.saturating_add(other.calls),
+            tokens: self.tokens.saturating_add(other.tokens),
+            usd: self.usd + other.usd,
+        }
     }
 
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
-        Self { calls: self.calls - other.calls, tokens: self.tokens - other.tokens, usd: self.usd - other.usd }
+        Self {
+            calls: self.calls.saturating_sub(other.calls),
+            tokens: self.tokens.saturating_sub(other.tokens),
+            usd: self.usd - other.usd,
+        }
     }
 }
 

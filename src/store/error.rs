@@ -3,7 +3,7 @@
 use sqlx::mysql::MySqlDatabaseError;
 
 /// An operation of the store failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// 503: the connection was refused, lost, or none came free in time (M-1.5, M-7.5).
     #[error("the database at {place} cannot be reached: {cause}")]

@@ -12,7 +12,7 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::llm_call::{CallOwner, LlmCall, Spent, UsageDay};
 
-const COLUMNS: &str = "seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
+const COLUMNS: &str = "call_id, seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
                        tokens_prompt, tokens_completion, tokens_cached, cost_usd, params_json";
 
 /// Which days and which calls.
@@ -31,25 +31,29 @@ pub struct UsageFilter {
 pub type UsagePlace = [String; 4];
 
 /// A job that is gone takes its calls with it; its day still counts them.
-const OF_JOB: &str = "INSERT INTO llm_calls (space, job_id, query_id, seq, stage, level, attempt, outcome, provider, \
+const OF_JOB: &str = "INSERT INTO llm_calls (space, call_id, job_id, query_id, seq, stage, level, attempt, outcome, provider, \
     model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
-    started_at) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM jobs j WHERE j.space = ? AND j.id = ?";
+    started_at) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM jobs j WHERE j.space = ? AND j.id = ?";
 
-const OF_OTHERS: &str = "INSERT INTO llm_calls (space, job_id, query_id, seq, stage, level, attempt, outcome, provider, \
+const OF_OTHERS: &str = "INSERT INTO llm_calls (space, call_id, job_id, query_id, seq, stage, level, attempt, outcome, provider, \
     model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
-    started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 type Row<'a> = (&'a Space, &'a CallOwner, &'a LlmCall);
 
 impl Store {
-    /// Writes attempts and adds them to their days, all or nothing.
+    /// Writes attempts and adds them to their days, all or nothing. One that is there already changes nothing, so that
+    /// whoever does not know whether it was written may write it again.
     pub async fn add_llm_calls(&self, rows: &[Row<'_>]) -> Result<(), StoreError> {
         self.retry("add_llm_calls", || async {
             let mut tx = self.begin().await?;
+            let mut new = Vec::with_capacity(rows.len());
             for row in rows {
-                tx.add_llm_call(row).await?;
+                if tx.add_llm_call(row).await? {
+                    new.push(*row);
+                }
             }
-            for ((space, day, stage, provider, model), sum) in sums(rows) {
+            for ((space, day, stage, provider, model), sum) in sums(&new) {
                 tx.add_usage(space, &UsageDay { day, stage, provider, model, ..sum }).await?;
             }
             tx.commit().await
@@ -137,7 +141,8 @@ impl Store {
 }
 
 impl Tx {
-    async fn add_llm_call(&mut self, (space, owner, call): &Row<'_>) -> Result<(), StoreError> {
+    /// Writes one attempt; `false` if it was there already.
+    async fn add_llm_call(&mut self, (space, owner, call): &Row<'_>) -> Result<bool, StoreError> {
         let (job, query) = match owner {
             CallOwner::Job(id) => (Some(id.as_str().to_owned()), None),
             CallOwner::Query(id) => (None, Some(id.clone())),
@@ -145,26 +150,32 @@ impl Tx {
         };
         let sql = if job.is_some() { OF_JOB } else { OF_OTHERS };
         let mut seq = call.seq;
-        // A process that lost its lease may have used the same number: the later one moves up.
-        for _ in 0..3 {
+        loop {
             let insert = self.backend.dialect.insert_if_absent(sql).bind(space.as_str().to_owned());
-            let insert = bind_call(insert.bind(job.clone()).bind(query.clone()).bind(seq), call);
+            let insert = insert.bind(call.call_id.clone()).bind(job.clone()).bind(query.clone()).bind(seq);
+            let insert = bind_call(insert, call);
             let insert = match &job {
                 Some(job) => insert.bind(space.as_str().to_owned()).bind(job.clone()),
                 None => insert,
             };
-            if self.execute(insert).await? > 0 || job.is_none() {
-                return Ok(());
+            if self.execute(insert).await? > 0 {
+                return Ok(true);
             }
+            let known = self.sql("SELECT seq FROM llm_calls WHERE space = ? AND call_id = ?");
+            let known = known.bind(space.as_str().to_owned()).bind(call.call_id.clone());
+            if self.fetch_optional(known).await?.is_some() {
+                return Ok(false);
+            }
+            // A process that lost its lease may have used the same number: the later one moves up.
             let last = "SELECT COALESCE(MAX(seq), 0) FROM llm_calls WHERE space = ? AND job_id = ?";
             let last = self.sql(last).bind(space.as_str().to_owned()).bind(job.clone());
             let last: i64 = self.fetch_optional(last).await?.map_or(Ok(0), |row| row.try_get(0))?;
-            if last < call.seq {
-                return Ok(());
+            if last < seq {
+                // The job is gone, and its calls with it; the day counts them all the same.
+                return Ok(true);
             }
             seq = last + 1;
         }
-        Ok(())
     }
 
     async fn add_usage(&mut self, space: &Space, sum: &UsageDay) -> Result<(), StoreError> {
@@ -206,9 +217,9 @@ fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
             cost_usd: 0.0,
         });
         sum.calls += 1;
-        sum.tokens_prompt += call.tokens_prompt;
-        sum.tokens_completion += call.tokens_completion;
-        sum.tokens_cached += call.tokens_cached;
+        sum.tokens_prompt = sum.tokens_prompt.saturating_add(call.tokens_prompt);
+        sum.tokens_completion = sum.tokens_completion.saturating_add(call.tokens_completion);
+        sum.tokens_cached = sum.tokens_cached.saturating_add(call.tokens_cached);
         sum.cost_usd += call.cost_usd.unwrap_or(0.0);
     }
     sums
@@ -216,22 +227,23 @@ fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
 
 fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
     Ok(LlmCall {
-        seq: row.try_get(0)?,
-        stage: row.try_get(1)?,
-        level: row.try_get(2)?,
-        attempt: row.try_get(3)?,
-        outcome: row.try_get(4)?,
-        llm_output: read_json(row, 5)?,
-        timestamp: Timestamp::from_micros(row.try_get(6)?),
-        latency_ms: row.try_get(7)?,
-        provider: row.try_get(8)?,
-        model: row.try_get(9)?,
-        mode: row.try_get(10)?,
-        tokens_prompt: row.try_get(11)?,
-        tokens_completion: row.try_get(12)?,
-        tokens_cached: row.try_get(13)?,
-        cost_usd: row.try_get(14)?,
-        provider_params: read_json(row, 15)?.unwrap_or_default(),
+        call_id: row.try_get(0)?,
+        seq: row.try_get(1)?,
+        stage: row.try_get(2)?,
+        level: row.try_get(3)?,
+        attempt: row.try_get(4)?,
+        outcome: row.try_get(5)?,
+        llm_output: read_json(row, 6)?,
+        timestamp: Timestamp::from_micros(row.try_get(7)?),
+        latency_ms: row.try_get(8)?,
+        provider: row.try_get(9)?,
+        model: row.try_get(10)?,
+        mode: row.try_get(11)?,
+        tokens_prompt: row.try_get(12)?,
+        tokens_completion: row.try_get(13)?,
+        tokens_cached: row.try_get(14)?,
+        cost_usd: row.try_get(15)?,
+        provider_params: read_json(row, 16)?.unwrap_or_default(),
     })
 }
 

@@ -188,7 +188,7 @@ fn api_keys_are_checked_and_never_shown() {
         assert!(!error.contains("SECRET"), "{error}");
     }
     let both = load(None, &[("MEMOIR__AUTH__KEYS", r#"[{"key":"k","role":"king","space":"No"}]"#)]).unwrap_err();
-    assert_eq!(keys(&both), ["auth.keys[0].space", "auth.keys[0].role"]);
+    assert_eq!(keys(&both), ["auth.keys[0].role", "auth.keys[0].space"]);
     let unreadable = load(None, &[("MEMOIR__AUTH__KEYS", "[{SECRET")]).unwrap_err();
     assert!(!unreadable.to_string().contains("SECRET"), "{unreadable}");
     let config = load(None, &[("MEMOIR__AUTH__KEYS", r#"[{"key":"SECRET","space":"*","role":"admin"}]"#)]).unwrap();
@@ -264,6 +264,8 @@ fn keys_of_providers_are_masked_and_may_come_from_files() {
             ("MEMOIR__LLM__PROVIDERS__OPENAI__API_KEY_FILE", path),
             ("MEMOIR__LLM__PROVIDERS__MINE__HEADERS", r#"{"authorization": "Basic hush"}"#),
             ("MEMOIR__LLM__PROVIDERS__MINE__BASE_URL", "http://me:hush@host/v1"),
+            ("MEMOIR__LLM__PROVIDER_DEFAULTS__API_KEY", "hush"),
+            ("MEMOIR__TELEMETRY__OTLP_ENDPOINT", "http://me:hush@host?token=hush"),
         ],
     )
     .unwrap();
@@ -288,6 +290,33 @@ fn mistakes_about_models_are_named_with_a_way_out() {
         (vec![("MEMOIR__LLM__PROVIDERS__MINE__BASE_URL", "ftp://x")], "llm.providers.mine.base_url", "http"),
         (vec![("MEMOIR__LLM__PROVIDERS__MINE__BASEURL", "http://x")], "llm.providers.mine.baseurl", "base_url"),
         (vec![("MEMOIR__LLM__PROVIDERS__MINE__KIND", "cohere")], "llm.providers.mine.kind", "openai"),
+        (vec![("MEMOIR__LLM__PROVIDERS__MINE__API_KEY", "a\nb")], "llm.providers.mine.api_key", "one line"),
+        (
+            vec![("MEMOIR__LLM__PROVIDERS__MINE__HEADERS", r#"{"X Y": "v"}"#)],
+            "llm.providers.mine.headers.X Y",
+            "header",
+        ),
+        (
+            vec![("MEMOIR__LLM__PROVIDERS__MINE__HEADERS", r#"{"X-Y": "a\nb"}"#)],
+            "llm.providers.mine.headers.X-Y",
+            "header",
+        ),
+        (
+            vec![("MEMOIR__LLM__PROVIDERS__MINE__PRICES", r#"{"m": {"input": "a", "output": 1}}"#)],
+            "llm.providers.mine.prices.m.input",
+            "input = 0.15",
+        ),
+        (
+            vec![("MEMOIR__LLM__PROVIDERS__MINE__BASE_URL", "http://x/v1/chat/completions")],
+            "llm.providers.mine.base_url",
+            "up to and including the version",
+        ),
+        (vec![("MEMOIR__LLM__PROVIDERS__MINE__API_KEY_FILE", "/dev/null")], "llm.providers.mine.api_key_file", "empty"),
+        (
+            vec![("MEMOIR__LLM__CAPS__JOB__USD", "1"), ("MISTRAL_API_KEY", "k")],
+            "llm.providers.mistral.prices",
+            "mistral-small-latest",
+        ),
         (vec![("MEMOIR__LLM__TEMPERATURE", "hot")], "llm.temperature", "a number"),
         (vec![("MEMOIR__LLM__TEMPERATURE", "9")], "llm.temperature", "from 0 to 2"),
         (vec![("MEMOIR__LLM__CAPS__JOB__USD", "-1")], "llm.caps.job.usd", "zero or more"),

@@ -21,7 +21,7 @@ pub struct ModelListResponse {
     pub default: String,
     /// Asked once when another is away or gives no usable answer.
     pub fallback: Option<String>,
-    /// Models of single stages, where they differ.
+    /// The model of each stage.
     pub stages: BTreeMap<String, String>,
     pub items: Vec<ProviderResponse>,
 }
@@ -81,12 +81,14 @@ pub struct ProbeModelResponse {
     /// The mode of the last attempt.
     pub mode: Option<String>,
     /// How often it was asked.
-    pub attempts: i64,
+    pub attempts: u64,
     /// Of the last attempt.
     pub latency_ms: Option<f64>,
+    /// Tokens sent, all attempts together.
     pub tokens_prompt: i64,
+    /// Tokens received, all attempts together.
     pub tokens_completion: i64,
-    /// Null if the price is not known.
+    /// Of all attempts together; null if the price is not known.
     pub cost_usd: Option<f64>,
     /// What went wrong, and what to do about it.
     pub error: Option<Problem>,
@@ -105,11 +107,15 @@ pub async fn list_models(_: Caller, State(llm): State<Llm>) -> Json<ModelListRes
 
 /// Try a model
 ///
-/// Asks one tiny question, which may cost a few tokens. A model that cannot be asked is no error of this request:
-/// `ok` is false, and `error` says why.
+/// Asks one tiny question, which may cost a few tokens and counts towards the caps. No other model answers in its place,
+/// and a provider that is left alone for a while is asked all the same. A model that cannot be asked is no error of this
+/// request: `ok` is false, and `error` says why. A spend cap that is reached is 429.
 #[utoipa::path(
     post, path = "/v1/models/probe", tag = "models", operation_id = "probe_model", request_body = ProbeModelRequest,
-    responses((status = 200, description = "How it went.", body = ProbeModelResponse))
+    responses(
+        (status = 200, description = "How it went.", body = ProbeModelResponse),
+        (status = 429, response = crate::http::openapi::ProblemResponse)
+    )
 )]
 pub async fn probe_model(
     caller: Caller,
@@ -120,16 +126,16 @@ pub async fn probe_model(
     let session = Session::of_caller(caller.space).with_model(request.model).traced_by(Some(identity.traceparent()));
     let probed = llm.probe(session).await?;
     let error = probed.error.map(|error| ApiError::from(error).problem(&identity.request_id));
-    let call = probed.call.as_ref();
+    let last = probed.calls.last();
     Ok(Json(ProbeModelResponse {
         ok: error.is_none(),
         model: probed.model,
-        mode: call.map(|call| call.mode.clone()),
-        attempts: call.map_or(0, |call| call.attempt),
-        latency_ms: call.map(|call| call.latency_ms),
-        tokens_prompt: call.map_or(0, |call| call.tokens_prompt),
-        tokens_completion: call.map_or(0, |call| call.tokens_completion),
-        cost_usd: call.and_then(|call| call.cost_usd),
+        mode: last.map(|call| call.mode.clone()),
+        attempts: probed.calls.len() as u64,
+        latency_ms: last.map(|call| call.latency_ms),
+        tokens_prompt: probed.calls.iter().map(|call| call.tokens_prompt).sum(),
+        tokens_completion: probed.calls.iter().map(|call| call.tokens_completion).sum(),
+        cost_usd: probed.calls.iter().map(|call| call.cost_usd).sum(),
         error,
     }))
 }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::base::clock::Timestamp;
+use crate::base::clock::{Timestamp, is_day};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::QueryParams;
@@ -96,6 +96,9 @@ pub async fn list_usage(
     let to = day("to", parameters.to)?.unwrap_or_else(|| caller.now.day());
     let start = Timestamp::parse_rfc3339(&format!("{to}T00:00:00Z")).unwrap_or(caller.now);
     let from = day("from", parameters.from)?.unwrap_or_else(|| start.minus_seconds(DEFAULT_DAYS * DAY_SECONDS).day());
+    if from > to {
+        return Err(ApiError::invalid_field("from", "must not be after to"));
+    }
     let fingerprint =
         format!("{}|{from}|{to}|{:?}|{:?}|{:?}", caller.space, parameters.stage, parameters.provider, parameters.model);
     let after: Option<UsagePlace> = page::decode_texts(parameters.cursor.as_deref(), &fingerprint)?;
@@ -110,8 +113,7 @@ pub async fn list_usage(
 /// A day, checked.
 fn day(field: &str, given: Option<String>) -> Result<Option<String>, ApiError> {
     let Some(given) = given else { return Ok(None) };
-    let real = given.len() == 10 && Timestamp::parse_rfc3339(&format!("{given}T00:00:00Z")).is_some();
-    if real { Ok(Some(given)) } else { Err(ApiError::invalid_field(field, "must be a day like 2026-11-15")) }
+    if is_day(&given) { Ok(Some(given)) } else { Err(ApiError::invalid_field(field, "must be a day like 2026-11-15")) }
 }
 
 impl From<UsageDay> for UsageResponse {

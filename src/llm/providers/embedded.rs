@@ -18,7 +18,10 @@ impl Provider for Embedded {
                 let usage = Usage { prompt: count(&prompt), completion: count(&text), cached: 0 };
                 (text, usage)
             });
-            let (text, usage) = solved.await.map_err(|error| ProviderError::Broken(error.to_string()))?;
+            let (text, usage) = solved.await.map_err(|_| {
+                // A panic may quote the text it was about.
+                ProviderError::Broken("the embedded model stopped on a defect of its own".to_owned())
+            })?;
             Ok(Reply { text, ignored_tool: false, finish: Finish::Complete, usage: Some(usage), model: None, id: None })
         })
     }

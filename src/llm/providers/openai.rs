@@ -6,10 +6,12 @@
 use std::task::{Context, Poll};
 
 use async_openai::Client;
-use async_openai::config::OpenAIConfig;
+use async_openai::config::Config;
 use async_openai::error::OpenAIError;
 use async_openai::middleware::HttpRequestFactory;
 use futures_util::future::BoxFuture;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::super::provider::{Finish, Mode, Provider, ProviderError, Reply, Request, Usage, message_of};
@@ -21,20 +23,56 @@ use crate::config::llm as settings;
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 pub struct OpenAi {
-    client: Client<OpenAIConfig>,
+    client: Client<Address>,
 }
 
 impl OpenAi {
     pub fn new(provider: &settings::Provider, http: reqwest::Client) -> Self {
-        let config = OpenAIConfig::new()
-            .with_api_base(provider.base_url.trim_end_matches('/'))
-            .with_api_key(provider.api_key.expose());
-        let keyless = provider.api_key.expose().is_empty();
-        Self {
-            client: Client::with_config(config)
-                .with_http_client(http.clone())
-                .with_http_service(Wire { http, keyless }),
-        }
+        let key = provider.api_key.expose();
+        let bearer = HeaderValue::from_str(&format!("Bearer {key}")).ok().filter(|_| !key.is_empty());
+        let headers = bearer.map(|mut bearer| {
+            bearer.set_sensitive(true);
+            (AUTHORIZATION, bearer)
+        });
+        let address = Address {
+            base_url: provider.base_url.trim_end_matches('/').to_owned(),
+            headers: headers.into_iter().collect(),
+            key: SecretString::default(),
+        };
+        let client = Client::build(http.clone(), address);
+        Self { client: client.with_http_service(Wire { http }) }
+    }
+}
+
+/// Where to send to, and as whom. The crate's own settings read the environment, and would send what they find there to
+/// every provider.
+#[derive(Debug, Clone)]
+struct Address {
+    base_url: String,
+    headers: HeaderMap,
+    /// Not used: it is among the headers.
+    key: SecretString,
+}
+
+impl Config for Address {
+    fn headers(&self) -> HeaderMap {
+        self.headers.clone()
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base_url)
+    }
+
+    fn query(&self) -> Vec<(&str, &str)> {
+        Vec::new()
+    }
+
+    fn api_base(&self) -> &str {
+        &self.base_url
+    }
+
+    fn api_key(&self) -> &SecretString {
+        &self.key
     }
 }
 
@@ -145,7 +183,6 @@ fn from_crate(error: OpenAIError) -> ProviderError {
 #[derive(Clone)]
 struct Wire {
     http: reqwest::Client,
-    keyless: bool,
 }
 
 impl tower::Service<HttpRequestFactory> for Wire {
@@ -158,12 +195,9 @@ impl tower::Service<HttpRequestFactory> for Wire {
     }
 
     fn call(&mut self, request: HttpRequestFactory) -> Self::Future {
-        let Self { http, keyless } = self.clone();
+        let http = self.http.clone();
         Box::pin(async move {
-            let mut request = request.build().await?;
-            if keyless {
-                request.headers_mut().remove(reqwest::header::AUTHORIZATION);
-            }
+            let request = request.build().await?;
             exchange(&http, request).await.map_err(|error| OpenAIError::Boxed(Box::new(error)))
         })
     }

@@ -16,31 +16,8 @@ use crate::llm::{Fault, Items, Task, schema};
 /// Most characters of a category's name.
 pub const MOST_NAME_CHARS: usize = 100;
 
-/// What small models write when they copy the form instead of filling it.
-const ECHOES: &[&str] = &[
-    "category",
-    "<category>",
-    "categories",
-    "name",
-    "<name>",
-    "new category",
-    "new categories",
-    "string",
-    "(none yet)",
-    "none yet",
-    "(root)",
-    "root",
-    "...",
-    "…",
-    "null",
-    "none",
-    "contextual_helper",
-    "contextual helper",
-    "level",
-    "parent",
-    "chunk",
-    "chunks",
-];
+/// What small models write when they copy the form instead of filling it, and nobody would call a category.
+const ECHOES: &[&str] = &["<category>", "<name>", "(none yet)", "(root)", "contextual_helper", "...", "…"];
 
 /// Passages to be filed under one parent.
 #[derive(Debug, Clone)]
@@ -196,11 +173,9 @@ impl Classify {
     }
 }
 
-/// Whether this is a word of the form, numbered perhaps (`Chunk 2`, `level_1`), and no name.
+/// Whether this is a piece of the form, or has nothing to read in it.
 fn is_echo(name: &str) -> bool {
-    let key = name_key(name);
-    let word = key.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, ' ' | '_' | ':' | '-'));
-    ECHOES.contains(&key.as_str()) || ECHOES.contains(&word) || word.is_empty()
+    ECHOES.contains(&name_key(name).as_str()) || !name.chars().any(char::is_alphanumeric)
 }
 
 #[cfg(test)]
@@ -261,9 +236,11 @@ mod tests {
             ("<category>", true, None),
             ("(none yet)", true, None),
             ("contextual_helper", true, None),
-            ("level_1", true, None),
-            ("Chunk 2", true, None),
-            ("Level Design", true, Some("Level Design")),
+            ("---", true, None),
+            ("Level 1", true, Some("Level 1")),
+            ("Category 2", true, Some("Category 2")),
+            ("2024", true, Some("2024")),
+            ("根", true, Some("根")),
             ("a\u{7}b", true, None),
             (&long, true, None),
         ] {

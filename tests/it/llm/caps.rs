@@ -8,7 +8,7 @@ use memoir::scripted_model::Fault;
 use memoir::store::UsageFilter;
 
 use crate::support::database::TestDatabase;
-use crate::support::door::{Door, five_passages};
+use crate::support::door::{Door, five_passages, passages};
 
 fn every_day() -> UsageFilter {
     UsageFilter { from: "2000-01-01".to_owned(), to: "9999-12-31".to_owned(), ..UsageFilter::default() }
@@ -68,7 +68,7 @@ async fn a_cap_is_met_before_the_call() {
     let cases = [
         (Caps { calls: 2, ..Caps::default() }, "calls", 2),
         (Caps { tokens: 400, ..Caps::default() }, "tokens", 1),
-        (Caps { usd: 0.2, ..Caps::default() }, "usd", 1),
+        (Caps { usd: 0.3, ..Caps::default() }, "usd", 1),
     ];
     for (caps, wanted, calls) in cases {
         door.model.clear();
@@ -101,8 +101,8 @@ async fn a_job_carries_what_it_has_spent_into_its_next_attempt() {
     let spent = Spent { calls: 4, tokens: 10, usd: 0.0 };
     let caps = Caps { calls: 5, ..Caps::default() };
     let session = Session::of_job(Space::default(), JobId::new(), caps, spent, 5);
-    door.llm.ask(&session, five_passages()).await.unwrap();
-    assert_eq!(session.calls()[0].seq, 5);
+    let answered = door.llm.ask(&session, five_passages()).await.unwrap();
+    assert_eq!(answered.calls[0].seq, 5);
     let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
     assert_eq!(error.code(), "spend_cap_reached");
 }
@@ -119,6 +119,62 @@ async fn a_spaces_day_is_capped_over_all_its_work_and_nobody_elses() {
         assert_eq!((*scope, door.model.requests().len()), ("space and day", 3));
         let other = Session::of_caller("other".parse().unwrap());
         door.llm.ask(&other, five_passages()).await.unwrap();
+        door.store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_spaces_day_holds_against_many_at_once() {
+    let door = Door::with(&[("LLM__CAPS__SPACE_DAY__CALLS", "3")]).await;
+    door.model.edit_script(|script| script.latency_ms = 100);
+    let sessions: Vec<_> = (0..12).map(|_| query(Caps::default())).collect();
+    let asking = sessions.iter().map(|session| door.llm.ask(session, five_passages()));
+    let fine = futures_util::future::join_all(asking).await.iter().filter(|answer| answer.is_ok()).count();
+    assert_eq!((fine, door.model.requests().len()), (3, 3));
+    let error = door.llm.ask(&query(Caps::default()), five_passages()).await.unwrap_err();
+    assert!(error.context()["resets_in_seconds"].as_u64().is_some_and(|left| left <= 86_400), "{error:?}");
+}
+
+/// Whatever a provider counts: the ledger stays sound, and caps hold.
+#[tokio::test]
+async fn absurd_counts_of_a_provider_harm_nothing() {
+    for database in TestDatabase::each().await {
+        let door = Door::on(database, &[]).await;
+        for (prompt, completion) in [("9e18", "9e18"), ("-1000000", "-5"), ("1", "null"), ("9223372036854775807", "1")]
+        {
+            let body = format!(
+                r#"{{"choices":[{{"message":{{"content":"{{\"chunks\":[{{\"id\":1,\"category\":\"A\"}}]}}"}}}}],
+                    "usage":{{"prompt_tokens":{prompt},"completion_tokens":{completion},
+                    "prompt_tokens_details":{{"cached_tokens":{prompt}}}}}}}"#
+            );
+            for _ in 0..3 {
+                door.model.push(Fault::Status { status: 200, headers: [].into(), body: body.clone() });
+                let session = query(Caps { tokens: 1_000_000_000_000, ..Caps::default() });
+                door.llm.ask(&session, passages(&["one"], &[], true)).await.unwrap();
+                assert!(session.spent().tokens >= 0);
+            }
+        }
+        let days = door.llm.usage(&Space::default(), &every_day(), None, 10).await.unwrap();
+        assert_eq!(days[0].calls, 12);
+        assert!(days[0].tokens_prompt > 0 && days[0].tokens_cached <= days[0].tokens_prompt, "{days:?}");
+        door.store.close().await;
+    }
+}
+
+/// A commit whose answer was lost may have been done: writing it again changes nothing.
+#[tokio::test]
+async fn a_call_that_is_written_twice_counts_once() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let door = Door::on(database, &[]).await;
+        let session = door.session();
+        door.llm.ask(&session, five_passages()).await.unwrap();
+        door.llm.flush().await.unwrap();
+        let (space, owner) = (Space::default(), memoir::model::llm_call::CallOwner::Nobody);
+        let call = &session.calls()[0];
+        door.store.add_llm_calls(&[(&space, &owner, call)]).await.unwrap();
+        let days = door.llm.usage(&space, &every_day(), None, 10).await.unwrap();
+        assert_eq!(days[0].calls, 1, "{engine:?}");
         door.store.close().await;
     }
 }

@@ -1,6 +1,6 @@
 //! Providers that will not have a mode, a schema or a parameter (F11): asked otherwise, once, and remembered.
 
-use memoir::scripted_model::{Fault, OutputMode, ScriptedModel};
+use memoir::scripted_model::{Fault, OutputMode, Reply, ScriptedModel};
 
 use crate::support::door::{Door, choice, five_passages, in_mode};
 
@@ -128,4 +128,38 @@ async fn a_refusal_about_something_else_changes_nothing() {
     assert_eq!(door.model.requests().len(), 1);
     door.llm.ask(&door.session(), five_passages()).await.unwrap();
     assert_eq!(modes(&door.model)[1], OutputMode::Native);
+}
+
+/// A model that does not know tools writes something else; then it gets the schema in words, and keeps it if that helps.
+#[tokio::test]
+async fn a_model_that_ignores_tools_is_asked_in_words() {
+    let door = Door::with(&in_mode("tool")).await;
+    door.model.set_rule(|seen| match seen.mode {
+        OutputMode::Tool => Reply::text("I would file them all under Alpha.").with_fault(Fault::NoToolCall),
+        _ => Reply::sensible(seen),
+    });
+    for _ in 0..2 {
+        door.llm.ask(&door.session(), five_passages()).await.unwrap();
+    }
+    assert_eq!(modes(&door.model), [OutputMode::Tool, OutputMode::Prompted, OutputMode::Prompted]);
+}
+
+/// Limits in the schema are for models that need them: small ones on one's own server that went on without an end.
+#[tokio::test]
+async fn a_model_that_was_cut_off_gets_limits_from_then_on() {
+    let door = Door::open().await;
+    door.model.push(Fault::Truncated { keep_chars: 20 });
+    door.llm.ask(&door.session(), five_passages()).await.unwrap();
+    let limited: Vec<bool> =
+        door.model.requests().iter().map(|seen| seen.body.to_string().contains("maxItems")).collect();
+    assert_eq!(limited, [false, true, true]);
+}
+
+#[tokio::test]
+async fn a_refusal_that_names_no_form_is_not_asked_otherwise() {
+    let door = Door::open().await;
+    let body = r#"{"error": {"message": "Bad request"}}"#.to_owned();
+    door.model.always(Fault::Status { status: 400, headers: [].into(), body });
+    let error = door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
+    assert_eq!((error.code(), door.model.requests().len()), ("llm_rejected", 1));
 }

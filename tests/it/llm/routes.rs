@@ -50,9 +50,13 @@ async fn a_probe_tells_what_a_model_can_do_or_what_is_wrong_with_it() {
     );
     assert!(probe["error"]["remediation"].as_str().unwrap().contains("llm.providers.stub"));
 
-    for (given, said) in [("nowhere:m", "no such provider"), ("openai", "OPENAI_API_KEY"), ("local:big", "embedded")] {
+    for (given, code, said) in [
+        ("nowhere:m", "unknown_model", "no such provider"),
+        ("openai", "provider_not_configured", "Set OPENAI_API_KEY"),
+        ("local:big", "unknown_model", "embedded"),
+    ] {
         let reply = app.post("/v1/models/probe", &json!({"model": given})).await;
-        reply.assert_problem(422, "unknown_model");
+        reply.assert_problem(422, code);
         assert!(reply.text.contains(said), "{}", reply.text);
     }
     app.post("/v1/models/probe", &json!({"modell": "x"})).await.assert_problem(422, "invalid_request");
@@ -61,6 +65,46 @@ async fn a_probe_tells_what_a_model_can_do_or_what_is_wrong_with_it() {
     let calls: Vec<(&Value, &Value)> =
         usage["items"].as_array().unwrap().iter().map(|item| (&item["model"], &item["calls"])).collect();
     assert_eq!(calls, [(&json!("m"), &json!(1)), (&json!("other"), &json!(1))]);
+}
+
+/// A probe is about one model: no other answers in its place.
+#[tokio::test]
+async fn a_probe_does_not_turn_to_the_fallback_model() {
+    let model = ScriptedModel::local().await.unwrap();
+    let settings = [
+        ("LLM__FALLBACK_MODEL", "local"),
+        ("LLM__TRANSPORT__BREAKER_FAILURES", "3"),
+        ("LLM__TRANSPORT__BREAKER_COOLDOWN", "3600"),
+    ];
+    let app = app(&model, &settings).await;
+    model.always(Fault::Status { status: 500, headers: [].into(), body: String::new() });
+    let probe = app.post("/v1/models/probe", &json!({})).await.json();
+    assert_eq!((&probe["ok"], &probe["attempts"]), (&json!(false), &json!(3)));
+    // And it asks also while the provider is left alone, which is how one finds out that it is back.
+    model.clear_faults();
+    let probe = app.post("/v1/models/probe", &json!({})).await.json();
+    assert_eq!(probe["ok"], true, "{probe}");
+}
+
+/// Providers and gateways quote what they were sent.
+#[tokio::test]
+async fn a_secret_that_a_provider_quotes_is_not_passed_on() {
+    let model = ScriptedModel::local().await.unwrap();
+    let app = app(&model, &[("LLM__PROVIDERS__STUB__HEADERS", r#"{"x-org": "org-hush"}"#)]).await;
+    let body = r#"{"error": {"message": "bad key Bearer sk-very-secret of org-hush"}}"#.to_owned();
+    model.push(Fault::Status { status: 401, headers: [].into(), body });
+    let text = app.post("/v1/models/probe", &json!({})).await.text;
+    assert!(text.contains("bad key") && !text.contains("sk-very-secret") && !text.contains("org-hush"), "{text}");
+}
+
+#[tokio::test]
+async fn a_cap_of_the_day_says_when_it_ends() {
+    let model = ScriptedModel::local().await.unwrap();
+    let app = app(&model, &[("LLM__CAPS__SPACE_DAY__CALLS", "1")]).await;
+    assert_eq!(app.post("/v1/models/probe", &json!({})).await.json()["ok"], true);
+    let reply = app.post("/v1/models/probe", &json!({})).await;
+    reply.assert_problem(429, "spend_cap_reached");
+    assert!(reply.header("retry-after").parse::<u64>().is_ok_and(|left| left <= 86_400), "{:?}", reply.headers);
 }
 
 #[tokio::test]
@@ -97,7 +141,9 @@ async fn usage_is_paged_and_filtered_and_belongs_to_its_space() {
     let foreign = app.request(reqwest::Method::GET, "/v1/usage").header("x-memoir-space", "other");
     let foreign: Value = foreign.send().await.unwrap().json().await.unwrap();
     assert_eq!(foreign["items"], json!([]));
-    for bad in ["from=yesterday", "to=2026-13-40", "from=2026-1-1", "limit=0", "days=3"] {
+    for bad in
+        ["from=yesterday", "to=2026-13-40", "from=2026-1-1", "limit=0", "days=3", "from=2026-01-02&to=2026-01-01"]
+    {
         let reply = app.get(&format!("/v1/usage?{bad}")).await;
         assert!(reply.status.is_client_error(), "{bad}: {}", reply.text);
     }

@@ -62,16 +62,8 @@ async fn every_attempt_is_a_span_without_contents() {
 }
 
 #[tokio::test]
-async fn without_an_endpoint_nothing_is_sent() {
-    let (_, received) = collector().await;
-    let door = Door::open().await;
-    door.llm.ask(&door.session(), passages(&["one"], &[], true)).await.unwrap();
-    door.llm.close().await;
-    assert!(received.lock().unwrap().is_empty());
-}
-
-#[tokio::test]
 async fn a_collector_that_is_away_harms_nobody() {
     let door = Door::with(&[("TELEMETRY__OTLP_ENDPOINT", "http://127.0.0.1:1")]).await;
     door.llm.ask(&door.session(), passages(&["one"], &[], true)).await.unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(30), door.llm.close()).await.unwrap();
 }

@@ -60,14 +60,15 @@ async fn broken_connections_are_tried_again() {
 #[tokio::test]
 async fn silence_ends_with_the_read_timeout() {
     for kind in KINDS {
-        let door = Door::open().await;
+        let door = Door::with(&[("LLM__TRANSPORT__READ_TIMEOUT", "1")]).await;
         for fault in [Fault::Stall, Fault::StallMidBody] {
             door.model.push(fault.clone());
             let session = door.session().with_model(Some(format!("{kind}:m")));
             let begun = Instant::now();
             let answered = door.llm.ask(&session, five_passages()).await.unwrap();
             assert_eq!(answered.calls[0].provider_params["error"], "timeout", "{kind} {fault:?}");
-            assert!((1..3).contains(&begun.elapsed().as_secs()), "{kind} {fault:?} {:?}", begun.elapsed());
+            assert!((1..20).contains(&begun.elapsed().as_secs()), "{kind} {fault:?} {:?}", begun.elapsed());
+            assert!(answered.calls[0].tokens_prompt > 0, "the provider may have worked on it");
         }
     }
 }
@@ -110,17 +111,24 @@ async fn a_wait_that_is_too_long_counts_as_away() {
     let begun = Instant::now();
     let error = door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
     assert_eq!(error.code(), "llm_unavailable");
-    assert!(begun.elapsed() < Duration::from_secs(2) && door.model.requests().len() == 1);
+    assert!(begun.elapsed() < Duration::from_secs(20) && door.model.requests().len() == 1);
+    // And nobody else is made to wait for it.
+    let next = tokio::time::timeout(Duration::from_secs(20), door.llm.ask(&door.session(), five_passages())).await;
+    next.unwrap().unwrap();
 }
 
 /// One caller's 429 holds the others of the same provider too.
 #[tokio::test]
 async fn everybody_waits_when_one_is_told_to() {
     let door = Door::open().await;
-    door.model.push(status(429, &[("retry-after-ms", "400")], "slow down"));
+    // The first call of all takes longer: a client is made.
+    door.llm.ask(&door.session(), five_passages()).await.unwrap();
+    door.model.clear();
+    door.model.push(status(429, &[("retry-after-ms", "1500")], "slow down"));
     let (first, second) = (door.session(), door.session());
     let later = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(door.model.wait_for_requests(1, Duration::from_secs(10)).await);
+        tokio::time::sleep(Duration::from_millis(300)).await;
         door.llm.ask(&second, five_passages()).await
     };
     let (one, two) = tokio::join!(door.llm.ask(&first, five_passages()), later);
@@ -128,7 +136,7 @@ async fn everybody_waits_when_one_is_told_to() {
     two.unwrap();
     let times: Vec<u64> = door.model.requests().iter().map(|seen| seen.at_ms).collect();
     assert_eq!(times.len(), 3);
-    assert!(times[1] >= times[0] + 390 && times[2] >= times[0] + 390, "{times:?}");
+    assert!(times[1] >= times[0] + 1450 && times[2] >= times[0] + 1450, "{times:?}");
 }
 
 #[tokio::test]
@@ -226,6 +234,15 @@ async fn the_fallback_model_is_asked_once() {
     let error = door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
     assert!(matches!(&error, LlmError::Unavailable { model, .. } if model == "openai_stub:m"), "{error}");
     assert_eq!(door.model.requests().iter().filter(|seen| seen.model == "small").count(), 1);
+
+    // Once, also when its answer has to be split.
+    door.model.clear();
+    door.model.clear_faults();
+    door.model.always(step(status(503, &[], ""), "m"));
+    door.model.push(step(Fault::Truncated { keep_chars: 30 }, "small"));
+    let answered = door.llm.ask(&door.session(), five_passages()).await.unwrap();
+    let asked: Vec<&str> = answered.calls.iter().map(|call| call.model.as_str()).collect();
+    assert_eq!(asked, ["m", "m", "m", "small", "small", "small"], "the first model is not asked again");
 
     // Also for answers that stay invalid; but a wrong key must be seen.
     for (fault, calls) in [(Fault::RawText { text: "no".into() }, 3), (status(401, &[], ""), 1)] {

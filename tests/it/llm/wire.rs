@@ -1,7 +1,6 @@
 //! The requests themselves, as each kind of provider gets them, and what is read out of its answers.
 
 use memoir::llm::Task as _;
-use memoir::scripted_model::{Reply, Usage};
 use serde_json::{Value, json};
 
 use crate::support::door::{Door, MODES, choice, five_passages, in_mode};
@@ -127,13 +126,33 @@ async fn stages_can_have_models_of_their_own() {
     assert_eq!(models, ["m", "chooser"]);
 }
 
+/// What the environment holds for others is not sent to anybody.
 #[tokio::test]
-async fn rules_may_answer_as_they_like() {
+async fn nothing_of_the_environment_is_sent_along() {
     let door = Door::open().await;
-    door.model.set_rule(|_| {
-        let usage = Usage { prompt_tokens: 3, completion_tokens: 4, cached_tokens: 0 };
-        Reply::json(json!({"selections": [{"category": "B", "ranked_relevance": 1}]})).with_usage(usage)
-    });
-    let answered = door.llm.ask(&door.session(), choice(&["A", "B"], 1)).await.unwrap();
-    assert_eq!(answered.value.selections[0].category, "B");
+    door.llm.ask(&door.session(), five_passages()).await.unwrap();
+    let names: Vec<String> = door.model.requests()[0].headers.iter().map(|(name, _)| name.clone()).collect();
+    for name in &names {
+        let known =
+            ["accept", "accept-encoding", "authorization", "content-length", "content-type", "host", "user-agent"];
+        assert!(known.contains(&name.as_str()), "{names:?}");
+    }
+}
+
+/// A model may be named by a request, and its name becomes part of an address at some providers.
+#[tokio::test]
+async fn a_models_name_leads_nowhere_else() {
+    let door = Door::open().await;
+    let long = "x".repeat(300);
+    for name in
+        ["../../admin", "x/../../files", "m?force=1", "m#x", "m m", "m\u{202e}", "a\nb", "/m", "%2e%2e/m", &long]
+    {
+        for kind in KINDS {
+            let session = door.session().with_model(Some(format!("{kind}:{name}")));
+            let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
+            assert_eq!(error.code(), "unknown_model", "{kind} {name}");
+            assert!(error.to_string().len() < 300, "{error}");
+        }
+    }
+    assert!(door.model.requests().is_empty());
 }

@@ -24,8 +24,8 @@ pub struct Door {
 const QUICK: &[(&str, &str)] = &[
     ("LLM__TRANSPORT__BACKOFF_MS", "5"),
     ("LLM__TRANSPORT__BACKOFF_CAP_MS", "20"),
-    ("LLM__TRANSPORT__READ_TIMEOUT", "1"),
-    ("LLM__TRANSPORT__TOTAL_TIMEOUT", "3"),
+    ("LLM__TRANSPORT__READ_TIMEOUT", "10"),
+    ("LLM__TRANSPORT__TOTAL_TIMEOUT", "30"),
     ("LLM__MODEL", "openai_stub:m"),
 ];
 
