@@ -35,7 +35,7 @@ pub struct Evidence {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerOutput {
-    /// The answer, with the numbers of the chunks it rests on in brackets: [12].
+    /// The answer, with the numbers of the chunks it rests on in brackets: `[12]`.
     pub answer: String,
 }
 
