@@ -100,7 +100,7 @@ impl Llm {
         Ok(Session::of_job(space.clone(), id.clone(), self.settings().caps.job, spent, last_seq + 1))
     }
 
-    /// What was spent, by day, stage and model.
+    /// What was spent, by day, stage and model, and the sum of all that the filter lets through.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -110,9 +110,10 @@ impl Llm {
         filter: &UsageFilter,
         after: Option<&UsagePlace>,
         limit: usize,
-    ) -> Result<Vec<UsageDay>, StoreError> {
+    ) -> Result<(Vec<UsageDay>, UsageDay), StoreError> {
         self.inner.ledger.flush().await?;
-        self.inner.store.list_usage_days(space, filter, after, limit).await
+        let store = &self.inner.store;
+        tokio::try_join!(store.list_usage_days(space, filter, after, limit), store.find_usage_total(space, filter))
     }
 
     /// Waits until every attempt so far is written down.

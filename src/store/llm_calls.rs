@@ -112,17 +112,10 @@ impl Store {
         after: Option<&UsagePlace>,
         limit: usize,
     ) -> Result<Vec<UsageDay>, StoreError> {
-        let mut sql =
-            "SELECT day, stage, provider, model, calls, tokens_prompt, tokens_completion, tokens_cached, cost_usd \
-                       FROM usage_days WHERE space = ? AND day >= ? AND day <= ?"
-                .to_owned();
-        let mut values = vec![space.to_string(), filter.from.clone(), filter.to.clone()];
-        for (column, value) in [("stage", &filter.stage), ("provider", &filter.provider), ("model", &filter.model)] {
-            if let Some(value) = value {
-                sql = format!("{sql} AND {column} = ?");
-                values.push(value.clone());
-            }
-        }
+        let (mut sql, mut values) = filter.apply(
+            "SELECT day, stage, provider, model, calls, tokens_prompt, tokens_completion, tokens_cached, cost_usd",
+            space,
+        );
         if let Some([day, stage, provider, model]) = after {
             sql.push_str(
                 " AND day <= ? AND (day < ? OR stage > ? OR (stage = ? AND (provider > ? OR (provider = ? AND model > ?))))",
@@ -137,6 +130,41 @@ impl Store {
             rows.iter().map(read_day).collect()
         })
         .await
+    }
+}
+
+impl Store {
+    /// The sum over everything that the filter lets through; its texts are empty.
+    pub async fn find_usage_total(&self, space: &Space, filter: &UsageFilter) -> Result<UsageDay, StoreError> {
+        let sum = |column| self.backend.dialect.whole_sum(column);
+        let columns = ["calls", "tokens_prompt", "tokens_completion", "tokens_cached"].map(sum).join(", ");
+        let select = format!("SELECT '', '', '', '', {columns}, COALESCE(SUM(cost_usd), 0.0)");
+        let (sql, values) = filter.apply(&select, space);
+        self.retry("find_usage_total", || async {
+            let query = self.backend.dialect.assembled(&sql);
+            let query = values.iter().fold(query, |query, value| query.bind(value.clone()));
+            let rows = self.fetch_all(query).await?;
+            rows.first()
+                .map(read_day)
+                .transpose()?
+                .ok_or_else(|| StoreError::Broken { cause: "a sum without a row".to_owned() })
+        })
+        .await
+    }
+}
+
+impl UsageFilter {
+    /// The statement with its conditions, and the values for them.
+    fn apply(&self, select: &str, space: &Space) -> (String, Vec<String>) {
+        let mut sql = format!("{select} FROM usage_days WHERE space = ? AND day >= ? AND day <= ?");
+        let mut values = vec![space.to_string(), self.from.clone(), self.to.clone()];
+        for (column, value) in [("stage", &self.stage), ("provider", &self.provider), ("model", &self.model)] {
+            if let Some(value) = value {
+                sql = format!("{sql} AND {column} = ?");
+                values.push(value.clone());
+            }
+        }
+        (sql, values)
     }
 }
 

@@ -1,8 +1,10 @@
 //! The log: one line per request, and never a text, a key or a password (X-10).
 
-use serde_json::Value;
+use memoir::scripted_model::{Fault, ScriptedModel};
+use serde_json::{Value, json};
 
 use crate::support::binary::Binary;
+use crate::support::probes::Api;
 
 #[test]
 fn the_log_tells_routes_and_times_and_no_text() {
@@ -50,4 +52,43 @@ fn the_log_tells_routes_and_times_and_no_text() {
     assert_eq!(requests[0]["route"], "/v1/sources");
     assert_eq!(requests[6]["route"], "/v1/sources/{id}");
     assert_eq!(requests[7]["route"], "(unmatched)");
+}
+
+/// Neither what was sent to a model nor what it or its provider said reaches the log, whatever goes wrong.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_knows_nothing_of_what_models_are_told_or_say() {
+    let model = ScriptedModel::local().await.unwrap();
+    let memoir = Binary::new()
+        .env("MEMOIR__TELEMETRY__LOG_LEVEL", "trace")
+        .env("MEMOIR__TESTING__PROBE_JOBS", "true")
+        .env("MEMOIR__JOBS__MAX_ATTEMPTS", "1")
+        .env("MEMOIR__LLM__PROVIDERS__STUB__BASE_URL", &model.openai_url())
+        .env("MEMOIR__LLM__PROVIDERS__STUB__API_KEY", "MARKERkey")
+        .env("MEMOIR__LLM__PROVIDERS__CLAUDE__KIND", "anthropic")
+        .env("MEMOIR__LLM__PROVIDERS__CLAUDE__BASE_URL", &model.anthropic_url())
+        .env("MEMOIR__LLM__TRANSPORT__BACKOFF_MS", "1")
+        .env("MEMOIR__LLM__MODEL", "stub:m")
+        .env("MEMOIR__LLM__FALLBACK_MODEL", "claude:m");
+    let running = memoir.serve();
+    let api = Api::at(running.address);
+    let said = |body: &str| Fault::Status { status: 500, headers: [].into(), body: body.to_owned() };
+    for fault in [
+        Fault::RawText { text: "MARKERanswer is not JSON".to_owned() },
+        Fault::Refusal { text: "MARKERrefusal".to_owned(), blocked_prompt: false },
+        said("MARKERerror of key MARKERkey"),
+        said(r#"{"error": {"message": "MARKERmessage"}}"#),
+        Fault::Status { status: 400, headers: [].into(), body: r#"{"detail": "MARKERdetail"}"#.to_owned() },
+        Fault::Truncated { keep_chars: 5 },
+    ] {
+        model.clear_faults();
+        model.always(fault);
+        let id = api.queue("default", &json!({"classify": ["MARKERpassage"]})).await.unwrap();
+        assert_eq!(api.finished("default", &id).await["state"], "failed");
+    }
+    assert_eq!(running.signal_and_wait("TERM"), Some(0));
+    let log = memoir.log();
+    assert!(!log.contains("MARKER"), "{log}");
+    for code in ["llm_invalid_output", "llm_refused", "llm_unavailable", "llm_rejected", "llm_output_truncated"] {
+        assert!(log.contains(code), "{code} is told: {log}");
+    }
 }

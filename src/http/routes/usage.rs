@@ -53,8 +53,23 @@ pub struct ListUsageQuery {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct UsageListResponse {
     pub items: Vec<UsageResponse>,
+    /// The sum of everything asked for, on whichever page.
+    pub totals: UsageTotalsResponse,
     /// Pass it as `cursor` to go on; null at the end.
     pub next_cursor: Option<String>,
+}
+
+/// A sum.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct UsageTotalsResponse {
+    /// Attempts, failed ones too.
+    pub calls: i64,
+    pub tokens_prompt: i64,
+    pub tokens_completion: i64,
+    /// The part of `tokens_prompt` that providers had in their caches.
+    pub tokens_cached: i64,
+    /// By the configured prices; calls without a price count as 0.
+    pub cost_usd: f64,
 }
 
 /// What one model did in one stage on one day.
@@ -82,7 +97,7 @@ pub struct UsageResponse {
 
 /// What was spent
 ///
-/// Calls, tokens and cost of this space by day, stage and model.
+/// Calls, tokens and cost of this space by day, stage and model, newest day first, and their sum.
 #[utoipa::path(
     get, path = "/v1/usage", tag = "models", operation_id = "list_usage", params(ListUsageQuery),
     responses((status = 200, description = "A page of the ledger.", body = UsageListResponse))
@@ -104,10 +119,17 @@ pub async fn list_usage(
     let after: Option<UsagePlace> = page::decode_texts(parameters.cursor.as_deref(), &fingerprint)?;
     let filter =
         UsageFilter { from, to, stage: parameters.stage, provider: parameters.provider, model: parameters.model };
-    let found = llm.usage(&caller.space, &filter, after.as_ref(), limit + 1).await?;
+    let (found, total) = llm.usage(&caller.space, &filter, after.as_ref(), limit + 1).await?;
     let place = |row: &UsageDay| [row.day.clone(), row.stage.clone(), row.provider.clone(), row.model.clone()];
     let (rows, next_cursor) = page::cut(found, limit, &fingerprint, place);
-    Ok(Json(UsageListResponse { items: rows.into_iter().map(UsageResponse::from).collect(), next_cursor }))
+    let totals = UsageTotalsResponse {
+        calls: total.calls,
+        tokens_prompt: total.tokens_prompt,
+        tokens_completion: total.tokens_completion,
+        tokens_cached: total.tokens_cached,
+        cost_usd: total.cost_usd,
+    };
+    Ok(Json(UsageListResponse { items: rows.into_iter().map(UsageResponse::from).collect(), totals, next_cursor }))
 }
 
 /// A day, checked.

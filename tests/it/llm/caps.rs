@@ -35,12 +35,13 @@ async fn every_attempt_is_in_the_ledger_on_every_engine() {
         let other: Space = "other".parse().unwrap();
         door.llm.ask(&Session::of_caller(other.clone()), five_passages()).await.unwrap();
 
-        let own = door.llm.usage(&Space::default(), &every_day(), None, 10).await.unwrap();
+        let (own, total) = door.llm.usage(&Space::default(), &every_day(), None, 10).await.unwrap();
         let [day] = own.as_slice() else { panic!("{engine:?} {own:?}") };
         assert_eq!((day.stage.as_str(), day.provider.as_str(), day.model.as_str()), ("classify", "openai_stub", "m"));
         assert_eq!((day.calls, day.tokens_prompt, day.tokens_completion), (3, 2000, 200), "{engine:?}");
         assert!((day.cost_usd - 0.0024).abs() < 1e-9, "{engine:?} {}", day.cost_usd);
-        let foreign = door.llm.usage(&other, &every_day(), None, 10).await.unwrap();
+        assert_eq!((total.calls, total.tokens_prompt, total.tokens_completion), (3, 2000, 200), "{engine:?}");
+        let (foreign, _) = door.llm.usage(&other, &every_day(), None, 10).await.unwrap();
         assert_eq!(foreign[0].calls, 1, "a space sees its own");
         door.llm.close().await;
         door.store.close().await;
@@ -55,7 +56,7 @@ async fn many_writers_lose_no_call() {
         let sessions: Vec<_> = (0..60).map(|_| door.session()).collect();
         let asking = sessions.iter().map(|session| door.llm.ask(session, five_passages()));
         assert!(futures_util::future::join_all(asking).await.iter().all(Result::is_ok));
-        let days = door.llm.usage(&Space::default(), &every_day(), None, 10).await.unwrap();
+        let (days, _) = door.llm.usage(&Space::default(), &every_day(), None, 10).await.unwrap();
         assert_eq!(days[0].calls, 60, "{engine:?}");
         door.store.close().await;
     }
@@ -154,7 +155,7 @@ async fn absurd_counts_of_a_provider_harm_nothing() {
                 assert!(session.spent().tokens >= 0);
             }
         }
-        let days = door.llm.usage(&Space::default(), &every_day(), None, 10).await.unwrap();
+        let (days, _) = door.llm.usage(&Space::default(), &every_day(), None, 10).await.unwrap();
         assert_eq!(days[0].calls, 12);
         assert!(days[0].tokens_prompt > 0 && days[0].tokens_cached <= days[0].tokens_prompt, "{days:?}");
         door.store.close().await;
@@ -173,7 +174,7 @@ async fn a_call_that_is_written_twice_counts_once() {
         let (space, owner) = (Space::default(), memoir::model::llm_call::CallOwner::Nobody);
         let call = &session.calls()[0];
         door.store.add_llm_calls(&[(&space, &owner, call)]).await.unwrap();
-        let days = door.llm.usage(&space, &every_day(), None, 10).await.unwrap();
+        let (days, _) = door.llm.usage(&space, &every_day(), None, 10).await.unwrap();
         assert_eq!(days[0].calls, 1, "{engine:?}");
         door.store.close().await;
     }

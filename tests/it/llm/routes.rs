@@ -135,6 +135,8 @@ async fn usage_is_paged_and_filtered_and_belongs_to_its_space() {
         }
     }
     assert_eq!(found, ["a", "b", "c"]);
+    assert_eq!(app.get("/v1/usage?limit=1").await.json()["totals"]["calls"], 3);
+    assert_eq!(app.get("/v1/usage?to=2001-01-01").await.json()["totals"]["calls"], 0);
     let one = app.get("/v1/usage?model=b&stage=probe&provider=stub").await.json();
     assert_eq!(one["items"].as_array().unwrap().len(), 1);
     assert_eq!(app.get("/v1/usage?to=2001-01-01").await.json()["items"], json!([]));
