@@ -27,6 +27,9 @@ pub mod jobs;
 /// Documents: registering, reading, tagging, removing.
 pub mod sources;
 
+/// Text in, filed under the hierarchy; so far, how it is cut into passages.
+pub mod ingestion;
+
 /// Work that does what a test tells it to; only with `testing.probe_jobs`.
 pub mod probe;
 

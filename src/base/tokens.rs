@@ -39,6 +39,25 @@ impl TokenCounter {
         self.encoding
     }
 
+    /// The bytes of the longest beginning of `text` that has about `most` tokens, at the end of a character.
+    #[must_use]
+    pub fn prefix(self, text: &str, most: usize) -> usize {
+        let Some(encoding) = tiktoken::get_encoding(self.encoding) else { return 0 };
+        let mut window = most.saturating_mul(8).max(16);
+        loop {
+            let end = text.floor_char_boundary(window);
+            let tokens = encoding.encode(&text[..end]);
+            if tokens.len() > most {
+                let bytes = encoding.decode(&tokens[..most]).len();
+                return text.floor_char_boundary(bytes);
+            }
+            if end == text.len() {
+                return end;
+            }
+            window = window.saturating_mul(2);
+        }
+    }
+
     /// The number of tokens in `text`; special tokens count as the ordinary text they are.
     ///
     /// Takes about 0.05 ms per 400 tokens: call it from a blocking thread above some 50 kB.

@@ -13,6 +13,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("llm", &["config", "model", "store"]),
     ("jobs", &["config", "llm", "model", "store"]),
     ("sources", &["store", "model"]),
+    ("ingestion", &[]),
     ("probe", &["jobs", "llm", "sources", "store"]),
     ("scripted_model", &[]),
     ("http", &["config", "jobs", "llm", "model", "probe", "sources", "store"]),

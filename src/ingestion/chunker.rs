@@ -1,0 +1,257 @@
+//! Cuts a text into passages: lossless, at the delimiters, within a range of tokens (M-2.1 … M-2.4, K-54).
+//!
+//! Between the least and the most tokens a cut falls after the last blank line, else the last line break, else the last
+//! full stop before a space, else any delimiter; only where there is none, between two tokens. Joined, the passages are
+//! the text.
+
+use std::ops::Range;
+
+use crate::base::text::char_count;
+use crate::base::tokens::TokenCounter;
+
+/// How to cut.
+#[derive(Debug, Clone)]
+pub struct ChunkRules {
+    /// Texts after which a cut may fall.
+    pub delimiters: Vec<String>,
+    pub min_tokens: usize,
+    pub max_tokens: usize,
+}
+
+/// A passage of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Passage {
+    /// In bytes.
+    pub range: Range<usize>,
+    /// In characters, the end excluded.
+    pub start_char: usize,
+    pub end_char: usize,
+    pub token_count: usize,
+}
+
+/// How good a place is for a cut, worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Delimiter,
+    Sentence,
+    Line,
+    BlankLine,
+}
+
+/// What lies between two places where a cut may fall.
+struct Piece {
+    end: usize,
+    tokens: usize,
+    place: Place,
+}
+
+/// Cuts the text. An empty text has no passage.
+pub fn cut(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Vec<Passage> {
+    let pieces = pieces(text, &rules.delimiters, counter);
+    let mut found: Vec<Passage> = Vec::new();
+    let (mut start, mut next) = (0, 0);
+    while start < text.len() {
+        let end = next_cut(text, start, &pieces[next..], rules, counter);
+        next += pieces[next..].iter().take_while(|piece| piece.end <= end).count();
+        found.push(passage(text, start..end, found.last(), counter));
+        start = end;
+    }
+    join_short_tail(text, &mut found, rules, counter);
+    found
+}
+
+fn passage(text: &str, range: Range<usize>, previous: Option<&Passage>, counter: TokenCounter) -> Passage {
+    let start_char = previous.map_or(0, |previous| previous.end_char);
+    let end_char = start_char + char_count(&text[range.clone()]);
+    Passage { token_count: counter.count(&text[range.clone()]), range, start_char, end_char }
+}
+
+/// Where the passage that begins at `start` ends.
+fn next_cut(text: &str, start: usize, pieces: &[Piece], rules: &ChunkRules, counter: TokenCounter) -> usize {
+    let mut places: Vec<(Place, usize)> = Vec::new();
+    let mut tokens = 0;
+    // A forced cut may have begun in the middle of the first piece; then its count is not known.
+    let mut from = start;
+    for piece in pieces {
+        tokens += if from == start { counter.count(&text[from..piece.end]).min(piece.tokens) } else { piece.tokens };
+        from = piece.end;
+        if tokens > rules.max_tokens {
+            break;
+        }
+        if tokens >= rules.min_tokens || piece.end == text.len() {
+            places.push((piece.place, piece.end));
+        }
+    }
+    if from == text.len() && tokens <= rules.max_tokens && fits(text, start..from, rules, counter) {
+        return from;
+    }
+    // The last of the best; the parts' counts do not add up exactly, so the whole is counted once more.
+    places.sort_by_key(|(place, end)| (*place, *end));
+    let best = places.into_iter().rev().find(|(_, end)| fits(text, start..*end, rules, counter));
+    best.map_or_else(|| forced_cut(text, start, rules, counter), |(_, end)| end)
+}
+
+fn fits(text: &str, range: Range<usize>, rules: &ChunkRules, counter: TokenCounter) -> bool {
+    counter.count(&text[range]) <= rules.max_tokens
+}
+
+/// The end of as many tokens as a passage may have (M-7.2); at least one character.
+fn forced_cut(text: &str, start: usize, rules: &ChunkRules, counter: TokenCounter) -> usize {
+    let mut allowed = rules.max_tokens;
+    while allowed > 0 {
+        let end = start + counter.prefix(&text[start..], allowed);
+        if end > start && fits(text, start..end, rules, counter) {
+            return end;
+        }
+        allowed -= 1;
+    }
+    start + text[start..].chars().next().map_or(0, char::len_utf8)
+}
+
+/// A tail that is too short joins the passage before it, if that stays within its limit.
+fn join_short_tail(text: &str, found: &mut Vec<Passage>, rules: &ChunkRules, counter: TokenCounter) {
+    let [.., before, tail] = found.as_slice() else { return };
+    let range = before.range.start..tail.range.end;
+    if tail.token_count < rules.min_tokens && fits(text, range.clone(), rules, counter) {
+        found.truncate(found.len() - 2);
+        let joined = passage(text, range, found.last(), counter);
+        found.push(joined);
+    }
+}
+
+/// The text between the places where a cut may fall, each counted once.
+fn pieces(text: &str, delimiters: &[String], counter: TokenCounter) -> Vec<Piece> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut delimiters: Vec<Delimiter<'_>> =
+        delimiters.iter().filter_map(|mark| Delimiter::first(text, mark)).collect();
+    while let Some((end, place)) = next_place(text, start, &mut delimiters) {
+        found.push(Piece { end, tokens: counter.count(&text[start..end]), place });
+        start = end;
+    }
+    if start < text.len() {
+        found.push(Piece { end: text.len(), tokens: counter.count(&text[start..]), place: Place::Delimiter });
+    }
+    found
+}
+
+/// A delimiter and where it ends next; looked for again only once that lies behind.
+struct Delimiter<'d> {
+    mark: &'d str,
+    end: usize,
+}
+
+impl<'d> Delimiter<'d> {
+    fn first(text: &str, mark: &'d str) -> Option<Self> {
+        let at = text.find(mark).filter(|_| !mark.is_empty())?;
+        Some(Self { mark, end: at + mark.len() })
+    }
+
+    /// Moves on to the first end after `start`; `false` if there is none.
+    fn advance(&mut self, text: &str, start: usize) -> bool {
+        while self.end <= start {
+            match text[self.end..].find(self.mark) {
+                Some(at) => self.end += at + self.mark.len(),
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// The first place after `start` where a cut may fall; a run of line breaks is one.
+fn next_place(text: &str, start: usize, delimiters: &mut Vec<Delimiter<'_>>) -> Option<(usize, Place)> {
+    delimiters.retain_mut(|delimiter| delimiter.advance(text, start));
+    let mut end = delimiters.iter().map(|delimiter| delimiter.end).min()?;
+    if !text[..end].ends_with('\n') {
+        let sentence = text[..end].ends_with('.') && text[end..].starts_with(char::is_whitespace);
+        return Some((end, if sentence { Place::Sentence } else { Place::Delimiter }));
+    }
+    let mut breaks = 1;
+    // Blank lines may hold spaces; what is no space ends the run.
+    loop {
+        let spaces = text[end..].len() - text[end..].trim_start_matches([' ', '\t', '\r']).len();
+        if !text[end + spaces..].starts_with('\n') {
+            break;
+        }
+        end += spaces + 1;
+        breaks += 1;
+    }
+    Some((end, if breaks > 1 { Place::BlankLine } else { Place::Line }))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    fn rules(delimiters: &[&str], min_tokens: usize, max_tokens: usize) -> ChunkRules {
+        ChunkRules { delimiters: delimiters.iter().map(ToString::to_string).collect(), min_tokens, max_tokens }
+    }
+
+    fn texts<'t>(text: &'t str, rules: &ChunkRules) -> Vec<&'t str> {
+        cut(text, rules, TokenCounter::for_model(None)).into_iter().map(|passage| &text[passage.range]).collect()
+    }
+
+    #[test]
+    fn cuts_fall_at_the_best_place() {
+        let usual = ["." as &str, "\n"];
+        for (text, delimiters, min, max, wanted) in [
+            ("", &usual[..], 3, 6, vec![]),
+            ("one two", &usual, 3, 6, vec!["one two"]),
+            ("a b c d.\n\ne f g h. i j", &usual, 3, 8, vec!["a b c d.\n\n", "e f g h. i j"]),
+            ("a b c. d e f. g h i. j k", &usual, 3, 9, vec!["a b c. d e f.", " g h i. j k"]),
+            ("v1.2.3 a b c d. e f g h", &usual, 4, 12, vec!["v1.2.3 a b c d.", " e f g h"]),
+            ("a; b. c; d", &[";"], 1, 4, vec!["a;", " b. c;", " d"]),
+        ] {
+            assert_eq!(texts(text, &rules(delimiters, min, max)), wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn text_without_a_delimiter_is_split_all_the_same() {
+        let rules = rules(&[".", "\n"], 300, 500);
+        for text in ["word ".repeat(2000), "你好世界".repeat(2000), "a".repeat(50_000), "🦀".repeat(3000)] {
+            let found = cut(&text, &rules, TokenCounter::for_model(None));
+            assert!(found.len() >= 2 && found.iter().all(|passage| passage.token_count <= 500), "{}", found.len());
+            assert_eq!(found.iter().map(|passage| &text[passage.range.clone()]).collect::<String>(), text);
+        }
+    }
+
+    #[test]
+    fn prose_keeps_to_its_range() {
+        let text = "The harbour lay still that morning, and nobody spoke. ".repeat(400);
+        let found = cut(&text, &rules(&[".", "\n"], 300, 500), TokenCounter::for_model(None));
+        let (last, others) = found.split_last().unwrap();
+        assert!(others.iter().all(|passage| (300..=500).contains(&passage.token_count)), "{found:?}");
+        assert!(last.token_count <= 500);
+        assert_eq!(last.end_char, char_count(&text));
+    }
+
+    fn any_text() -> impl Strategy<Value = String> {
+        let word = prop::sample::select(vec![
+            "alpha", "b", ".", ". ", "\n", "\n\n", " ", "é", "你好", "🦀", ";", "\r\n", "e.g.", "3.50",
+        ]);
+        prop::collection::vec(word, 0..120).prop_map(|words| words.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn passages_are_the_text_and_never_too_large(text in any_text(), min in 1_usize..12, more in 1_usize..12) {
+            let rules = rules(&[".", "\n"], min, min + more);
+            let found = cut(&text, &rules, TokenCounter::for_model(None));
+            let joined: String = found.iter().map(|passage| &text[passage.range.clone()]).collect();
+            prop_assert_eq!(&joined, &text);
+            let mut at = 0;
+            for passage in &found {
+                let part = &text[passage.range.clone()];
+                prop_assert_eq!((passage.start_char, passage.end_char), (at, at + char_count(part)));
+                at = passage.end_char;
+                prop_assert_eq!(passage.token_count, TokenCounter::for_model(None).count(part));
+                // A single character may have more tokens than that.
+                prop_assert!(passage.token_count <= min + more || char_count(part) == 1, "{passage:?}");
+            }
+        }
+    }
+}
