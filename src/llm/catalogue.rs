@@ -79,7 +79,14 @@ impl Llm {
     /// The model is not one of this installation's, or a cap is reached: nothing was asked.
     pub async fn probe(&self, session: Session) -> Result<ProbeResult, LlmError> {
         let session = session.probing();
-        let model = self.target(session.model.as_deref().unwrap_or(&self.settings().model))?.name();
+        let given = session.model.clone().unwrap_or_else(|| self.settings().model.clone());
+        let model = match self.target(&given) {
+            Ok(target) => target.name(),
+            Err(error @ LlmError::NoKey { .. }) => {
+                return Ok(ProbeResult { model: given, calls: Vec::new(), error: Some(error) });
+            }
+            Err(error) => return Err(error),
+        };
         let error = match self.ask(&session, Probe).await {
             Ok(_) => None,
             Err(error @ (LlmError::SpendCapReached { .. } | LlmError::Store(_))) => return Err(error),

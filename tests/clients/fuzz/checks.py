@@ -5,8 +5,9 @@ from schemathesis.core.failures import Failure
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 # Problems that depend on more than the request, so that no schema can foretell them: a cursor that the
-# service did not hand out, an ETag that is not the document's, a key that another request has used.
-UNFORESEEABLE = {"invalid_cursor", "precondition_failed", "idempotency_key_reused"}
+# service did not hand out, an ETag that is not the document's, a key that another request has used, a provider that is
+# not configured.
+UNFORESEEABLE = {"invalid_cursor", "precondition_failed", "idempotency_key_reused", "unknown_model"}
 
 # Rules that the document states in words only: said in JSON Schema, they would turn the types of
 # generated clients into unions (the first three) or clutter every string (the last).
@@ -15,6 +16,7 @@ IN_WORDS = {
     "must end in the name of a file, of at most 255 characters",
     'must contain "file_ingest": it cannot be removed',
     "must not contain the character U+0000",
+    "must not be after to",
 }
 
 
