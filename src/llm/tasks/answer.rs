@@ -11,8 +11,8 @@ use crate::base::text::one_line;
 use crate::llm::local::{AnswerChunk, LocalModel};
 use crate::llm::{Fault, Task, schema};
 
-/// Most characters of an answer from a model on one's own machine.
-const MOST_CHARS: usize = 4000;
+/// Most characters of an answer from a model that goes on without an end.
+const MOST_CHARS: usize = 2000;
 
 /// A question and its evidence.
 #[derive(Debug, Clone)]
