@@ -13,11 +13,24 @@ use measure::{Random, Text, kmeans, load, number, score};
 use memoir::llm::local::{ClassifyInput, LocalModel};
 
 const LIMIT: usize = 128;
+const SAMPLES: usize = 16;
+const FIRST: usize = 4;
 
 #[derive(Default)]
 struct Tree {
     children: BTreeMap<Vec<String>, Vec<String>>,
     used: HashMap<usize, usize>,
+    /// Texts below every path, in the order of filing.
+    filed: HashMap<Vec<String>, Vec<String>>,
+}
+
+/// The service's rule: the first few and the latest, cut to their openings.
+fn sampled(texts: &[String]) -> Vec<&str> {
+    if texts.len() <= SAMPLES {
+        return texts.iter().map(String::as_str).collect();
+    }
+    let latest = &texts[texts.len() - (SAMPLES - FIRST)..];
+    texts[..FIRST].iter().chain(latest).map(String::as_str).collect()
 }
 
 impl Tree {
@@ -27,6 +40,12 @@ impl Tree {
             let parent: Vec<&str> = path.iter().map(String::as_str).collect();
             let known = self.children.entry(path.clone()).or_default();
             let categories: Vec<&str> = known.iter().map(String::as_str).collect();
+            let none = Vec::new();
+            let below = |name: &String| [path.as_slice(), std::slice::from_ref(name)].concat();
+            let samples: Vec<Vec<&str>> =
+                known.iter().map(|name| sampled(self.filed.get(&below(name)).unwrap_or(&none))).collect();
+            let counts: Vec<usize> =
+                known.iter().map(|name| self.filed.get(&below(name)).map_or(0, Vec::len)).collect();
             let used = self.used.entry(level as usize).or_default();
             let may_create = *used < LIMIT || categories.is_empty();
             let input = ClassifyInput {
@@ -35,6 +54,8 @@ impl Tree {
                 depth,
                 parent: &parent,
                 categories: &categories,
+                samples: &samples,
+                counts: &counts,
                 may_create,
                 chunks: &[(1, text)],
             };
@@ -45,6 +66,10 @@ impl Tree {
                 *used += 1;
             }
             path.push(name);
+        }
+        let cut: String = text.chars().take(600).collect();
+        for level in 1..=path.len() {
+            self.filed.entry(path[..level].to_vec()).or_default().push(cut.clone());
         }
         path
     }

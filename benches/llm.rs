@@ -53,6 +53,9 @@ fn embedded_model(folder: &str) {
     println!("  embedded: {rate:.0} chunks a second");
     let names: Vec<String> = (0..40).map(|number| format!("Seafaring subject {number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let samples: Vec<Vec<&str>> =
+        (0..40).map(|number| chunks.iter().skip(number * 16).take(16).map(|chunk| &chunk[..600]).collect()).collect();
+    let counts = vec![16; 40];
     for level in 1..=3 {
         let parent = &["Nature", "Sea life"][..level as usize - 1];
         let rate = per_second(chunks.len(), || {
@@ -64,6 +67,8 @@ fn embedded_model(folder: &str) {
                     depth: 3,
                     parent,
                     categories: &names,
+                    samples: &samples,
+                    counts: &counts,
                     may_create: true,
                     chunks: &chunks,
                 }));
@@ -114,6 +119,7 @@ async fn door(model: &ScriptedModel) {
         depth: 3,
         parent: [].into(),
         categories: (0..40).map(|number| format!("Seafaring subject {number}")).collect(),
+        contents: [].into(),
         may_create: true,
         chunks: (1..=5).map(|id| (id, Arc::clone(&text))).collect(),
     };

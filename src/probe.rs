@@ -146,6 +146,7 @@ impl Probe {
                 depth: 3,
                 parent: [].into(),
                 categories: [].into(),
+                contents: [].into(),
                 may_create: true,
                 chunks,
             };

@@ -3,42 +3,46 @@
 //! that differs from its parent's, and restraint: an existing category is
 //! joined unless a new one fits clearly better.
 
-use super::meaning::{Choice, MATTER, SYNONYM};
+use super::meaning::{Choice, SYNONYM};
 use super::names;
 use super::phrases;
 use super::profile::{self, Profile};
+use super::shelves::Shelves;
+use super::sketch::sketch;
 use super::table::{self, Vector};
 use super::topics::{Place, inventory};
 use super::{ClassifyInput, words};
 
 /// A passage of at most this many words may be filed by the matter it raises.
 const SHORT: usize = 40;
+/// A passage of at most this many words is compared with samples of what lies in the categories.
+const BRIEF: usize = 80;
 /// Below this likeness to every topic the passage is named by its own words.
 const FAMILIAR: f32 = 0.2;
-/// How sharply the nearest topics of a domain outweigh its others.
-const SHARPNESS: f32 = 0.06;
 
 /// How much worse than a new category an existing one may fit and still be joined.
-const PATIENCE: f32 = 0.1;
+pub const PATIENCE: f32 = 0.1;
 /// The same for a short text, whose groups are finer.
 const SHORT_PATIENCE: f32 = 0.06;
 /// The same for a short text and a new domain: few words are thin evidence.
 const DOMAIN_PATIENCE: f32 = 0.04;
 /// Likeness at which a passage joins a category named by another's own words.
 const KINSHIP: f32 = 0.45;
+/// Likeness to the samples of a category at which a passage joins it.
+const AT_HOME: f32 = 0.5;
 /// Weight of the source's helper text beside the passage itself.
 const HELPER: f32 = 0.3;
 
 /// How broad the names of a level are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Grain {
+pub enum Grain {
     Domain,
     Subject,
     Topic,
     Phrase,
 }
 
-fn grain(level: u32, depth: u32) -> Grain {
+pub fn grain(level: u32, depth: u32) -> Grain {
     match (depth, level) {
         (0 | 1, 0 | 1) | (2, 2) | (3.., 3) => Grain::Topic,
         (_, 0 | 1) => Grain::Domain,
@@ -52,8 +56,16 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     let helper = input.contextual_helper.map(profile::vector_of);
     let mut choices: Vec<Choice> = input.categories.iter().map(|name| Choice::new(name)).collect();
     let mut filed = Vec::with_capacity(input.chunks.len());
+    let sampled = input.samples.iter().any(|s| !s.is_empty());
+    let mut shelves: Option<Shelves> = None;
     for (id, text) in input.chunks {
-        let name = Passage::new(text, input, helper.as_ref()).file(&choices);
+        let passage = Passage::new(text, input, helper.as_ref());
+        let name = if sampled && (passage.may_be_typical() || passage.can_be_compared()) {
+            let shelves = shelves.get_or_insert_with(|| Shelves::of(input.categories, input.samples));
+            passage.by_samples(&choices, shelves)
+        } else {
+            passage.file(&choices)
+        };
         if !choices.iter().any(|c| names::same(&c.name, &name)) {
             choices.push(Choice::new(&name));
         }
@@ -63,15 +75,15 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
 }
 
 /// A passage to file, with all that is known about it.
-struct Passage<'a> {
+pub struct Passage<'a> {
     text: &'a str,
-    input: &'a ClassifyInput<'a>,
-    profile: Profile,
+    pub input: &'a ClassifyInput<'a>,
+    pub profile: Profile,
     /// Likeness to every topic of the inventory.
-    likeness: Vec<f32>,
+    pub likeness: Vec<f32>,
     /// The matters a short enquiry mentions, with their likeness; none for other
     /// texts, which have a subject instead.
-    matters: Vec<(usize, f32)>,
+    pub matters: Vec<(usize, f32)>,
 }
 
 impl<'a> Passage<'a> {
@@ -92,7 +104,7 @@ impl<'a> Passage<'a> {
         Self { text, input, profile, likeness, matters }
     }
 
-    fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         self.profile.words <= SHORT
     }
 
@@ -104,6 +116,54 @@ impl<'a> Passage<'a> {
             (Some((place, fit)), nearest) => self.join_or_make(place, fit, nearest, choices),
             (None, nearest) => self.by_own_words(nearest, choices),
         }
+    }
+
+    fn by_samples(&self, choices: &[Choice], shelves: &mut Shelves) -> String {
+        if self.may_be_typical() { self.keep_company(choices, shelves) } else { self.shelve(choices, shelves) }
+    }
+
+    fn may_be_typical(&self) -> bool {
+        let broad = grain(self.input.level, self.input.depth) == Grain::Domain;
+        broad && self.is_short() && self.profile.is_readable()
+    }
+
+    /// Few words are thin evidence of a subject: in a store of one subject a
+    /// short text stays with the others.
+    fn keep_company(&self, choices: &[Choice], shelves: &Shelves) -> String {
+        let typical = shelves.typical(self.input.counts, &sketch(self.text)).and_then(|at| choices.get(at));
+        typical.map_or_else(|| self.file(choices), |choice| choice.name.clone())
+    }
+
+    /// Brief texts are told apart by what lies beside them; longer ones have a subject of their own, and comparing them
+    /// would cost more than it gains.
+    fn can_be_compared(&self) -> bool {
+        let brief = self.profile.words <= BRIEF;
+        brief && self.profile.is_readable() && grain(self.input.level, self.input.depth) != Grain::Domain
+    }
+
+    /// Files by likeness to what lies in the categories.
+    fn shelve(&self, choices: &[Choice], shelves: &mut Shelves) -> String {
+        let read = shelves.read(&sketch(self.text));
+        let likeness = shelves.likeness(&read);
+        let best = (0..likeness.len().min(choices.len())).max_by(|a, b| likeness[*a].total_cmp(&likeness[*b]));
+        let name = match best {
+            Some(at) if likeness[at] >= AT_HOME || !self.input.may_create => choices[at].name.clone(),
+            Some(at) => self.fresh_name(choices).unwrap_or_else(|| choices[at].name.clone()),
+            None => self.file(choices),
+        };
+        let at = choices.iter().position(|c| names::same(&c.name, &name)).unwrap_or(choices.len());
+        shelves.lay(at, &read);
+        name
+    }
+
+    /// A name no sibling and no ancestor has.
+    fn fresh_name(&self, choices: &[Choice]) -> Option<String> {
+        let wanted = self.wanted().map(|(place, _)| inventory().name(place));
+        let wishes = wanted.into_iter().chain(self.own_phrases());
+        let mut names = wishes.filter_map(|w| names::tidy(&w));
+        names.find(|n| {
+            !self.input.parent.iter().any(|p| names::same(p, n)) && !choices.iter().any(|c| names::same(&c.name, n))
+        })
     }
 
     fn join_or_make(&self, place: Place, fit: f32, nearest: Option<(&Choice, f32)>, choices: &[Choice]) -> String {
@@ -156,100 +216,6 @@ impl<'a> Passage<'a> {
         found.filter(|(_, fit)| *fit >= FAMILIAR)
     }
 
-    fn best_domain(&self) -> Option<(Place, f32)> {
-        let all = inventory();
-        let mut mass = vec![0.0f32; all.domains.len()];
-        let mut best = vec![0.0f32; all.domains.len()];
-        for (number, topic) in all.topics.iter().enumerate() {
-            let like = self.best_reading(number);
-            mass[topic.domain] += (like / SHARPNESS).exp();
-            best[topic.domain] = best[topic.domain].max(like);
-        }
-        let score =
-            |d: &usize| SHARPNESS * mass[*d].ln() + 0.5 * table::dot(&all.domains[*d].vector, &self.profile.vector);
-        let top = (0..mass.len()).max_by(|a, b| score(a).total_cmp(&score(b)))?;
-        Some((Place::Domain(top), best[top]))
-    }
-
-    fn best_subject_of_all(&self) -> Option<usize> {
-        let best = (0..self.likeness.len()).max_by(|a, b| self.likeness[*a].total_cmp(&self.likeness[*b]))?;
-        Some(inventory().topics[best].subject)
-    }
-
-    fn best_subject(&self) -> Option<(Place, f32)> {
-        let topic = self.topics_below().max_by(|a, b| self.likeness[*a].total_cmp(&self.likeness[*b]))?;
-        Some((Place::Topic(inventory().topics[topic].subject), self.likeness[topic]))
-    }
-
-    fn best_topic(&self) -> Option<(Place, f32)> {
-        let mut best: Option<(Place, f32)> = None;
-        let mut offer = |place: Place, fit: f32| {
-            if best.is_none_or(|(_, so_far)| fit > so_far) {
-                best = Some((place, fit));
-            }
-        };
-        for topic in self.topics_below() {
-            offer(Place::Topic(topic), self.likeness[topic]);
-            for (matter, like) in &self.matters {
-                offer(Place::Pair(topic, *matter), self.pair_fit(topic, *matter, *like));
-            }
-        }
-        best
-    }
-
-    /// Likeness to a topic under whatever matter explains the passage best.
-    /// Without this, "my top-up is not working" would be about work.
-    fn best_reading(&self, topic: usize) -> f32 {
-        let under = self.matters.iter().map(|(m, like)| self.pair_fit(topic, *m, *like));
-        under.fold(self.likeness[topic], f32::max)
-    }
-
-    /// Likeness to a topic seen under a matter, without building the sum of their vectors.
-    fn pair_fit(&self, topic: usize, matter: usize, like: f32) -> f32 {
-        let overlap = inventory().overlap(topic, matter);
-        let length = (1.0 + MATTER * MATTER + 2.0 * MATTER * overlap).max(0.01).sqrt();
-        (self.likeness[topic] + MATTER * like) / length
-    }
-
-    /// Topics that may stand below the parent: those of its subject or domain
-    /// when it is a known name, otherwise all.
-    fn topics_below(&self) -> impl Iterator<Item = usize> + use<'_> {
-        let all = inventory();
-        let parent = self.input.parent.iter().rev().find_map(|name| all.find(name));
-        (0..all.topics.len()).filter(move |t| match parent {
-            Some(Place::Topic(p)) if all.topics[p].subject == p => all.topics[*t].subject == p && *t != p,
-            Some(place) => all.topics[*t].domain == all.domain(place),
-            None => true,
-        })
-    }
-
-    /// The existing category nearest to the passage.
-    fn nearest<'c>(&self, choices: &'c [Choice]) -> Option<(&'c Choice, f32)> {
-        let scored = choices.iter().map(|c| (c, self.fit(c)));
-        scored.reduce(|best, next| if next.1 > best.1 { next } else { best })
-    }
-
-    fn fit(&self, choice: &Choice) -> f32 {
-        let topics = &inventory().topics;
-        match choice.place {
-            Some(Place::Domain(d)) => {
-                let inside = (0..topics.len()).filter(|t| topics[*t].domain == d);
-                inside.map(|t| self.best_reading(t)).fold(0.0, f32::max)
-            }
-            Some(Place::Topic(t)) if self.grain_is_subject() => {
-                let inside = topics.iter().zip(&self.likeness).filter(|(x, _)| x.subject == t);
-                inside.map(|(_, like)| *like).fold(0.0, f32::max)
-            }
-            // A narrow heading made for an enquiry is no home for a whole article.
-            Some(Place::Pair(..)) if !self.is_short() => table::dot(&choice.vector, &self.profile.vector) - PATIENCE,
-            _ => table::dot(&choice.vector, &self.profile.vector),
-        }
-    }
-
-    fn grain_is_subject(&self) -> bool {
-        grain(self.input.level, self.input.depth) == Grain::Subject
-    }
-
     /// Names from the passage itself, for deep levels and unknown languages.
     fn by_own_words(&self, nearest: Option<(&Choice, f32)>, choices: &[Choice]) -> String {
         let grain = grain(self.input.level, self.input.depth);
@@ -270,9 +236,11 @@ impl<'a> Passage<'a> {
     }
 
     fn own_phrases(&self) -> impl Iterator<Item = String> + use<'_> {
+        // Searched for only when it is come to: most passages get a known name.
         let deep = self.input.parent.len().min(8);
-        let phrases = phrases::key_phrases(self.text, self.profile.about(), deep + 2);
-        phrases.into_iter().map(|p| p.split(' ').map(words::singular).collect::<Vec<_>>().join(" "))
+        let search = move || phrases::key_phrases(self.text, self.profile.about(), deep + 2);
+        let phrases = std::iter::once_with(search).flatten();
+        phrases.map(|p| p.split(' ').map(words::singular).collect::<Vec<_>>().join(" "))
     }
 }
 
@@ -287,6 +255,8 @@ mod tests {
             depth,
             parent,
             categories,
+            samples: &[],
+            counts: &[],
             may_create,
             chunks: &[(5, text)],
         };
@@ -331,6 +301,8 @@ mod tests {
             depth: 2,
             parent: &["Cyrillic texts"],
             categories: &[],
+            samples: &[],
+            counts: &[],
             may_create: true,
             chunks: &chunks,
         };

@@ -5,7 +5,10 @@
 mod answer;
 mod classify;
 mod clean;
+mod company;
 mod dates;
+mod fits;
+mod hash;
 mod headers;
 mod helper;
 mod meaning;
@@ -15,6 +18,8 @@ mod profile;
 mod rank;
 mod select;
 mod sentences;
+mod shelves;
+mod sketch;
 mod summarize;
 mod table;
 mod tokens;
@@ -54,6 +59,12 @@ pub struct ClassifyInput<'a> {
     pub parent: &'a [&'a str],
     /// Existing children of that parent.
     pub categories: &'a [&'a str],
+    /// Texts that lie in each of those categories, at most 16 of each; empty
+    /// when nothing but the names is known.
+    pub samples: &'a [Vec<&'a str>],
+    /// How many texts lie in each of those categories; empty when not known:
+    /// then the number of samples stands for it.
+    pub counts: &'a [usize],
     pub may_create: bool,
     pub chunks: &'a [(i64, &'a str)],
 }

@@ -20,13 +20,13 @@ struct Word {
     content: bool,
     /// May stand in a pair with its neighbour; overlapping Chinese pairs may not.
     pairs: bool,
-    vector: Vector,
+    vector: Box<Vector>,
 }
 
 struct Candidate {
     text: String,
     count: f32,
-    vector: Vector,
+    vector: Box<Vector>,
     first: usize,
 }
 
@@ -95,7 +95,7 @@ fn note(found: &mut HashMap<String, Candidate>, words: &[&Word], order: usize, w
             table::add(&mut vector, &word.vector, 1.0);
         }
         let text = words.iter().map(|w| w.surface.as_str()).collect::<Vec<_>>().join(" ");
-        Candidate { text, count: 0.0, vector, first: order }
+        Candidate { text, count: 0.0, vector: Box::new(vector), first: order }
     });
     entry.count += weight;
 }
@@ -124,7 +124,13 @@ fn words_of(line: &str) -> Vec<Word> {
 }
 
 fn foreign(pair: &str) -> Word {
-    Word { surface: pair.to_string(), key: pair.to_string(), content: true, pairs: false, vector: table::ZERO }
+    Word {
+        surface: pair.to_string(),
+        key: pair.to_string(),
+        content: true,
+        pairs: false,
+        vector: Box::new(table::ZERO),
+    }
 }
 
 fn word(surface: &str, form: &str, ids: &[u16]) -> Word {
@@ -135,7 +141,7 @@ fn word(surface: &str, form: &str, ids: &[u16]) -> Word {
     let letters = form.chars().filter(|c| c.is_alphabetic()).count();
     let plain = ids.len() != 1 || words::kind(ids[0]) == Kind::Content || ids[0] == tokens::UNKNOWN;
     let content = plain && letters > 2 && letters <= 24 && !words::is_stop(form);
-    Word { surface: surface.to_string(), key: words::singular(form), content, pairs: content, vector }
+    Word { surface: surface.to_string(), key: words::singular(form), content, pairs: content, vector: Box::new(vector) }
 }
 
 #[cfg(test)]

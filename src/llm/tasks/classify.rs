@@ -29,10 +29,22 @@ pub struct Classify {
     pub parent: Arc<[String]>,
     /// The parent's children so far.
     pub categories: Arc<[String]>,
+    /// What is known of each of them, for the embedded model, which knows them by nothing but their names otherwise.
+    /// Not part of the frame. Empty, or one for each category.
+    pub contents: Arc<[CategoryContents]>,
     /// Whether a new category may be named.
     pub may_create: bool,
     /// Ordinal and text, in the order of the document.
     pub chunks: Vec<(i64, Arc<str>)>,
+}
+
+/// What lies in a category.
+#[derive(Debug, Clone, Default)]
+pub struct CategoryContents {
+    /// How many passages.
+    pub count: usize,
+    /// The first 4 and the latest 12 of them, their first 600 characters.
+    pub samples: Vec<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -86,12 +98,17 @@ Answer for every chunk exactly once, with its number and its category, and nothi
         let parent: Vec<&str> = self.parent.iter().map(String::as_str).collect();
         let categories: Vec<&str> = self.categories.iter().map(String::as_str).collect();
         let chunks: Vec<(i64, &str)> = self.chunks.iter().map(|(id, text)| (*id, &**text)).collect();
+        let counts: Vec<usize> = self.contents.iter().map(|contents| contents.count).collect();
+        let samples: Vec<Vec<&str>> =
+            self.contents.iter().map(|contents| contents.samples.iter().map(|text| &**text).collect()).collect();
         let filed = LocalModel::classify(&ClassifyInput {
             contextual_helper: self.contextual_helper.as_deref(),
             level: self.level,
             depth: self.depth,
             parent: &parent,
             categories: &categories,
+            samples: &samples,
+            counts: &counts,
             may_create: self.may_create,
             chunks: &chunks,
         });
@@ -189,6 +206,7 @@ mod tests {
             depth: 3,
             parent: [String::from("Physics")].into(),
             categories: [String::from("Quantum"), String::from("Optics")].into(),
+            contents: [].into(),
             may_create,
             chunks: vec![(1, "First \"\"\" text".into()), (2, "Second\n".into())],
         }

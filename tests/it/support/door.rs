@@ -95,6 +95,7 @@ pub fn passages(texts: &[&str], categories: &[&str], may_create: bool) -> Classi
         depth: 3,
         parent: [].into(),
         categories: categories.iter().map(ToString::to_string).collect(),
+        contents: [].into(),
         may_create,
         chunks: (1..).zip(texts).map(|(id, text)| (id, (*text).into())).collect(),
     }

@@ -1,0 +1,104 @@
+//! What is compared of a text when samples stand for a category: a vector and
+//! the words it uses.
+//! Promises equal sketches of equal texts, and a bounded memory of sketches:
+//! the same samples come with every call.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::clean;
+use super::hash;
+use super::table::{self, Vector};
+use super::tokens;
+use super::words::{self, Kind};
+
+/// Only the opening of a text is compared, so that long and short ones match.
+const OPENING: usize = 600;
+/// Texts of at most this many tokens keep some weight on their grammar words:
+/// in a short question "how", "why" and "not" tell much.
+const SHORT: usize = 60;
+/// That weight.
+const GRAMMAR: f32 = 0.5;
+/// Sketches kept; the memory is emptied when it is full (about 1.5 kB each).
+const KEPT: usize = 8_192;
+
+/// A text as far as it is compared.
+#[derive(Debug, Clone)]
+pub struct Sketch {
+    /// Mean of the rows, length 1.
+    pub vector: Vector,
+    /// Different tokens in rising order.
+    pub words: Vec<u16>,
+}
+
+/// Sketches by hash and length of their text.
+type Memory = HashMap<(u64, usize), Arc<Sketch>>;
+
+/// The sketch of a text, from memory when it is there.
+pub fn sketch(text: &str) -> Arc<Sketch> {
+    static MADE: Mutex<Option<Memory>> = Mutex::new(None);
+    let text = opening(text);
+    let key = (hash::mix(0, text), text.len());
+    let mut memory = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let memory = memory.get_or_insert_with(HashMap::new);
+    if let Some(known) = memory.get(&key) {
+        return Arc::clone(known);
+    }
+    let made = Arc::new(Sketch::of(text));
+    if memory.len() >= KEPT {
+        memory.clear();
+    }
+    memory.insert(key, Arc::clone(&made));
+    made
+}
+
+/// The part of a text that is compared.
+pub fn opening(text: &str) -> &str {
+    if text.len() <= OPENING {
+        return text;
+    }
+    text.char_indices().nth(OPENING).map_or(text, |(end, _)| &text[..end])
+}
+
+impl Sketch {
+    fn of(text: &str) -> Self {
+        let mut ids: Vec<u16> = Vec::new();
+        for line in clean::telling_lines(text) {
+            ids.extend(tokens::ids(line).into_iter().filter(|id| *id != tokens::UNKNOWN));
+        }
+        let short = ids.len() <= SHORT;
+        let grammar = if short { GRAMMAR } else { 0.0 };
+        let mut sum = table::ZERO;
+        for id in &ids {
+            let weight = if words::kind(*id) == Kind::Stop { grammar } else { 1.0 };
+            table::add_row(&mut sum, *id, weight);
+        }
+        ids.retain(|id| short || words::kind(*id) != Kind::Stop);
+        ids.sort_unstable();
+        ids.dedup();
+        Self { vector: table::unit(sum), words: ids }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sketches_are_stable_and_bounded() {
+        let before = sketch("Where is my card?");
+        for n in 0..KEPT + 10 {
+            let _ = sketch(&format!("text {n}"));
+        }
+        let after = sketch("Where is my card?");
+        assert_eq!(before.words, after.words);
+        assert!(before.vector.iter().zip(&after.vector).all(|(a, b)| a.to_bits() == b.to_bits()));
+    }
+
+    #[test]
+    fn any_text_has_a_sketch() {
+        for text in ["", "🙂", "机器学习", &"x".repeat(100_000), &"é".repeat(5_000)] {
+            assert!(sketch(text).vector.iter().all(|v| v.is_finite()));
+        }
+    }
+}
