@@ -3,7 +3,6 @@
 mod answers;
 mod caps;
 mod modes;
-mod real;
 mod routes;
 mod spans;
 mod transport;
