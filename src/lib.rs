@@ -27,7 +27,13 @@ pub mod jobs;
 /// Documents: registering, reading, tagging, removing.
 pub mod sources;
 
-/// Text in, filed under the hierarchy; so far, how it is cut into passages.
+/// The hierarchy: its rules, its limits, its paths.
+pub mod categories;
+
+/// One versioned paragraph for each document, generated or confirmed by its user.
+pub mod contextual_helpers;
+
+/// Text in, cut, described, filed under the hierarchy, written once.
 pub mod ingestion;
 
 /// Work that does what a test tells it to; only with `testing.probe_jobs`.

@@ -10,6 +10,7 @@ CREATE TABLE IF NOT EXISTS sources (
     kind VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     eligible SMALLINT NOT NULL,  -- 0 or 1
     latest_version BIGINT NOT NULL,  -- 0 until the first ingestion
+    content_version_id BIGINT,  -- the version whose chunks are what it says now
     created_at BIGINT NOT NULL,  -- times are microseconds UTC, everywhere
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (space, id),
@@ -36,6 +37,7 @@ CREATE TABLE IF NOT EXISTS source_versions (
     version BIGINT NOT NULL,
     content LONGTEXT NOT NULL,
     sha256 VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    settings_key VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- how it was cut and filed: equal content under equal settings shares its chunks
     size_bytes BIGINT NOT NULL,
     mtime BIGINT,
     char_count BIGINT NOT NULL,

@@ -10,6 +10,7 @@ CREATE TABLE sources (
     kind TEXT NOT NULL,
     eligible INTEGER NOT NULL,  -- 0 or 1
     latest_version INTEGER NOT NULL,  -- 0 until the first ingestion
+    content_version_id INTEGER,  -- the version whose chunks are what it says now
     created_at INTEGER NOT NULL,  -- times are microseconds UTC, everywhere
     updated_at INTEGER NOT NULL,
     PRIMARY KEY (space, id)
@@ -36,6 +37,7 @@ CREATE TABLE source_versions (
     version INTEGER NOT NULL,
     content TEXT NOT NULL,
     sha256 TEXT NOT NULL,
+    settings_key TEXT NOT NULL,  -- how it was cut and filed: equal content under equal settings shares its chunks
     size_bytes INTEGER NOT NULL,
     mtime INTEGER,
     char_count INTEGER NOT NULL,

@@ -45,6 +45,26 @@ pub fn category_name(name: &str) -> String {
     one_line(name).replace(" / ", "/")
 }
 
+/// Most characters of a category's name.
+pub const MOST_NAME_CHARS: usize = 100;
+/// Most characters of its key; some letters fold to many.
+const MOST_KEY_CHARS: usize = 400;
+
+/// What is wrong with the name of a category.
+#[must_use]
+pub fn name_fault(name: &str) -> Option<String> {
+    if name.is_empty() {
+        return Some("must not be empty".to_owned());
+    }
+    if char_count(name) > MOST_NAME_CHARS || char_count(&name_key(name)) > MOST_KEY_CHARS {
+        return Some(format!("must have at most {MOST_NAME_CHARS} characters"));
+    }
+    if has_control(name) {
+        return Some("must not contain control characters".to_owned());
+    }
+    (!name.chars().any(char::is_alphanumeric)).then(|| "must contain a letter or a digit".to_owned())
+}
+
 /// Sentences with what follows them up to the next one; joined, they are the text (K-16).
 ///
 /// One ends with `.`, `!` or `?` before white space or the end, or with `。`, `！` or `？`.

@@ -18,6 +18,9 @@ type Tree = Map<String, Value>;
 /// The one table whose entries have names of the user's own.
 const PROVIDERS: &str = "llm.providers";
 
+/// The one number that may be taken away: then every level needs a limit of its own.
+const NULLABLE: &str = "taxonomy.max_categories_default";
+
 static DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
     // Read directly, as the layering crate does not keep the order of keys.
     toml::from_str(DEFAULT_TOML)
@@ -178,6 +181,7 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
         return;
     };
     match (slot, given) {
+        (slot, Value::Null) if path == NULLABLE => *slot = Value::Null,
         // Empty by default: names of the user's own.
         (Value::Object(fields), Value::Object(given)) if fields.is_empty() => *fields = given,
         (Value::Object(fields), Value::Object(given)) => {

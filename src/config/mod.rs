@@ -4,14 +4,18 @@
 //! takes the type that stands there. Each section has a file of its own that checks its rules.
 //! Whatever is wrong is reported together, with what is allowed and an example (M-7A.6).
 
+pub mod audit;
 pub mod auth;
 pub mod database;
+pub mod ingestion;
 pub mod jobs;
 mod layers;
 pub mod limits;
 pub mod llm;
 mod mask;
+pub mod query;
 pub mod server;
+pub mod taxonomy;
 pub mod telemetry;
 pub mod testing;
 mod violation;
@@ -22,13 +26,17 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+pub use audit::Audit;
 pub use auth::Auth;
 pub use database::Database;
+pub use ingestion::Ingestion;
 pub use jobs::Jobs;
 pub use limits::Limits;
 pub use llm::Llm;
 pub use mask::Secret;
+pub use query::Query;
 pub use server::Server;
+pub use taxonomy::Taxonomy;
 pub use telemetry::Telemetry;
 pub use testing::Testing;
 pub use violation::{ConfigurationError, Violation, Violations};
@@ -44,6 +52,10 @@ pub struct Config {
     pub limits: Limits,
     pub database: Database,
     pub jobs: Jobs,
+    pub ingestion: Ingestion,
+    pub taxonomy: Taxonomy,
+    pub query: Query,
+    pub audit: Audit,
     pub llm: Llm,
     pub telemetry: Telemetry,
     pub testing: Testing,
@@ -88,6 +100,10 @@ impl Config {
             limits: section(&mut tree, "limits", &mut violations),
             database: section(&mut tree, "database", &mut violations),
             jobs: section(&mut tree, "jobs", &mut violations),
+            ingestion: section(&mut tree, "ingestion", &mut violations),
+            taxonomy: section(&mut tree, "taxonomy", &mut violations),
+            query: section(&mut tree, "query", &mut violations),
+            audit: section(&mut tree, "audit", &mut violations),
             llm: llm::resolve(&mut tree, origin, &mut violations),
             telemetry: section(&mut tree, "telemetry", &mut violations),
             testing: section(&mut tree, "testing", &mut violations),
@@ -97,6 +113,9 @@ impl Config {
         config.limits.validate(&mut violations);
         config.database.validate(&mut violations);
         config.jobs.validate(&mut violations);
+        config.ingestion.validate(&mut violations);
+        config.taxonomy.validate(&mut violations);
+        config.query.validate(&config.ingestion, &mut violations);
         config.telemetry.validate(&mut violations);
         if config.auth.keys.is_empty() && !violations.concern("auth.keys") && !config.server.is_loopback() {
             violations.add(

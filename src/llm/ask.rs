@@ -19,6 +19,17 @@ pub struct Answered<O> {
     pub calls: Vec<LlmCall>,
 }
 
+/// What came of a question of several items, of which some may have no answer.
+#[derive(Debug)]
+pub struct Partly<O> {
+    /// The checked items, if there are any.
+    pub value: Option<O>,
+    /// Every attempt, in the order in which they began.
+    pub calls: Vec<LlmCall>,
+    /// Why the others have none.
+    pub error: Option<LlmError>,
+}
+
 /// One question as it is put next.
 struct Round<T> {
     task: T,
@@ -37,6 +48,18 @@ struct Round<T> {
 struct Step<T: Task> {
     done: Option<T::Output>,
     next: Vec<Round<T>>,
+    /// Items that are given up, and why.
+    left: Option<(Round<T>, LlmError)>,
+}
+
+impl<T: Task> Step<T> {
+    fn done(output: T::Output) -> Self {
+        Self { done: Some(output), next: Vec::new(), left: None }
+    }
+
+    fn next(rounds: Vec<Round<T>>) -> Self {
+        Self { done: None, next: rounds, left: None }
+    }
 }
 
 impl Llm {
@@ -45,6 +68,24 @@ impl Llm {
     /// # Errors
     /// The model is away, refuses, keeps breaking its schema, or a cap is reached; never an unchecked value.
     pub async fn ask<T: Task>(&self, session: &Session, task: T) -> Result<Answered<T::Output>, LlmError> {
+        let Partly { value, calls, error } = self.ask_partly(session, task).await?;
+        match (value, error) {
+            (Some(value), None) => Ok(Answered { value, calls }),
+            (_, Some(error)) => Err(error),
+            (None, None) => Err(LlmError::InvalidOutput {
+                model: self.settings().model_for(T::STAGE).to_owned(),
+                stage: T::STAGE,
+                faults: vec!["there was nothing to ask".to_owned()],
+                items: Vec::new(),
+            }),
+        }
+    }
+
+    /// The same, but items that were answered are not lost where others were not.
+    ///
+    /// # Errors
+    /// The model is not known; anything else is in [`Partly::error`].
+    pub async fn ask_partly<T: Task>(&self, session: &Session, task: T) -> Result<Partly<T::Output>, LlmError> {
         let target = self.target(session.model.as_deref().unwrap_or_else(|| self.settings().model_for(T::STAGE)))?;
         let fallback = match self.settings().fallback_model.as_str() {
             "" => None,
@@ -64,39 +105,32 @@ impl Llm {
         }];
         let mut given_up = None;
         let mut parts = Vec::new();
+        let mut failure = None;
         while let Some(round) = pending.pop() {
             let asked = if round.on_fallback { fallback.as_ref().unwrap_or(&target) } else { &target };
-            match self.round(&attempts, asked, &round).await {
+            let (round, error) = match self.round(&attempts, asked, &round).await {
                 Ok(step) => {
                     parts.extend(step.done);
                     pending.extend(step.next);
+                    let Some(left) = step.left else { continue };
+                    left
                 }
-                Err(error) if fallback.is_some() && !round.on_fallback && error.another_may_help() => {
-                    // The code only: what a provider or a model said may quote a text.
-                    tracing::warn!(code = error.code(), stage = T::STAGE, "turning to the fallback model");
-                    measure::fell_back(T::STAGE);
-                    given_up = Some(error);
-                    pending.push(round.for_fallback());
-                }
-                Err(error) => {
-                    tracing::warn!(
-                        code = error.code(),
-                        stage = T::STAGE,
-                        model = asked.name(),
-                        "a question to a model failed"
-                    );
-                    // Of two models that failed, the first is the one that matters; but a cap must be seen.
-                    return Err(given_up.filter(|_| error.another_may_help()).unwrap_or(error));
-                }
+                Err(error) => (round, error),
+            };
+            if fallback.is_some() && !round.on_fallback && error.another_may_help() {
+                // The code only: what a provider or a model said may quote a text.
+                tracing::warn!(code = error.code(), stage = T::STAGE, "turning to the fallback model");
+                measure::fell_back(T::STAGE);
+                given_up = Some(error);
+                pending.push(round.for_fallback());
+                continue;
             }
+            tracing::warn!(code = error.code(), stage = T::STAGE, model = asked.name(), "a question to a model failed");
+            // Of two models that failed, the first is the one that matters; but a cap must be seen.
+            failure = Some(given_up.filter(|_| error.another_may_help()).unwrap_or(error));
+            break;
         }
-        let value = T::merge(parts).ok_or_else(|| LlmError::InvalidOutput {
-            model: target.name(),
-            stage: T::STAGE,
-            faults: vec!["there was nothing to ask".to_owned()],
-            items: Vec::new(),
-        })?;
-        Ok(Answered { value, calls: attempts.into_calls() })
+        Ok(Partly { value: T::merge(parts), calls: attempts.into_calls(), error: failure })
     }
 
     /// Puts the question once, and says what to do with the answer.
@@ -148,20 +182,25 @@ impl<T: Task> Round<T> {
     /// What follows from a complete answer.
     fn judged(&self, verdict: Verdict<T::Output>, target: &Target) -> Result<Step<T>, LlmError> {
         match verdict {
-            Verdict::Good(output) => Ok(Step { done: Some(output), next: Vec::new() }),
+            Verdict::Good(output) => Ok(Step::done(output)),
             Verdict::Bad { faults, whole } => {
                 if self.repairs > 0 {
                     let again = self.again(self.task.clone(), &faults);
-                    return Ok(Step { done: None, next: vec![Round { repairs: self.repairs - 1, ..again }] });
+                    return Ok(Step::next(vec![Round { repairs: self.repairs - 1, ..again }]));
                 }
                 self.give_up(whole, &faults, self.task.ids(), target)
             }
             Verdict::Part { good, wrong, faults, whole } => {
                 if self.item_repairs > 0 {
                     let again = self.again(self.task.only(&wrong), &faults);
-                    return Ok(Step { done: good, next: vec![Round { item_repairs: self.item_repairs - 1, ..again }] });
+                    let next = vec![Round { item_repairs: self.item_repairs - 1, ..again }];
+                    return Ok(Step { done: good, next, left: None });
                 }
-                self.give_up(whole, &faults, wrong, target)
+                let rest = self.again(self.task.only(&wrong), &faults);
+                match self.give_up(whole, &faults, wrong, target) {
+                    Err(error) => Ok(Step { done: good, next: Vec::new(), left: Some((rest, error)) }),
+                    settled => settled,
+                }
             }
         }
     }
@@ -173,17 +212,17 @@ impl<T: Task> Round<T> {
             let (first, second) = ids.split_at(ids.len() / 2);
             let half = |ids| self.again(self.task.only(ids), &[]);
             // The last one pushed is asked first.
-            return Ok(Step { done: None, next: vec![half(second), half(first)] });
+            return Ok(Step::next(vec![half(second), half(first)]));
         }
         if self.repairs > 0 {
             let shorter = [Fault::whole("it was cut off before its end: be much shorter")];
             let again = self.again(self.task.clone(), &shorter);
-            return Ok(Step { done: None, next: vec![Round { repairs: self.repairs - 1, ..again }] });
+            return Ok(Step::next(vec![Round { repairs: self.repairs - 1, ..again }]));
         }
         if let Verdict::Bad { whole: Some(output), .. } | Verdict::Part { whole: Some(output), .. } = verdict
             && let Some(output) = self.task.last_resort(output)
         {
-            return Ok(Step { done: Some(output), next: Vec::new() });
+            return Ok(Step::done(output));
         }
         Err(LlmError::Truncated { model: target.name(), stage: T::STAGE, items: ids })
     }
@@ -196,7 +235,7 @@ impl<T: Task> Round<T> {
         target: &Target,
     ) -> Result<Step<T>, LlmError> {
         if let Some(output) = whole.and_then(|output| self.task.last_resort(output)) {
-            return Ok(Step { done: Some(output), next: Vec::new() });
+            return Ok(Step::done(output));
         }
         Err(LlmError::InvalidOutput { model: target.name(), stage: T::STAGE, faults: messages(faults), items })
     }

@@ -33,7 +33,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use jsonschema::Validator;
 use serde_json::Value;
 
-pub use ask::Answered;
+pub use ask::{Answered, Partly};
 pub use catalogue::{ModelsView, ProbeResult, ProviderView};
 pub use error::LlmError;
 pub use session::Session;

@@ -1,5 +1,9 @@
 //! The nouns that more than one floor speaks of, as plain data: no wire format, no SQL.
 
+pub mod category;
+pub mod chunk;
+pub mod contextual_helper;
 pub mod job;
 pub mod llm_call;
 pub mod source;
+pub mod source_version;

@@ -75,6 +75,14 @@ impl Dialect {
         sqlx::query(AssertSqlSafe(text))
     }
 
+    /// An insert into a table whose rows are numbered by the database, for [`super::Tx::insert_for_id`].
+    pub fn insert_with_id(&self, sql: &'static str) -> Statement {
+        match self.engine {
+            Engine::Postgres => sqlx::query(AssertSqlSafe(numbered(&format!("{sql} RETURNING id")))),
+            Engine::Sqlite | Engine::Mysql => sqlx::query(sql),
+        }
+    }
+
     /// An insert that adds these columns to the row where its key, named by `key`, is there already.
     ///
     /// The statement must begin with `INSERT INTO <table>`.

@@ -50,6 +50,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     5 "0005_llm_calls",
     6 "0006_idempotency_keys",
     7 "0007_usage_days",
+    8 "0008_counters",
 ];
 
 /// The schema that this binary works with.

@@ -5,6 +5,9 @@
 
 mod backend;
 mod catalog;
+mod categories;
+mod chunks;
+mod contextual_helpers;
 mod dialect;
 mod error;
 mod idempotency;
@@ -14,17 +17,21 @@ mod jobs;
 mod llm_calls;
 mod migrate;
 mod retry;
+mod source_versions;
 mod sources;
+mod space;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::any::AnyRow;
 use sqlx::pool::PoolConnection;
-use sqlx::{Any, Transaction};
+use sqlx::{Any, Row as _, Transaction};
 
 pub use crate::config::database::Engine;
 pub use catalog::Missing;
+pub use categories::{CategoryFilter, CategoryPage};
+pub use chunks::ChunkPlace;
 pub use error::StoreError;
 pub use idempotency::StoredAnswer;
 pub use job_claims::{Ending, QueueDepth};
@@ -32,6 +39,7 @@ pub use jobs::JobPage;
 pub use llm_calls::{UsageFilter, UsagePlace};
 pub use migrate::{Migrated, SCHEMA_VERSION};
 pub use retry::AsStoreError;
+pub use source_versions::NewVersion;
 pub use sources::{SourceFilter, SourcePage};
 
 use crate::config;
@@ -147,6 +155,16 @@ impl Tx {
             }
         });
         inserted.await
+    }
+
+    /// Runs an insert made by [`Dialect::insert_with_id`]; gives the new row's number.
+    async fn insert_for_id(&mut self, query: Statement) -> Result<i64, StoreError> {
+        if self.backend.engine == Engine::Postgres {
+            let row = self.backend.within(query.fetch_one(&mut *self.transaction)).await?;
+            return Ok(row.try_get(0)?);
+        }
+        let done = self.backend.within(query.execute(&mut *self.transaction)).await?;
+        done.last_insert_id().ok_or_else(|| StoreError::Broken { cause: "an insert gave no id".to_owned() })
     }
 
     fn sql(&self, sql: &'static str) -> Statement {

@@ -9,12 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{framed, helper_line};
-use crate::base::text::{category_name, char_count, has_control, name_key};
+use crate::base::text::{MOST_NAME_CHARS, category_name, name_fault, name_key};
 use crate::llm::local::{ClassifyInput, LocalModel};
 use crate::llm::{Fault, Items, Task, schema};
-
-/// Most characters of a category's name.
-pub const MOST_NAME_CHARS: usize = 100;
 
 /// What small models write when they copy the form instead of filling it, and nobody would call a category.
 const ECHOES: &[&str] = &["<category>", "<name>", "(none yet)", "(root)", "contextual_helper", "...", "…"];
@@ -170,15 +167,10 @@ impl Classify {
         if self.categories.iter().any(|known| known == name) {
             return None;
         }
-        if name.is_empty() {
-            return Some(format!("chunk {id} has an empty category"));
+        if let Some(fault) = name_fault(name) {
+            return Some(format!("the category of chunk {id} {fault}"));
         }
-        if char_count(name) > MOST_NAME_CHARS {
-            return Some(format!(
-                "the category of chunk {id} is longer than {MOST_NAME_CHARS} characters; name it shortly"
-            ));
-        }
-        if has_control(name) || is_echo(name) {
+        if is_echo(name) {
             return Some(format!("{name:?} is not a name for the category of chunk {id}"));
         }
         if !self.may_create {
@@ -190,9 +182,9 @@ impl Classify {
     }
 }
 
-/// Whether this is a piece of the form, or has nothing to read in it.
+/// Whether this is a piece of the form.
 fn is_echo(name: &str) -> bool {
-    ECHOES.contains(&name_key(name).as_str()) || !name.chars().any(char::is_alphanumeric)
+    ECHOES.contains(&name_key(name).as_str())
 }
 
 #[cfg(test)]

@@ -1,0 +1,208 @@
+//! The hierarchy as its readers and its librarians see it: lists, paths, passages, checked creation (M-3).
+
+mod taxonomy;
+pub mod tree;
+
+use std::collections::HashMap;
+
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::ids::Space;
+use crate::base::text::{category_name, name_fault, name_key};
+use crate::config::taxonomy::LimitScope;
+use crate::model::category::{Category, CategoryPath, NewCategory};
+use crate::model::chunk::Chunk;
+use crate::store::{AsStoreError, CategoryFilter, CategoryPage, ChunkPlace, Store, StoreError, Tx};
+
+pub use taxonomy::Taxonomy;
+
+/// The area's face, cheap to clone.
+#[derive(Clone)]
+pub struct Categories {
+    store: Store,
+    taxonomy: Taxonomy,
+}
+
+/// A category to be made by hand.
+#[derive(Debug, Clone)]
+pub struct CategoryWish {
+    pub name: String,
+    pub parent_id: Option<i64>,
+    /// Follows from the parent where it is not given.
+    pub level: Option<i64>,
+}
+
+/// A wish about the hierarchy could not be fulfilled.
+#[derive(Debug, thiserror::Error)]
+pub enum CategoryError {
+    /// 422: fields break a rule (M-3.3, M-3.4).
+    #[error("the category breaks a rule")]
+    Invalid(Vec<FieldError>),
+    /// 404.
+    #[error("no category {0} in this space")]
+    NotFound(i64),
+    /// 422: below a leaf (M-3.2).
+    #[error("the hierarchy has {depth} levels; nothing can be below the last")]
+    TooDeep { depth: i64 },
+    /// 409 (M-3.5).
+    #[error("its parent has a category of this name already")]
+    Exists { existing: i64 },
+    /// 422: the level is full (M-2.8).
+    #[error("level {level} has its {limit} categories already")]
+    Full { level: i64, limit: i64 },
+    /// 422: passages hang on leaves alone (M-3.6).
+    #[error("category {id} is on level {level}; passages are filed on level {depth}")]
+    NotALeaf { id: i64, level: i64, depth: i64 },
+    /// 503 and 500, as the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AsStoreError for CategoryError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        if let Self::Store(error) = self { Some(error) } else { None }
+    }
+}
+
+impl Categories {
+    #[must_use]
+    pub fn new(store: Store, taxonomy: Taxonomy) -> Self {
+        Self { store, taxonomy }
+    }
+
+    pub fn taxonomy(&self) -> &Taxonomy {
+        &self.taxonomy
+    }
+
+    /// A page of categories, level by level.
+    pub async fn list(
+        &self,
+        space: &Space,
+        filter: &CategoryFilter,
+        page: &CategoryPage,
+    ) -> Result<Vec<Category>, CategoryError> {
+        Ok(self.store.list_categories(space, filter, page).await?)
+    }
+
+    /// How many categories each level has.
+    pub async fn counts(&self, space: &Space) -> Result<Vec<(i64, i64)>, CategoryError> {
+        let counts = self.store.count_categories(space).await?;
+        Ok((1..=self.taxonomy.depth()).map(|level| (level, counts.get(&level).copied().unwrap_or(0))).collect())
+    }
+
+    /// # Errors
+    /// [`CategoryError::NotFound`], or the store's.
+    pub async fn find(&self, space: &Space, id: i64) -> Result<Category, CategoryError> {
+        self.store.find_category(space, id).await?.ok_or(CategoryError::NotFound(id))
+    }
+
+    /// The ways down to categories.
+    pub async fn paths(&self, space: &Space, ids: &[i64]) -> Result<HashMap<i64, CategoryPath>, CategoryError> {
+        Ok(self.store.find_category_paths(space, ids).await?)
+    }
+
+    /// Passages of a leaf, in the order in which they came.
+    ///
+    /// # Errors
+    /// [`CategoryError::NotFound`], [`CategoryError::NotALeaf`], or the store's.
+    pub async fn chunks(
+        &self,
+        space: &Space,
+        id: i64,
+        latest: bool,
+        after: Option<ChunkPlace>,
+        limit: usize,
+    ) -> Result<Vec<Chunk>, CategoryError> {
+        let category = self.find(space, id).await?;
+        let depth = self.taxonomy.depth();
+        if category.level != depth {
+            return Err(CategoryError::NotALeaf { id, level: category.level, depth });
+        }
+        Ok(self.store.list_category_chunks(space, id, latest, after, limit).await?)
+    }
+
+    /// A passage, with the way down to it.
+    pub async fn find_chunk(&self, space: &Space, id: i64) -> Result<Option<Chunk>, CategoryError> {
+        Ok(self.store.find_chunk(space, id).await?)
+    }
+
+    /// Makes a category inside the caller's transaction.
+    ///
+    /// # Errors
+    /// Every rule of M-3, or the store's.
+    pub async fn create(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        wish: CategoryWish,
+        now: Timestamp,
+    ) -> Result<Category, CategoryError> {
+        let name = category_name(&wish.name);
+        if let Some(fault) = name_fault(&name) {
+            return Err(CategoryError::Invalid(vec![FieldError::new("name", fault)]));
+        }
+        // Nobody else makes or fills a category until this is written.
+        tx.lock_chunks(space).await?;
+        let level = self.level_of(tx, space, &wish).await?;
+        let parent_key = wish.parent_id.unwrap_or(0);
+        let key = name_key(&name);
+        let siblings = tx.list_children(space, &[parent_key]).await?;
+        if let Some(taken) = siblings.iter().find(|sibling| name_key(&sibling.name) == key) {
+            return Err(CategoryError::Exists { existing: taken.id });
+        }
+        self.check_room(tx, space, level, siblings.len()).await?;
+        let new = NewCategory { parent_id: wish.parent_id, level, name, name_key: key.clone() };
+        tx.add_categories(space, &[new], now).await?;
+        let made = tx.list_children(space, &[parent_key]).await?;
+        let made = made.into_iter().find(|category| name_key(&category.name) == key);
+        Ok(made.ok_or_else(|| StoreError::Broken { cause: "a new category is not there".to_owned() })?)
+    }
+
+    async fn level_of(&self, tx: &mut Tx, space: &Space, wish: &CategoryWish) -> Result<i64, CategoryError> {
+        let invalid = |field: &str, message: String| Err(CategoryError::Invalid(vec![FieldError::new(field, message)]));
+        let depth = self.taxonomy.depth();
+        if wish.level.is_some_and(|level| level < 1) {
+            return invalid("level", format!("must be from 1 to {depth}"));
+        }
+        if wish.level.is_some_and(|level| level > depth) {
+            return Err(CategoryError::TooDeep { depth });
+        }
+        match (wish.parent_id, wish.level) {
+            (None, None | Some(1)) => Ok(1),
+            (None, Some(level)) => invalid("parent_id", format!("level {level} needs a parent on level {}", level - 1)),
+            (Some(_), Some(1)) => invalid("parent_id", "a category on level 1 has no parent".to_owned()),
+            (Some(id), level) => {
+                let Some(parent) = tx.find_category(space, id).await? else {
+                    return invalid("parent_id", format!("there is no category {id} in this space"));
+                };
+                if parent.level >= depth {
+                    return Err(CategoryError::TooDeep { depth });
+                }
+                match level {
+                    Some(level) if level != parent.level + 1 => invalid(
+                        "parent_id",
+                        format!("it is on level {}, and must be on level {}", parent.level, level - 1),
+                    ),
+                    _ => Ok(parent.level + 1),
+                }
+            }
+        }
+    }
+
+    /// Whether the level has room, and every deeper one for the leaf that the category needs (K-06).
+    async fn check_room(&self, tx: &mut Tx, space: &Space, level: i64, siblings: usize) -> Result<(), CategoryError> {
+        let full = |level, limit| Err(CategoryError::Full { level, limit });
+        if self.taxonomy.scope() == LimitScope::Parent {
+            let limit = self.taxonomy.limit(level);
+            return if i64::try_from(siblings).unwrap_or(i64::MAX) < limit { Ok(()) } else { full(level, limit) };
+        }
+        let counts = tx.count_categories(space).await?;
+        for level in level..=self.taxonomy.depth() {
+            let limit = self.taxonomy.limit(level);
+            if counts.get(&level).copied().unwrap_or(0) >= limit {
+                return full(level, limit);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! How deep the hierarchy is and how many categories it may have (M-2.8, M-3.1, D-8).
+
+use std::sync::Arc;
+
+use crate::config;
+use crate::config::taxonomy::LimitScope;
+
+/// The rules of every hierarchy of this installation.
+#[derive(Debug, Clone)]
+pub struct Taxonomy {
+    depth: i64,
+    scope: LimitScope,
+    limits: Arc<[i64]>,
+}
+
+impl Taxonomy {
+    pub fn new(settings: &config::Taxonomy) -> Self {
+        let limit = |level| i64::try_from(settings.limit(level)).unwrap_or(i64::MAX);
+        Self {
+            depth: i64::try_from(settings.hierarchy_depth).unwrap_or(1),
+            scope: settings.limit_scope,
+            limits: (1..=settings.hierarchy_depth).map(limit).collect(),
+        }
+    }
+
+    /// The level of the leaves.
+    pub fn depth(&self) -> i64 {
+        self.depth
+    }
+
+    pub fn scope(&self) -> LimitScope {
+        self.scope
+    }
+
+    /// The most categories of a level, or of one parent's children on it.
+    pub fn limit(&self, level: i64) -> i64 {
+        let place = usize::try_from(level - 1).unwrap_or(usize::MAX);
+        self.limits.get(place).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,302 @@
+//! The hierarchy as a plan: what is stored, and what a document would add to it, within the limits (K-06).
+//!
+//! A limit counts over a whole level, so a new category high up could end without room for a leaf below it. Hence every
+//! category that is chosen is *assured*: it has a leaf below it, or it holds one free place on every deeper level, which
+//! passes to its first child.
+
+use std::collections::HashMap;
+
+use super::Taxonomy;
+use crate::base::text::name_key;
+use crate::config::taxonomy::LimitScope;
+use crate::model::category::{Category, NewCategory};
+
+/// A place in a [`Tree`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Node(usize);
+
+/// Above level 1.
+pub const ROOT: Node = Node(0);
+
+#[derive(Debug)]
+struct Entry {
+    parent: Node,
+    level: i64,
+    name: String,
+    key: String,
+    /// Its id, once it is stored.
+    stored: Option<i64>,
+    children: Vec<Node>,
+    assured: bool,
+    /// Has a place of its own on every deeper level.
+    holds: bool,
+}
+
+#[derive(Debug)]
+pub struct Tree {
+    taxonomy: Taxonomy,
+    entries: Vec<Entry>,
+    by_key: HashMap<(Node, String), Node>,
+    by_id: HashMap<i64, Node>,
+    /// By level: categories that are there or planned, and places that are held.
+    used: Vec<i64>,
+    held: Vec<i64>,
+}
+
+impl Tree {
+    pub fn new(taxonomy: Taxonomy) -> Self {
+        let levels = usize::try_from(taxonomy.depth()).unwrap_or(0) + 2;
+        let root = Entry {
+            parent: ROOT,
+            level: 0,
+            name: String::new(),
+            key: String::new(),
+            stored: Some(0),
+            children: Vec::new(),
+            assured: true,
+            holds: false,
+        };
+        Self {
+            taxonomy,
+            entries: vec![root],
+            by_key: HashMap::new(),
+            by_id: HashMap::from([(0, ROOT)]),
+            used: vec![0; levels],
+            held: vec![0; levels],
+        }
+    }
+
+    /// Takes in what is stored, parents before children; what it knows already stays.
+    pub fn load(&mut self, stored: &[Category]) {
+        for category in stored {
+            let Some(parent) = self.by_id.get(&category.parent_id.unwrap_or(0)).copied() else { continue };
+            let key = (parent, name_key(&category.name));
+            let node = match self.by_key.get(&key) {
+                // Planned here, and made by somebody else meanwhile.
+                Some(node) => *node,
+                None => self.add(parent, &category.name, key.1),
+            };
+            self.entries[node.0].stored = Some(category.id);
+            self.by_id.insert(category.id, node);
+            if category.level >= self.taxonomy.depth() {
+                self.mark_assured(node);
+            }
+        }
+    }
+
+    fn add(&mut self, parent: Node, name: &str, key: String) -> Node {
+        let node = Node(self.entries.len());
+        let level = self.entries[parent.0].level + 1;
+        self.by_key.insert((parent, key.clone()), node);
+        self.entries[parent.0].children.push(node);
+        if let Some(used) = self.used.get_mut(place(level)) {
+            *used += 1;
+        }
+        let (name, children) = (name.to_owned(), Vec::new());
+        self.entries.push(Entry { parent, level, name, key, stored: None, children, assured: false, holds: false });
+        node
+    }
+
+    fn mark_assured(&mut self, mut node: Node) {
+        while !self.entries[node.0].assured {
+            self.entries[node.0].assured = true;
+            node = self.entries[node.0].parent;
+        }
+    }
+
+    /// Whether every level from this one down has a place that nobody holds.
+    fn has_room(&self, from: i64) -> bool {
+        self.taxonomy.scope() == LimitScope::Parent
+            || (from..=self.taxonomy.depth())
+                .all(|level| self.used[place(level)] + self.held[place(level)] < self.taxonomy.limit(level))
+    }
+
+    fn hold_below(&mut self, node: Node) {
+        let level = self.entries[node.0].level;
+        if self.taxonomy.scope() == LimitScope::Level && level < self.taxonomy.depth() {
+            for deeper in level + 1..=self.taxonomy.depth() {
+                self.held[place(deeper)] += 1;
+            }
+            self.entries[node.0].holds = true;
+        }
+    }
+
+    /// The names that may be chosen below a parent, oldest first.
+    pub fn options(&self, parent: Node) -> Vec<String> {
+        let offered = |node: &&Node| {
+            let entry = &self.entries[node.0];
+            entry.assured || entry.level >= self.taxonomy.depth() || self.has_room(entry.level + 1)
+        };
+        self.entries[parent.0].children.iter().filter(offered).map(|node| self.entries[node.0].name.clone()).collect()
+    }
+
+    /// Whether a new category may be made below a parent.
+    pub fn may_create(&self, parent: Node) -> bool {
+        let entry = &self.entries[parent.0];
+        match self.taxonomy.scope() {
+            LimitScope::Level => entry.holds || self.has_room(entry.level + 1),
+            LimitScope::Parent => {
+                i64::try_from(entry.children.len()).unwrap_or(i64::MAX) < self.taxonomy.limit(entry.level + 1)
+            }
+        }
+    }
+
+    /// The category of this name below a parent, made if need be; none if the limits leave no room for it.
+    pub fn choose(&mut self, parent: Node, name: &str) -> Option<Node> {
+        let key = name_key(name);
+        if let Some(node) = self.by_key.get(&(parent, key.clone())).copied() {
+            return self.assure(node).then_some(node);
+        }
+        if !self.may_create(parent) {
+            return None;
+        }
+        let inherits = self.entries[parent.0].holds;
+        let node = self.add(parent, name, key);
+        if inherits {
+            // The places that its parent held are now its own, less the one that it takes.
+            self.entries[parent.0].holds = false;
+            let level = self.entries[node.0].level;
+            self.held[place(level)] -= 1;
+            self.entries[node.0].holds = level < self.taxonomy.depth();
+        } else {
+            self.hold_below(node);
+        }
+        self.mark_assured(node);
+        Some(node)
+    }
+
+    fn assure(&mut self, node: Node) -> bool {
+        let entry = &self.entries[node.0];
+        if entry.assured {
+            return true;
+        }
+        let possible = entry.level >= self.taxonomy.depth() || self.has_room(entry.level + 1);
+        if possible {
+            self.hold_below(node);
+            self.mark_assured(node);
+        }
+        possible
+    }
+
+    /// Names from level 1 down.
+    pub fn path(&self, mut node: Node) -> Vec<String> {
+        let mut path = Vec::new();
+        while node != ROOT {
+            path.push(self.entries[node.0].name.clone());
+            node = self.entries[node.0].parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// The id of a stored category; 0 for the root.
+    pub fn stored(&self, node: Node) -> Option<i64> {
+        self.entries[node.0].stored
+    }
+
+    /// What must be made on a level, whose parents are stored.
+    pub fn new_on(&self, level: i64) -> Vec<NewCategory> {
+        let new = self.entries.iter().filter(|entry| entry.level == level && entry.stored.is_none());
+        new.map(|entry| NewCategory {
+            parent_id: self.stored(entry.parent).filter(|id| *id != 0),
+            level,
+            name: entry.name.clone(),
+            name_key: entry.key.clone(),
+        })
+        .collect()
+    }
+}
+
+fn place(level: i64) -> usize {
+    usize::try_from(level).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock::Timestamp;
+
+    fn tree(depth: u64, limits: &serde_json::Value, scope: &str) -> Tree {
+        let settings = serde_json::json!({
+            "hierarchy_depth": depth, "max_categories_default": 128, "max_categories_per_level": limits,
+            "limit_scope": scope,
+        });
+        Tree::new(Taxonomy::new(&serde_json::from_value(settings).unwrap()))
+    }
+
+    fn stored(id: i64, parent_id: Option<i64>, level: i64, name: &str) -> Category {
+        let created_at = Timestamp::from_micros(0);
+        Category { id, parent_id, level, name: name.to_owned(), chunk_count: 0, created_at }
+    }
+
+    #[test]
+    fn names_are_folded_onto_what_is_there() {
+        let mut tree = tree(2, &serde_json::json!({}), "level");
+        tree.load(&[stored(7, None, 1, "Finance")]);
+        let node = tree.choose(ROOT, " FINANCE ").unwrap();
+        assert_eq!((tree.stored(node), tree.path(node)), (Some(7), vec!["Finance".to_owned()]));
+        assert!(tree.new_on(1).is_empty());
+    }
+
+    #[test]
+    fn a_full_level_makes_no_more() {
+        let mut tree = tree(1, &serde_json::json!({"1": 2}), "level");
+        assert!(tree.choose(ROOT, "A").is_some() && tree.choose(ROOT, "B").is_some());
+        assert!(!tree.may_create(ROOT));
+        assert_eq!(tree.choose(ROOT, "C"), None);
+        assert_eq!(tree.options(ROOT), ["A", "B"]);
+        assert!(tree.choose(ROOT, "b").is_some());
+    }
+
+    #[test]
+    fn a_category_is_made_only_with_a_place_for_a_leaf_below_it() {
+        let mut tree = tree(3, &serde_json::json!({"3": 2}), "level");
+        let a = tree.choose(ROOT, "A").unwrap();
+        let b = tree.choose(ROOT, "B").unwrap();
+        // Both hold one of the two places for leaves.
+        assert!(!tree.may_create(ROOT));
+        assert_eq!(tree.choose(ROOT, "C"), None);
+        let aa = tree.choose(a, "AA").unwrap();
+        assert!(!tree.may_create(a), "its place has passed on");
+        assert!(tree.choose(aa, "leaf").is_some());
+        assert_eq!(tree.choose(aa, "another"), None);
+        let bb = tree.choose(b, "BB").unwrap();
+        assert!(tree.choose(bb, "leaf").is_some());
+    }
+
+    #[test]
+    fn dead_ends_are_not_offered_when_the_next_level_is_full() {
+        let mut tree = tree(2, &serde_json::json!({"2": 1}), "level");
+        tree.load(&[stored(1, None, 1, "Full"), stored(2, None, 1, "Empty"), stored(3, Some(1), 2, "Leaf")]);
+        assert_eq!(tree.options(ROOT), ["Full"]);
+        assert_eq!(tree.choose(ROOT, "Empty"), None);
+        assert!(!tree.may_create(ROOT));
+        let mut roomy = super::tests::tree(2, &serde_json::json!({"2": 2}), "level");
+        roomy.load(&[stored(1, None, 1, "Full"), stored(2, None, 1, "Empty"), stored(3, Some(1), 2, "Leaf")]);
+        assert_eq!(roomy.options(ROOT), ["Full", "Empty"]);
+        let empty = roomy.choose(ROOT, "Empty").unwrap();
+        let full = roomy.choose(ROOT, "Full").unwrap();
+        assert!(!roomy.may_create(full) && roomy.may_create(empty));
+        assert!(roomy.choose(empty, "Its own").is_some());
+    }
+
+    #[test]
+    fn a_limit_per_parent_counts_its_children_alone() {
+        let mut tree = tree(2, &serde_json::json!({"1": 2, "2": 1}), "parent");
+        for parent in ["A", "B"] {
+            let node = tree.choose(ROOT, parent).unwrap();
+            assert!(tree.choose(node, "one").is_some());
+            assert_eq!(tree.choose(node, "two"), None);
+        }
+        assert_eq!(tree.choose(ROOT, "C"), None);
+    }
+
+    #[test]
+    fn what_another_made_meanwhile_is_the_same_category() {
+        let mut tree = tree(2, &serde_json::json!({}), "level");
+        let a = tree.choose(ROOT, "A").unwrap();
+        tree.load(&[stored(5, None, 1, "a")]);
+        assert_eq!(tree.stored(a), Some(5));
+        assert!(tree.new_on(1).is_empty());
+    }
+}

@@ -1,0 +1,63 @@
+//! `[ingestion]`: how a text is cut, and how it is filed.
+
+use serde::Deserialize;
+
+use super::{Violation, Violations};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ingestion {
+    pub delimiters: Vec<String>,
+    pub chunk_min_tokens: u64,
+    pub chunk_max_tokens: u64,
+    pub batch_size: u64,
+    pub window: u64,
+    pub auto_source_identification: bool,
+    pub transaction_scope: TransactionScope,
+}
+
+/// What is written together (M-7B.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TransactionScope {
+    Ingestion,
+    Batch,
+}
+
+/// Most passages of one call (M-7A.3).
+pub const MOST_BATCH: u64 = 50;
+/// Most tokens of a passage: what the context of every model holds, with a batch of them.
+pub const MOST_CHUNK_TOKENS: u64 = 100_000;
+/// Most delimiters, and characters of each.
+pub const MOST_DELIMITERS: usize = 50;
+pub const MOST_DELIMITER_CHARS: usize = 20;
+
+impl Ingestion {
+    pub fn validate(&self, violations: &mut Violations) {
+        violations.check_range("ingestion.batch_size", self.batch_size, 1..=MOST_BATCH, 5);
+        violations.check_range("ingestion.window", self.window, 1..=100_000, 500);
+        violations.check_range("ingestion.chunk_max_tokens", self.chunk_max_tokens, 2..=MOST_CHUNK_TOKENS, 500);
+        violations.check_range("ingestion.chunk_min_tokens", self.chunk_min_tokens, 1..=MOST_CHUNK_TOKENS, 300);
+        if self.chunk_min_tokens >= self.chunk_max_tokens {
+            violations.add(
+                Violation::new("ingestion.chunk_min_tokens", self.chunk_min_tokens.to_string())
+                    .allowed(&format!("less than ingestion.chunk_max_tokens, which is {}", self.chunk_max_tokens))
+                    .example("chunk_min_tokens = 300"),
+            );
+        }
+        if let Some(fault) = delimiter_fault(&self.delimiters) {
+            violations.add(
+                Violation::new("ingestion.delimiters", format!("{:?}", self.delimiters))
+                    .allowed(&fault)
+                    .example(r#"delimiters = [".", "\n"]"#),
+            );
+        }
+    }
+}
+
+/// What is wrong with a list of delimiters.
+pub fn delimiter_fault(delimiters: &[String]) -> Option<String> {
+    let long = |mark: &&String| mark.is_empty() || mark.chars().count() > MOST_DELIMITER_CHARS;
+    let fine = (1..=MOST_DELIMITERS).contains(&delimiters.len()) && !delimiters.iter().any(|mark| long(&mark));
+    (!fine).then(|| format!("from 1 to {MOST_DELIMITERS} texts of 1 to {MOST_DELIMITER_CHARS} characters each"))
+}

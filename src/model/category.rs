@@ -1,0 +1,29 @@
+//! A node of the hierarchy.
+
+use crate::base::clock::Timestamp;
+
+/// A category as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Category {
+    pub id: i64,
+    /// None at level 1.
+    pub parent_id: Option<i64>,
+    /// Counted from 1.
+    pub level: i64,
+    pub name: String,
+    /// Passages below it, of what the documents say now.
+    pub chunk_count: i64,
+    pub created_at: Timestamp,
+}
+
+/// A category to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCategory {
+    pub parent_id: Option<i64>,
+    pub level: i64,
+    pub name: String,
+    pub name_key: String,
+}
+
+/// The way from level 1 down to a category: ids and names.
+pub type CategoryPath = Vec<(i64, String)>;

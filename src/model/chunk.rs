@@ -1,0 +1,37 @@
+//! A passage of a document, verbatim.
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::SourceId;
+
+/// Passages that are filed under the hierarchy.
+pub const TAXONOMY: &str = "taxonomy";
+
+/// A passage as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    pub id: i64,
+    pub source_id: SourceId,
+    /// The version of the document that brought it.
+    pub source_version: i64,
+    pub profile: String,
+    /// Its place in the document, counted from 1.
+    pub ordinal: i64,
+    pub text: String,
+    pub token_count: i64,
+    /// In characters, the end excluded.
+    pub start_char: i64,
+    pub end_char: i64,
+    pub category_id: Option<i64>,
+    pub created_at: Timestamp,
+}
+
+/// A passage to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewChunk<'t> {
+    pub ordinal: i64,
+    pub text: &'t str,
+    pub token_count: i64,
+    pub start_char: i64,
+    pub end_char: i64,
+    pub category_id: i64,
+}

@@ -1,0 +1,36 @@
+//! What a document said at a time. Nothing of it is ever changed.
+
+use serde_json::Value;
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::SourceId;
+
+/// A version without its text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceVersion {
+    pub id: i64,
+    pub source_id: SourceId,
+    /// Counted from 1.
+    pub version: i64,
+    pub facts: VersionFacts,
+    /// The earlier version whose passages this one shares.
+    pub content_version_id: Option<i64>,
+    pub ingested_at: Timestamp,
+}
+
+/// What is known of a version besides its text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VersionFacts {
+    pub sha256: String,
+    /// How it was cut and filed: equal content under equal settings shares its passages.
+    pub settings_key: String,
+    pub size_bytes: i64,
+    pub mtime: Option<Timestamp>,
+    pub char_count: i64,
+    pub token_count: i64,
+    pub provider: Option<String>,
+    pub topic: Option<String>,
+    pub note: Option<String>,
+    pub metadata: Value,
+    pub job_id: Option<String>,
+}

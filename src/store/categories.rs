@@ -1,0 +1,247 @@
+//! Rows of `categories`: the hierarchy of a space.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::dialect::{Dialect, Statement};
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+use crate::model::category::{Category, CategoryPath, NewCategory};
+
+const COLUMNS: &str = "id, parent_id, level, name, chunk_count, created_at";
+
+/// Ids in one statement: below every engine's limit of values, and of a size that its planner likes.
+const AT_ONCE: usize = 500;
+
+/// Which categories a list shows; `None` shows all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CategoryFilter {
+    pub parent_id: Option<i64>,
+    pub level: Option<i64>,
+}
+
+/// A part of a list: at most `limit` categories, level by level, oldest first, after the one named.
+#[derive(Debug, Clone, Default)]
+pub struct CategoryPage {
+    /// Level and id.
+    pub after: Option<(i64, i64)>,
+    pub limit: Option<usize>,
+}
+
+impl Store {
+    pub async fn find_category(&self, space: &Space, id: i64) -> Result<Option<Category>, StoreError> {
+        self.retry("find_category", || async {
+            let query = select(&self.backend.dialect, "WHERE space = ? AND id = ?").bind(space.as_str()).bind(id);
+            self.fetch_all(query).await?.first().map(read_category).transpose()
+        })
+        .await
+    }
+
+    pub async fn list_categories(
+        &self,
+        space: &Space,
+        filter: &CategoryFilter,
+        page: &CategoryPage,
+    ) -> Result<Vec<Category>, StoreError> {
+        self.retry("list_categories", || async {
+            let query = select_page(&self.backend.dialect, space, filter, page);
+            self.fetch_all(query).await?.iter().map(read_category).collect()
+        })
+        .await
+    }
+
+    /// The children of several parents; 0 stands for the root.
+    pub async fn list_children(&self, space: &Space, parents: &[i64]) -> Result<Vec<Category>, StoreError> {
+        let mut found = Vec::new();
+        for some in parents.chunks(AT_ONCE) {
+            let rows = self.retry("list_children", || async {
+                self.fetch_all(select_children(&self.backend.dialect, space, some)).await
+            });
+            for row in rows.await? {
+                found.push(read_category(&row)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The ways down to categories, by their ids.
+    pub async fn find_category_paths(
+        &self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<HashMap<i64, CategoryPath>, StoreError> {
+        let mut paths: HashMap<i64, CategoryPath> = HashMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            let rows = self.retry("find_category_paths", || async {
+                self.fetch_all(select_paths(&self.backend.dialect, space, some)).await
+            });
+            for row in rows.await? {
+                paths.entry(row.try_get(0)?).or_default().push((row.try_get(1)?, row.try_get(2)?));
+            }
+        }
+        Ok(paths)
+    }
+
+    /// How many categories each level has.
+    pub async fn count_categories(&self, space: &Space) -> Result<BTreeMap<i64, i64>, StoreError> {
+        self.retry("count_categories", || async {
+            let query = self.sql("SELECT level, COUNT(*) FROM categories WHERE space = ? GROUP BY level");
+            let rows = self.fetch_all(query.bind(space.as_str())).await?;
+            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        })
+        .await
+    }
+}
+
+impl Tx {
+    pub async fn find_category(&mut self, space: &Space, id: i64) -> Result<Option<Category>, StoreError> {
+        let query = select(&self.backend.dialect, "WHERE space = ? AND id = ?").bind(space.as_str()).bind(id);
+        self.fetch_optional(query).await?.as_ref().map(read_category).transpose()
+    }
+
+    /// The children of several parents; 0 stands for the root.
+    pub async fn list_children(&mut self, space: &Space, parents: &[i64]) -> Result<Vec<Category>, StoreError> {
+        let mut found = Vec::new();
+        for some in parents.chunks(AT_ONCE) {
+            let query = select_children(&self.backend.dialect, space, some);
+            for row in self.fetch_all(query).await? {
+                found.push(read_category(&row)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// How many categories each level has.
+    pub async fn count_categories(&mut self, space: &Space) -> Result<BTreeMap<i64, i64>, StoreError> {
+        let query = self.sql("SELECT level, COUNT(*) FROM categories WHERE space = ? GROUP BY level");
+        let rows = self.fetch_all(query.bind(space.as_str())).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// Makes categories whose names are free; the caller holds the space's lock.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] on `categories_name`: a name is taken under its parent.
+    pub async fn add_categories(
+        &mut self,
+        space: &Space,
+        new: &[NewCategory],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        for some in new.chunks(AT_ONCE) {
+            let values = vec!["(?, ?, ?, ?, ?, ?, 0, ?)"; some.len()].join(", ");
+            let insert = format!(
+                "INSERT INTO categories (space, parent_id, parent_key, level, name, name_key, chunk_count, created_at) \
+                 VALUES {values}"
+            );
+            let mut insert = self.backend.dialect.assembled(&insert).persistent(false);
+            for category in some {
+                insert = insert.bind(space.as_str()).bind(category.parent_id).bind(category.parent_id.unwrap_or(0));
+                insert = insert.bind(category.level).bind(category.name.as_str()).bind(category.name_key.as_str());
+                insert = insert.bind(now.as_micros());
+            }
+            if self.insert(insert).await?.is_none() {
+                return Err(StoreError::Conflict { constraint: "categories_name" });
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to the counts of leaves and of all that is above them; the caller holds the space's lock.
+    pub async fn add_chunk_counts(&mut self, space: &Space, leaves: &BTreeMap<i64, i64>) -> Result<(), StoreError> {
+        let ids: Vec<i64> = leaves.iter().filter(|(_, count)| **count != 0).map(|(id, _)| *id).collect();
+        let mut deltas: BTreeMap<i64, i64> = BTreeMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            for row in self.fetch_all(select_paths(&self.backend.dialect, space, some)).await? {
+                let leaf: i64 = row.try_get(0)?;
+                *deltas.entry(row.try_get(1)?).or_default() += leaves.get(&leaf).copied().unwrap_or(0);
+            }
+        }
+        // Those that change alike are changed together.
+        let mut alike: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+        for (id, delta) in deltas.into_iter().filter(|(_, delta)| *delta != 0) {
+            alike.entry(delta).or_default().push(id);
+        }
+        let sql = "UPDATE categories SET chunk_count = chunk_count + ? WHERE space = ? AND id IN (??)";
+        for (delta, ids) in alike {
+            for some in ids.chunks(AT_ONCE) {
+                let mut update = self.backend.dialect.query_list(sql, some.len()).bind(delta).bind(space.as_str());
+                for id in some {
+                    update = update.bind(*id);
+                }
+                self.execute(update).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn select(dialect: &Dialect, condition: &str) -> Statement {
+    dialect.assembled(&format!("SELECT {COLUMNS} FROM categories {condition}"))
+}
+
+fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Statement {
+    let sql = "SELECT id, parent_id, level, name, chunk_count, created_at FROM categories \
+               WHERE space = ? AND parent_key IN (??) ORDER BY id";
+    let mut query = dialect.query_list(sql, parents.len()).bind(space.as_str());
+    for parent in parents {
+        query = query.bind(*parent);
+    }
+    query
+}
+
+/// From each category up to level 1, and back in the order of reading.
+fn select_paths(dialect: &Dialect, space: &Space, ids: &[i64]) -> Statement {
+    let sql = "WITH RECURSIVE way (leaf, id, parent_id, level, name) AS (\
+               SELECT id, id, parent_id, level, name FROM categories WHERE space = ? AND id IN (??) \
+               UNION ALL SELECT way.leaf, c.id, c.parent_id, c.level, c.name FROM way \
+               JOIN categories c ON c.space = ? AND c.id = way.parent_id) \
+               SELECT leaf, id, name FROM way ORDER BY leaf, level";
+    let mut query = dialect.query_list(sql, ids.len()).bind(space.as_str());
+    for id in ids {
+        query = query.bind(*id);
+    }
+    query.bind(space.as_str())
+}
+
+fn select_page(dialect: &Dialect, space: &Space, filter: &CategoryFilter, page: &CategoryPage) -> Statement {
+    let mut sql = format!("SELECT {COLUMNS} FROM categories WHERE space = ?");
+    for (wanted, condition) in [
+        (filter.parent_id.is_some(), " AND parent_id = ?"),
+        (filter.level.is_some(), " AND level = ?"),
+        (page.after.is_some(), " AND level >= ? AND (level > ? OR id > ?)"),
+    ] {
+        if wanted {
+            sql.push_str(condition);
+        }
+    }
+    sql.push_str(" ORDER BY level, id");
+    if page.limit.is_some() {
+        sql.push_str(" LIMIT ?");
+    }
+    let mut query = dialect.assembled(&sql).bind(space.as_str());
+    for number in [filter.parent_id, filter.level].into_iter().flatten() {
+        query = query.bind(number);
+    }
+    if let Some((level, id)) = page.after {
+        query = query.bind(level).bind(level).bind(id);
+    }
+    match page.limit {
+        Some(limit) => query.bind(i64::try_from(limit).unwrap_or(i64::MAX)),
+        None => query,
+    }
+}
+
+fn read_category(row: &AnyRow) -> Result<Category, StoreError> {
+    Ok(Category {
+        id: row.try_get(0)?,
+        parent_id: row.try_get(1)?,
+        level: row.try_get(2)?,
+        name: row.try_get(3)?,
+        chunk_count: row.try_get(4)?,
+        created_at: Timestamp::from_micros(row.try_get(5)?),
+    })
+}

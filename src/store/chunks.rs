@@ -1,0 +1,154 @@
+//! Rows of `chunks`: passages, by their document or by their category.
+
+use std::collections::BTreeMap;
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::dialect::Statement;
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{SourceId, Space};
+use crate::model::chunk::{Chunk, NewChunk, TAXONOMY};
+
+const SELECT: &str = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal, c.text_content, c.token_count, \
+     c.start_char, c.end_char, c.category_id, c.created_at FROM chunks c \
+     JOIN source_versions v ON v.space = c.space AND v.id = c.version_id";
+
+/// Rows in one insert: twelve values each stay below every engine's limit.
+const ROWS: usize = 200;
+/// Characters in one insert: below the smallest packet that a server takes by default.
+const CHARS: usize = 1_000_000;
+
+/// Where in a category a list goes on: the moment and the id of the last passage.
+pub type ChunkPlace = (Timestamp, i64);
+
+impl Store {
+    pub async fn find_chunk(&self, space: &Space, id: i64) -> Result<Option<Chunk>, StoreError> {
+        self.retry("find_chunk", || async {
+            let sql = format!("{SELECT} WHERE c.space = ? AND c.id = ?");
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(id);
+            self.fetch_all(query).await?.first().map(read_chunk).transpose()
+        })
+        .await
+    }
+
+    /// Passages of one version, in the order of the text.
+    pub async fn list_version_chunks(
+        &self,
+        space: &Space,
+        version_id: i64,
+        profile: &str,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<Chunk>, StoreError> {
+        let sql = format!(
+            "{SELECT} WHERE c.space = ? AND c.version_id = ? AND c.profile = ? AND c.ordinal > ? ORDER BY c.ordinal LIMIT ?"
+        );
+        self.retry("list_version_chunks", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(version_id);
+            let query = query.bind(profile.to_owned()).bind(after).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+            self.fetch_all(query).await?.iter().map(read_chunk).collect()
+        })
+        .await
+    }
+
+    /// Passages of one category in the order in which they came; `latest` leaves out those that their document no
+    /// longer holds.
+    pub async fn list_category_chunks(
+        &self,
+        space: &Space,
+        category_id: i64,
+        latest: bool,
+        after: Option<ChunkPlace>,
+        limit: usize,
+    ) -> Result<Vec<Chunk>, StoreError> {
+        let current =
+            " JOIN sources s ON s.space = c.space AND s.id = c.source_id AND s.content_version_id = c.version_id";
+        let mut sql = format!("{SELECT}{} WHERE c.space = ? AND c.category_id = ?", if latest { current } else { "" });
+        if after.is_some() {
+            sql.push_str(" AND c.created_at >= ? AND (c.created_at > ? OR c.id > ?)");
+        }
+        sql.push_str(" ORDER BY c.created_at, c.id LIMIT ?");
+        self.retry("list_category_chunks", || async {
+            let mut query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(category_id);
+            if let Some((moment, id)) = after {
+                query = query.bind(moment.as_micros()).bind(moment.as_micros()).bind(id);
+            }
+            let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
+            self.fetch_all(query).await?.iter().map(read_chunk).collect()
+        })
+        .await
+    }
+}
+
+impl Tx {
+    /// Stores filed passages of one version.
+    pub async fn add_chunks(
+        &mut self,
+        space: &Space,
+        source_id: &SourceId,
+        version_id: i64,
+        chunks: &[NewChunk<'_>],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut rest = chunks;
+        while !rest.is_empty() {
+            let mut chars = 0;
+            let fitting = rest.iter().take(ROWS).take_while(|chunk| {
+                chars += chunk.text.len();
+                chars <= CHARS
+            });
+            let (some, after) = rest.split_at(fitting.count().max(1));
+            rest = after;
+            let mut insert = self.insert_chunks(some.len());
+            for chunk in some {
+                insert = insert.bind(space.as_str()).bind(source_id.as_str()).bind(version_id).bind(TAXONOMY);
+                insert = insert.bind(chunk.ordinal).bind(chunk.text.to_owned()).bind(chunk.token_count);
+                insert = insert.bind(chunk.end_char - chunk.start_char).bind(chunk.start_char).bind(chunk.end_char);
+                insert = insert.bind(chunk.category_id).bind(now.as_micros());
+            }
+            self.execute(insert).await?;
+        }
+        Ok(())
+    }
+
+    /// Only the statement for a full load is worth keeping prepared.
+    fn insert_chunks(&self, rows: usize) -> Statement {
+        let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+        let sql = format!(
+            "INSERT INTO chunks (space, source_id, version_id, profile, ordinal, text_content, token_count, char_count, \
+             start_char, end_char, category_id, created_at) VALUES {values}"
+        );
+        self.backend.dialect.assembled(&sql).persistent(rows == ROWS || rows == 1)
+    }
+
+    /// How many filed passages of a version lie in each category.
+    pub async fn count_version_chunks(
+        &mut self,
+        space: &Space,
+        version_id: i64,
+    ) -> Result<BTreeMap<i64, i64>, StoreError> {
+        let sql = "SELECT category_id, COUNT(*) FROM chunks WHERE space = ? AND version_id = ? AND profile = ? \
+                   GROUP BY category_id";
+        let query = self.sql(sql).bind(space.as_str()).bind(version_id).bind(TAXONOMY);
+        let rows = self.fetch_all(query).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+}
+
+pub(super) fn read_chunk(row: &AnyRow) -> Result<Chunk, StoreError> {
+    Ok(Chunk {
+        id: row.try_get(0)?,
+        source_id: SourceId::from_stored(row.try_get(1)?),
+        source_version: row.try_get(2)?,
+        profile: row.try_get(3)?,
+        ordinal: row.try_get(4)?,
+        text: row.try_get(5)?,
+        token_count: row.try_get(6)?,
+        start_char: row.try_get(7)?,
+        end_char: row.try_get(8)?,
+        category_id: row.try_get(9)?,
+        created_at: Timestamp::from_micros(row.try_get(10)?),
+    })
+}

@@ -1,0 +1,82 @@
+//! Rows of `contextual_helpers`: descriptions of documents, in versions.
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{SourceId, Space};
+use crate::model::contextual_helper::{ContextualHelper, HelperOrigin, NewHelper};
+
+impl Store {
+    /// The descriptions of a document, newest first; the first is in force.
+    pub async fn list_helpers(
+        &self,
+        space: &Space,
+        source_id: &SourceId,
+        limit: usize,
+    ) -> Result<Vec<ContextualHelper>, StoreError> {
+        let sql = "SELECT version, text, origin, author, doc_date, topic, description, token_count, tokens_prompt, \
+                   tokens_completion, created_at FROM contextual_helpers WHERE space = ? AND source_id = ? \
+                   ORDER BY version DESC LIMIT ?";
+        self.retry("list_helpers", || async {
+            let query = self.sql(sql).bind(space.as_str()).bind(source_id.as_str());
+            let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
+            self.fetch_all(query).await?.iter().map(read_helper).collect()
+        })
+        .await
+    }
+
+    /// The description that is in force.
+    pub async fn find_helper(
+        &self,
+        space: &Space,
+        source_id: &SourceId,
+    ) -> Result<Option<ContextualHelper>, StoreError> {
+        Ok(self.list_helpers(space, source_id, 1).await?.into_iter().next())
+    }
+}
+
+impl Tx {
+    /// Adds a description, which is in force from then on; gives its version. The caller holds the document's row.
+    pub async fn add_helper(
+        &mut self,
+        space: &Space,
+        source_id: &SourceId,
+        helper: &NewHelper,
+        now: Timestamp,
+    ) -> Result<i64, StoreError> {
+        let last = self.sql("SELECT MAX(version) FROM contextual_helpers WHERE space = ? AND source_id = ?");
+        let last = self.fetch_optional(last.bind(space.as_str()).bind(source_id.as_str())).await?;
+        let last: Option<i64> = last.map(|row| row.try_get(0)).transpose()?.flatten();
+        let version = last.unwrap_or(0) + 1;
+        let insert = "INSERT INTO contextual_helpers (space, source_id, version, text, origin, author, doc_date, topic, \
+                      description, token_count, tokens_prompt, tokens_completion, created_at) \
+                      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let insert = self.sql(insert).bind(space.as_str()).bind(source_id.as_str()).bind(version);
+        let insert = insert.bind(helper.text.as_str()).bind(helper.origin.as_str()).bind(helper.author.clone());
+        let insert = insert.bind(helper.date.clone()).bind(helper.topic.clone()).bind(helper.description.clone());
+        let insert = insert.bind(helper.token_count).bind(helper.tokens_prompt).bind(helper.tokens_completion);
+        self.execute(insert.bind(now.as_micros())).await?;
+        Ok(version)
+    }
+}
+
+fn read_helper(row: &AnyRow) -> Result<ContextualHelper, StoreError> {
+    let origin: String = row.try_get(2)?;
+    Ok(ContextualHelper {
+        version: row.try_get(0)?,
+        helper: NewHelper {
+            text: row.try_get(1)?,
+            origin: HelperOrigin::parse(&origin),
+            author: row.try_get(3)?,
+            date: row.try_get(4)?,
+            topic: row.try_get(5)?,
+            description: row.try_get(6)?,
+            token_count: row.try_get(7)?,
+            tokens_prompt: row.try_get(8)?,
+            tokens_completion: row.try_get(9)?,
+        },
+        created_at: Timestamp::from_micros(row.try_get(10)?),
+    })
+}

@@ -1,0 +1,166 @@
+//! Rows of `source_versions`: what documents said, and when.
+
+use serde_json::Value;
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{SourceId, Space};
+use crate::model::source_version::{SourceVersion, VersionFacts};
+
+const COLUMNS: &str = "id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
+     provider, topic, note, metadata_json, job_id, content_version_id, ingested_at";
+
+/// A version to be stored.
+#[derive(Debug, Clone, Copy)]
+pub struct NewVersion<'v> {
+    pub source_id: &'v SourceId,
+    pub version: i64,
+    pub content: &'v str,
+    pub facts: &'v VersionFacts,
+    pub content_version_id: Option<i64>,
+}
+
+impl Store {
+    pub async fn find_source_version(
+        &self,
+        space: &Space,
+        source_id: &SourceId,
+        version: i64,
+    ) -> Result<Option<SourceVersion>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND version = ?");
+        self.retry("find_source_version", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
+            self.fetch_all(query.bind(version)).await?.first().map(read_version).transpose()
+        })
+        .await
+    }
+
+    /// The text of a version.
+    pub async fn find_content(
+        &self,
+        space: &Space,
+        source_id: &SourceId,
+        version: i64,
+    ) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT content FROM source_versions WHERE space = ? AND source_id = ? AND version = ?";
+        self.retry("find_content", || async {
+            let query = self.sql(sql).bind(space.as_str()).bind(source_id.as_str()).bind(version);
+            self.fetch_all(query).await?.first().map(|row| Ok(row.try_get(0)?)).transpose()
+        })
+        .await
+    }
+
+    /// Versions of a document, newest first, before the one named.
+    pub async fn list_source_versions(
+        &self,
+        space: &Space,
+        source_id: &SourceId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<SourceVersion>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND version < ? \
+             ORDER BY version DESC LIMIT ?"
+        );
+        self.retry("list_source_versions", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
+            let query = query.bind(before.unwrap_or(i64::MAX)).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+            self.fetch_all(query).await?.iter().map(read_version).collect()
+        })
+        .await
+    }
+
+    /// The newest version of a document that has passages of its own and this content under these settings.
+    pub async fn find_same_content(
+        &self,
+        space: &Space,
+        source_id: &SourceId,
+        sha256: &str,
+        settings_key: &str,
+    ) -> Result<Option<SourceVersion>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND sha256 = ? AND settings_key = ? \
+             AND content_version_id IS NULL ORDER BY version DESC LIMIT 1"
+        );
+        self.retry("find_same_content", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
+            let query = query.bind(sha256.to_owned()).bind(settings_key.to_owned());
+            self.fetch_all(query).await?.first().map(read_version).transpose()
+        })
+        .await
+    }
+}
+
+impl Tx {
+    /// Stores a version; gives its id.
+    pub async fn add_source_version(
+        &mut self,
+        space: &Space,
+        new: NewVersion<'_>,
+        now: Timestamp,
+    ) -> Result<i64, StoreError> {
+        let insert = "INSERT INTO source_versions (space, source_id, version, content, sha256, settings_key, size_bytes, \
+                      mtime, char_count, token_count, provider, topic, note, metadata_json, content_version_id, job_id, \
+                      ingested_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let facts = new.facts;
+        let insert = self.backend.dialect.insert_with_id(insert).bind(space.as_str()).bind(new.source_id.as_str());
+        let insert = insert.bind(new.version).bind(new.content.to_owned()).bind(facts.sha256.as_str());
+        let insert = insert.bind(facts.settings_key.as_str()).bind(facts.size_bytes);
+        let insert = insert.bind(facts.mtime.map(Timestamp::as_micros)).bind(facts.char_count).bind(facts.token_count);
+        let insert = insert.bind(facts.provider.clone()).bind(facts.topic.clone()).bind(facts.note.clone());
+        let insert = insert.bind(facts.metadata.to_string()).bind(new.content_version_id).bind(facts.job_id.clone());
+        self.insert_for_id(insert.bind(now.as_micros())).await
+    }
+
+    /// Makes a version what the document says now.
+    pub async fn update_latest_version(
+        &mut self,
+        space: &Space,
+        source_id: &SourceId,
+        version: i64,
+        content_version_id: i64,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let update = "UPDATE sources SET latest_version = ?, content_version_id = ?, updated_at = ? \
+                      WHERE space = ? AND id = ?";
+        let update = self.sql(update).bind(version).bind(content_version_id).bind(now.as_micros());
+        self.execute(update.bind(space.as_str()).bind(source_id.as_str())).await.map(|_| ())
+    }
+
+    /// The version whose passages are what the document says now.
+    pub async fn find_current_content(
+        &mut self,
+        space: &Space,
+        source_id: &SourceId,
+    ) -> Result<Option<i64>, StoreError> {
+        let query = self.sql("SELECT content_version_id FROM sources WHERE space = ? AND id = ?");
+        let row = self.fetch_optional(query.bind(space.as_str()).bind(source_id.as_str())).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?.flatten())
+    }
+}
+
+fn read_version(row: &AnyRow) -> Result<SourceVersion, StoreError> {
+    let metadata: String = row.try_get(12)?;
+    Ok(SourceVersion {
+        id: row.try_get(0)?,
+        source_id: SourceId::from_stored(row.try_get(1)?),
+        version: row.try_get(2)?,
+        facts: VersionFacts {
+            sha256: row.try_get(3)?,
+            settings_key: row.try_get(4)?,
+            size_bytes: row.try_get(5)?,
+            mtime: row.try_get::<Option<i64>, _>(6)?.map(Timestamp::from_micros),
+            char_count: row.try_get(7)?,
+            token_count: row.try_get(8)?,
+            provider: row.try_get(9)?,
+            topic: row.try_get(10)?,
+            note: row.try_get(11)?,
+            metadata: serde_json::from_str(&metadata).unwrap_or(Value::Null),
+            job_id: row.try_get(13)?,
+        },
+        content_version_id: row.try_get(14)?,
+        ingested_at: Timestamp::from_micros(row.try_get(15)?),
+    })
+}

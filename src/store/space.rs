@@ -1,0 +1,78 @@
+//! What a space has once: the lock and count of its writes, the depth of its hierarchy.
+
+use sqlx::Row as _;
+
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+
+/// The counter of writes to a space's passages.
+const CHUNK_WRITES: &str = "chunks";
+/// The setting that holds the depth of a space's hierarchy (K-43).
+const DEPTH: &str = "hierarchy_depth";
+
+impl Store {
+    /// How often the passages and categories of a space were written.
+    pub async fn find_chunk_writes(&self, space: &Space) -> Result<i64, StoreError> {
+        self.retry("find_chunk_writes", || async {
+            let query = self.sql("SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0");
+            let rows = self.fetch_all(query.bind(space.as_str()).bind(CHUNK_WRITES)).await?;
+            Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(0))
+        })
+        .await
+    }
+
+    /// Spaces that hold passages, with the depth of their hierarchy where it is another than this.
+    pub async fn list_other_depths(&self, depth: i64) -> Result<Vec<(String, i64)>, StoreError> {
+        let sql = "SELECT s.space, s.value_json FROM settings s WHERE s.name = ? AND s.value_json <> ? \
+                   AND EXISTS (SELECT 1 FROM chunks c WHERE c.space = s.space)";
+        self.retry("list_other_depths", || async {
+            let rows = self.fetch_all(self.sql(sql).bind(DEPTH).bind(depth.to_string())).await?;
+            let read = |row: &sqlx::any::AnyRow| {
+                let stored: String = row.try_get(1)?;
+                Ok((row.try_get(0)?, stored.parse().unwrap_or(0)))
+            };
+            rows.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// Brings the planner's picture of the tables up to date; only PostgreSQL needs to be told.
+    pub async fn analyze(&self) -> Result<(), StoreError> {
+        if self.engine() != super::Engine::Postgres {
+            return Ok(());
+        }
+        for table in ["ANALYZE chunks", "ANALYZE categories", "ANALYZE source_versions", "ANALYZE sources"] {
+            let mut tx = self.begin().await?;
+            tx.execute(tx.sql(table)).await?;
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+}
+
+impl Tx {
+    /// Keeps every other writer of this space's passages and categories out until this transaction ends, and counts
+    /// the write. Taken before any row is, so that writers wait for each other instead of getting entangled.
+    pub async fn lock_chunks(&mut self, space: &Space) -> Result<(), StoreError> {
+        let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 1)";
+        let insert = self.backend.dialect.insert_or_add(insert, "space, name, window_start", &["value"]);
+        self.execute(insert.bind(space.as_str()).bind(CHUNK_WRITES)).await.map(|_| ())
+    }
+
+    /// Remembers the depth of the space's hierarchy, the first time.
+    pub async fn settle_depth(&mut self, space: &Space, depth: i64, now: Timestamp) -> Result<(), StoreError> {
+        let find = self.sql("SELECT value_json FROM settings WHERE space = ? AND name = ?");
+        let found = self.fetch_optional(find.bind(space.as_str()).bind(DEPTH)).await?;
+        let known: Option<String> = found.map(|row| row.try_get(0)).transpose()?;
+        let depth = depth.to_string();
+        let write = match known {
+            Some(known) if known == depth => return Ok(()),
+            // The start has checked that no passage stands in the way.
+            Some(_) => "UPDATE settings SET value_json = ?, updated_at = ? WHERE space = ? AND name = ?",
+            None => "INSERT INTO settings (value_json, updated_at, space, name) VALUES (?, ?, ?, ?)",
+        };
+        let write = self.sql(write).bind(depth).bind(now.as_micros()).bind(space.as_str()).bind(DEPTH);
+        self.execute(write).await.map(|_| ())
+    }
+}
