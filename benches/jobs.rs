@@ -55,7 +55,7 @@ async fn bench(url: &str) {
     let config = Config::load(&Origin { file: None, environment }).unwrap();
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
-    let jobs = Jobs::new(store.clone(), config.jobs.clone());
+    let jobs = Jobs::new(store.clone(), config.jobs.clone(), config.audit);
     println!("{}:", store.engine().name());
 
     // One job per transaction, as requests do it.

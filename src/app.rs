@@ -12,8 +12,11 @@ use tokio_util::sync::CancellationToken;
 use crate::base::clock::Clock;
 use crate::base::fail_point;
 use crate::base::metrics as names;
+use crate::categories::{Categories, Taxonomy};
 use crate::config::Config;
+use crate::contextual_helpers::ContextualHelpers;
 use crate::http::{self, AppState, HttpSettings};
+use crate::ingestion::{Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
 use crate::llm::Llm;
 use crate::probe::Probe;
@@ -66,10 +69,22 @@ impl App {
             render_metrics: Box::new(move || renderer.render()),
         };
         let llm = Llm::new(config.llm.clone(), &config.telemetry.otlp_endpoint, store.clone(), Arc::clone(&clock));
+        let sources = Sources::new(store.clone());
+        let jobs = Jobs::new(store.clone(), config.jobs.clone(), config.audit);
+        let taxonomy = Taxonomy::new(&config.taxonomy);
+        let ingestion = IngestionSettings {
+            ingestion: config.ingestion.clone(),
+            taxonomy: taxonomy.clone(),
+            max_token_budget: config.query.max_token_budget,
+            max_concurrency: usize::try_from(config.llm.max_concurrency).unwrap_or(usize::MAX),
+        };
         let state = AppState {
+            ingestion: Ingestion::new(store.clone(), jobs.clone(), sources.clone(), llm.clone(), ingestion),
+            categories: Categories::new(store.clone(), taxonomy),
+            helpers: ContextualHelpers::new(store.clone(), llm.clone()),
             llm,
-            sources: Sources::new(store.clone()),
-            jobs: Jobs::new(store.clone(), config.jobs.clone()),
+            sources,
+            jobs,
             store,
             clock,
             settings: Arc::new(settings),
@@ -113,7 +128,7 @@ impl App {
 
     /// The one list of kinds of work.
     fn runner(&self) -> Runner {
-        let mut work: Vec<Arc<dyn Work>> = Vec::new();
+        let mut work: Vec<Arc<dyn Work>> = vec![Arc::new(self.state.ingestion.work(self.state.helpers.clone()))];
         if self.config.testing.probe_jobs {
             let (store, sources) = (self.state.store.clone(), self.state.sources.clone());
             let llm = self.state.llm.clone();

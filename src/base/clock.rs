@@ -65,6 +65,28 @@ pub fn is_day(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
+/// A date, with or without a time of day, as ISO 8601 spells it; spaces may stand for its marks (`2025 01 31`).
+/// `None` if it is none of the calendar.
+#[must_use]
+pub fn read_date(text: &str) -> Option<String> {
+    let text = text.trim();
+    if let Some(moment) = Timestamp::parse_rfc3339(text) {
+        return Some(moment.to_string());
+    }
+    let allowed = |c: char| c.is_ascii_digit() || matches!(c, '-' | ':' | 'T' | 't' | ' ');
+    let parts: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).collect();
+    let widths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    if !text.chars().all(allowed) || !matches!(widths.as_slice(), [4, 2, 2] | [4, 2, 2, 2, 2, 2]) {
+        return None;
+    }
+    let day = parts[..3].join("-");
+    if parts.len() == 3 {
+        return is_day(&day).then_some(day);
+    }
+    let moment = format!("{day}T{}", parts[3..].join(":"));
+    moment.parse::<jiff::civil::DateTime>().is_ok().then_some(moment)
+}
+
 /// Tells the time.
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
@@ -91,6 +113,29 @@ mod tests {
         let moment = Timestamp::from_micros(1_763_172_000_123_456);
         assert_eq!(moment.to_string(), "2025-11-15T02:00:00.123456Z");
         assert_eq!(Timestamp::parse_rfc3339(&moment.to_string()), Some(moment));
+    }
+
+    #[test]
+    fn dates_are_read_in_their_spellings() {
+        for (given, wanted) in [
+            ("2025-01-31", Some("2025-01-31")),
+            ("2025 01 31", Some("2025-01-31")),
+            ("2025-01-31T09:30:00", Some("2025-01-31T09:30:00")),
+            ("2025-01-31 09:30:00", Some("2025-01-31T09:30:00")),
+            ("2025 01 31T09 30 00", Some("2025-01-31T09:30:00")),
+            ("2025-01-31T09:30:00Z", Some("2025-01-31T09:30:00.000000Z")),
+            ("2025-13-40", None),
+            ("2025-02-29", None),
+            ("2025-1-31", None),
+            ("2025-01-31T25:00:00", None),
+            ("0000-00-00", None),
+            ("2025-W05", None),
+            ("20250131", None),
+            ("yesterday", None),
+            ("", None),
+        ] {
+            assert_eq!(read_date(given).as_deref(), wanted, "{given}");
+        }
     }
 
     #[test]

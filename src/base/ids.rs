@@ -6,6 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::hash::sha256_hex;
+
 /// The wall between tenants: every row belongs to exactly one space (D-2).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Space(String);
@@ -119,6 +121,16 @@ uuid_id!(
     /// The id of a source.
     SourceId
 );
+
+impl SourceId {
+    /// The id of a document that is not there yet but whose place is known: the same for all who bring it at once.
+    #[must_use]
+    pub fn of_path(space: &Space, user_id: &str, path: &str) -> Self {
+        let digest = sha256_hex(format!("{space}\n{user_id}\n{path}").as_bytes());
+        let bytes = u128::from_str_radix(&digest[..32], 16).unwrap_or_default().to_be_bytes();
+        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string())
+    }
+}
 
 uuid_id!(
     /// The id of a job.

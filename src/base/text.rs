@@ -27,6 +27,12 @@ pub fn has_control(text: &str) -> bool {
     text.chars().any(char::is_control)
 }
 
+/// Whether the text holds a control character other than line breaks and tabs.
+#[must_use]
+pub fn has_control_but_breaks(text: &str) -> bool {
+    text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+}
+
 /// What makes two category names one: NFKC, case folded, white space collapsed (K-14).
 #[must_use]
 pub fn name_key(name: &str) -> String {

@@ -121,6 +121,15 @@ impl Tree {
         }
     }
 
+    /// How many categories are there or planned.
+    pub fn len(&self) -> usize {
+        self.entries.len() - 1
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The names that may be chosen below a parent, oldest first.
     pub fn options(&self, parent: Node) -> Vec<String> {
         let offered = |node: &&Node| {

@@ -1,1 +1,196 @@
+//! One paragraph that says what a document is: generated from its head, or given by its user, in versions (M-2B).
+//! It stands in every prompt that speaks of the document.
 
+mod compose;
+mod derive;
+
+use std::sync::Arc;
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::{SourceId, Space};
+use crate::base::tokens::TokenCounter;
+use crate::llm::tasks::helper::{Helper, HelperOutput};
+use crate::llm::{Llm, LlmError, Session};
+use crate::model::contextual_helper::{ContextualHelper, HelperOrigin, NewHelper};
+use crate::store::{AsStoreError, Store, StoreError};
+
+pub use compose::{HelperFields, Refused, compose, from_text};
+pub use derive::detect_title;
+
+/// Most passages and tokens that a description is made from (M-2B.2).
+pub const FIRST_CHUNKS: usize = 5;
+pub const FIRST_TOKENS: usize = 2000;
+
+/// The area's face, cheap to clone.
+#[derive(Clone)]
+pub struct ContextualHelpers {
+    store: Store,
+    llm: Llm,
+}
+
+/// What a description is made from.
+#[derive(Debug, Clone, Default)]
+pub struct DocumentHead {
+    pub filename: String,
+    /// Given by the user, or else found in the text.
+    pub title: Option<String>,
+    pub metadata: Vec<(String, String)>,
+    /// The first passages with their token counts.
+    pub chunks: Vec<(Arc<str>, usize)>,
+}
+
+/// A wish about a description could not be fulfilled.
+#[derive(Debug, thiserror::Error)]
+pub enum HelperError {
+    /// 422: fields break a rule (M-2B.7).
+    #[error("the description breaks a rule")]
+    Invalid(Refused),
+    /// 404: the document is not there.
+    #[error("no source {0} in this space")]
+    NoSource(String),
+    /// 404: it has none.
+    #[error("source {0} has no description yet")]
+    NotFound(String),
+    /// 409: there is no text to make it from.
+    #[error("source {0} has no version yet")]
+    NoText(String),
+    /// 502 and others, as the model layer says.
+    #[error(transparent)]
+    Llm(#[from] LlmError),
+    /// 503 and 500, as the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AsStoreError for HelperError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        if let Self::Store(error) = self { Some(error) } else { None }
+    }
+}
+
+impl ContextualHelpers {
+    #[must_use]
+    pub fn new(store: Store, llm: Llm) -> Self {
+        Self { store, llm }
+    }
+
+    /// The description in force.
+    pub async fn current(&self, space: &Space, source: &SourceId) -> Result<Option<ContextualHelper>, StoreError> {
+        self.store.find_helper(space, source).await
+    }
+
+    /// All of them, newest first.
+    pub async fn list(&self, space: &Space, source: &SourceId) -> Result<Vec<ContextualHelper>, StoreError> {
+        self.store.list_helpers(space, source, usize::MAX).await
+    }
+
+    /// Stores a description, which is in force from then on.
+    ///
+    /// # Errors
+    /// [`HelperError::NoSource`], or the store's.
+    pub async fn store(
+        &self,
+        space: &Space,
+        source: &SourceId,
+        helper: &NewHelper,
+        now: Timestamp,
+    ) -> Result<ContextualHelper, HelperError> {
+        self.store
+            .retry_as("add_helper", || async {
+                let mut tx = self.store.begin().await?;
+                // Held, so that two at once get two versions.
+                if tx.find_source(space, source).await?.is_none() {
+                    return Err(HelperError::NoSource(source.to_string()));
+                }
+                let version = tx.add_helper(space, source, helper, now).await?;
+                tx.commit().await?;
+                Ok(ContextualHelper { version, helper: helper.clone(), created_at: now })
+            })
+            .await
+    }
+
+    /// Has a model write a description; nothing is stored.
+    ///
+    /// # Errors
+    /// The model's.
+    pub async fn generate(&self, session: &Session, head: DocumentHead) -> Result<NewHelper, LlmError> {
+        let chunks = first(head.chunks);
+        let task = Helper {
+            filename: head.filename.into(),
+            title: head.title.map(Into::into),
+            metadata: head.metadata,
+            chunks: (1..).zip(chunks).collect(),
+        };
+        let answered = self.llm.ask(session, task).await?;
+        let sum = |tokens: fn(&crate::model::llm_call::LlmCall) -> i64| answered.calls.iter().map(tokens).sum();
+        let (tokens_prompt, tokens_completion) = (sum(|call| call.tokens_prompt), sum(|call| call.tokens_completion));
+        let text = answered.value.paragraph();
+        let HelperOutput { author, date, topic, summary } = answered.value;
+        let token_count = i64::try_from(TokenCounter::for_model(None).count(&text)).unwrap_or(i64::MAX);
+        let (origin, description) = (HelperOrigin::Generated, Some(summary));
+        Ok(NewHelper { text, origin, author, date, topic, description, token_count, tokens_prompt, tokens_completion })
+    }
+
+    /// Has a description written anew from what is stored, and stores it (M-2B.9).
+    ///
+    /// # Errors
+    /// [`HelperError::NoText`], the model's, or the store's.
+    pub async fn regenerate(
+        &self,
+        space: &Space,
+        source: &crate::model::source::Source,
+        now: Timestamp,
+    ) -> Result<ContextualHelper, HelperError> {
+        let id = &source.id;
+        let no_text = || HelperError::NoText(id.to_string());
+        let version = self.store.find_source_version(space, id, source.latest_version).await?.ok_or_else(no_text)?;
+        let content = version.content_version_id.unwrap_or(version.id);
+        let chunks = self.store.list_version_chunks(space, content, crate::model::chunk::TAXONOMY, 0, FIRST_CHUNKS);
+        let chunks = chunks.await?;
+        let given = |name: &str| version.facts.metadata.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+        let mut metadata: Vec<(String, String)> = Vec::new();
+        for (name, value) in [
+            ("author", given("author")),
+            ("date", given("date")),
+            ("topic", version.facts.topic.clone()),
+            ("note", version.facts.note.clone()),
+            ("provider", version.facts.provider.clone()),
+            ("tags", tags(&source.tags)),
+        ] {
+            metadata.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        let title = given("title").or_else(|| detect_title(&chunks.first()?.text));
+        let token_count = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);
+        let chunks = chunks.iter().map(|chunk| (chunk.text.as_str().into(), token_count(chunk.token_count))).collect();
+        let head = DocumentHead { filename: source.filename.clone(), title, metadata, chunks };
+        let session = Session::of_caller(space.clone());
+        let helper = self.generate(&session, head).await?;
+        self.store(space, id, &helper, now).await
+    }
+}
+
+/// The user's own tags, as one text.
+pub fn tags(tags: &[String]) -> Option<String> {
+    let own: Vec<&str> =
+        tags.iter().map(String::as_str).filter(|tag| *tag != crate::model::source::FILE_INGEST).collect();
+    (!own.is_empty()).then(|| own.join(", "))
+}
+
+/// As many of the first passages as a description may be made from; of the first one at least the beginning.
+fn first(chunks: Vec<(Arc<str>, usize)>) -> Vec<Arc<str>> {
+    let mut room = FIRST_TOKENS;
+    let mut found = Vec::new();
+    for (text, tokens) in chunks.into_iter().take(FIRST_CHUNKS) {
+        if tokens <= room {
+            room -= tokens;
+            found.push(text);
+            continue;
+        }
+        if found.is_empty() {
+            let end = TokenCounter::for_model(None).prefix(&text, room);
+            found.push(text[..end].into());
+        }
+        break;
+    }
+    found
+}

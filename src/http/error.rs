@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::base::field_error::FieldError;
+use crate::categories::CategoryError;
+use crate::contextual_helpers::{HelperError, Refused};
+use crate::ingestion::IngestionError;
 use crate::jobs::JobsError;
 use crate::llm::LlmError;
 use crate::sources::SourceError;
@@ -283,7 +286,7 @@ impl From<SourceError> for ApiError {
         let detail = error.to_string();
         match error {
             SourceError::Invalid(errors) => Self::invalid(errors),
-            SourceError::NotFound(_) => Self::not_found(detail),
+            SourceError::NotFound(_) | SourceError::NoVersion { .. } => Self::not_found(detail),
             SourceError::AlreadyRegistered { existing } => {
                 let error = Self::new(StatusCode::CONFLICT, "source_exists", "Source exists", detail)
                     .fix("Use the existing source (context.source_id), or register under another path or user_id.");
@@ -297,6 +300,86 @@ impl From<SourceError> for ApiError {
                     .fix("Read the source again and repeat the change with the ETag that comes with it.")
             }
             SourceError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<Refused> for ApiError {
+    fn from(refused: Refused) -> Self {
+        let mut error = Self::invalid(refused.errors);
+        if refused.bad_date {
+            (error.0.code, error.0.title) = ("invalid_date", "Invalid date");
+            error = error.fix("Give the date like 2025-01-31 or 2025-01-31T09:30:00, or say unknown.");
+        }
+        error
+    }
+}
+
+impl From<IngestionError> for ApiError {
+    fn from(error: IngestionError) -> Self {
+        match error {
+            IngestionError::Invalid(errors) => Self::invalid(errors),
+            IngestionError::InvalidHelper(refused) => refused.into(),
+            IngestionError::Model(error) => error.into(),
+            IngestionError::Source(error) => error.into(),
+            IngestionError::Jobs(error) => error.into(),
+            IngestionError::Store(error) => error.into(),
+            IngestionError::NothingToConfirm => {
+                Self::new(StatusCode::CONFLICT, "nothing_to_confirm", "Nothing to confirm", error.to_string())
+                    .fix("Send the four fields with PUT /v1/jobs/{id}/helper first, and look at the preview.")
+            }
+        }
+    }
+}
+
+impl From<HelperError> for ApiError {
+    fn from(error: HelperError) -> Self {
+        let detail = error.to_string();
+        match error {
+            HelperError::Invalid(refused) => refused.into(),
+            HelperError::NoSource(_) => Self::not_found(detail),
+            HelperError::NotFound(_) => {
+                Self::not_found(detail).fix("Bring a text in, or give a description with PUT /v1/sources/{id}/helper.")
+            }
+            HelperError::NoText(_) => Self::new(StatusCode::CONFLICT, "no_text", "No text", detail)
+                .fix("Bring its text in first: POST /v1/ingestions with its path or source_id."),
+            HelperError::Llm(error) => error.into(),
+            HelperError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<CategoryError> for ApiError {
+    fn from(error: CategoryError) -> Self {
+        let detail = error.to_string();
+        let refused =
+            |code, title, fix: &str| Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, title, detail.as_str()).fix(fix);
+        match error {
+            CategoryError::Invalid(errors) => Self::invalid(errors),
+            CategoryError::NotFound(_) => Self::not_found(detail),
+            CategoryError::TooDeep { depth } => {
+                refused("max_depth", "Maximum depth", "Choose a parent on a higher level.").with("depth", depth)
+            }
+            CategoryError::Exists { existing } => {
+                Self::new(StatusCode::CONFLICT, "category_exists", "Category exists", detail.as_str())
+                    .fix("Use the existing category (context.category_id), or another name.")
+                    .with("category_id", existing)
+            }
+            CategoryError::Full { level, limit } => refused(
+                "category_limit",
+                "Category limit",
+                "Use an existing category, or raise taxonomy.max_categories_default or the limit of this level.",
+            )
+            .with("level", level)
+            .with("limit", limit),
+            CategoryError::NotALeaf { level, depth, .. } => refused(
+                "not_a_leaf",
+                "Not a leaf",
+                "List its children (GET /v1/categories?parent_id=…) down to a leaf.",
+            )
+            .with("level", level)
+            .with("depth", depth),
+            CategoryError::Store(error) => error.into(),
         }
     }
 }

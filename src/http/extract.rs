@@ -77,7 +77,13 @@ impl FromRequestParts<AppState> for PathId {
     }
 }
 
-fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+/// What a body is declared to be, without its parameters.
+pub fn media_type(headers: &HeaderMap) -> String {
+    let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let unsupported = |detail: &str, fix: &str| {
         Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -90,8 +96,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return unsupported("the request body is compressed", "Send it as it is, without Content-Encoding.");
     }
-    let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let essence = media_type(headers);
     if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
         return Ok(());
     }
@@ -100,6 +105,11 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
 
 /// Parses strictly: duplicate keys and NUL are errors, and so is any field that `T` does not know.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    parse_but(bytes, "")
+}
+
+/// The same, but one field at the top may hold NUL.
+pub fn parse_but<T: DeserializeOwned>(bytes: &[u8], nul_in: &str) -> Result<T, ApiError> {
     if bytes.is_empty() {
         return Err(ApiError::malformed("the request body is empty").fix("Send a JSON object."));
     }
@@ -111,7 +121,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| refuse(&error))?;
     reader.end().map_err(|error| not_json(&error))?;
-    strict::check(bytes)?;
+    strict::check(bytes, nul_in)?;
     Ok(value)
 }
 

@@ -14,6 +14,8 @@ use serde::Serialize;
 use super::auth::Caller;
 use super::error::ApiError;
 use crate::base::hash::sha256_hex;
+use crate::categories::CategoryError;
+use crate::ingestion::IngestionError;
 use crate::jobs::JobsError;
 use crate::sources::SourceError;
 use crate::store::{AsStoreError, Store, StoreError, StoredAnswer, Tx};
@@ -160,23 +162,21 @@ impl From<ApiError> for ApiFailure {
     }
 }
 
-impl From<SourceError> for ApiFailure {
-    fn from(error: SourceError) -> Self {
-        match error {
-            SourceError::Store(error) => Self::Store(error),
-            error => ApiError::from(error).into(),
+/// Errors of the areas, less what the store may try again.
+macro_rules! failures {
+    ($($error:ty),*) => {$(
+        impl From<$error> for ApiFailure {
+            fn from(error: $error) -> Self {
+                match error.as_store_error() {
+                    Some(error) => Self::Store(error.clone()),
+                    None => ApiError::from(error).into(),
+                }
+            }
         }
-    }
+    )*};
 }
 
-impl From<JobsError> for ApiFailure {
-    fn from(error: JobsError) -> Self {
-        match error {
-            JobsError::Store(error) => Self::Store(error),
-            error => ApiError::from(error).into(),
-        }
-    }
-}
+failures!(CategoryError, IngestionError, JobsError, SourceError);
 
 impl From<ApiFailure> for ApiError {
     fn from(failure: ApiFailure) -> Self {

@@ -16,6 +16,7 @@ mod routes;
 pub mod serve;
 mod state;
 mod trace;
+mod wait;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -29,7 +30,9 @@ pub use idempotency::KEEP_SECONDS as IDEMPOTENCY_KEEP_SECONDS;
 pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo, LlmInfo};
 pub use state::{AppState, HttpSettings};
 
-use routes::{docs, health, info, jobs, metrics, models, sources, testing, tokens, usage};
+use routes::{
+    categories, chunks, docs, health, info, ingestions, jobs, metrics, models, sources, testing, tokens, usage,
+};
 
 /// Every route that the OpenAPI document lists.
 fn api() -> OpenApiRouter<AppState> {
@@ -49,12 +52,29 @@ fn api() -> OpenApiRouter<AppState> {
         // Documents.
         .routes(routes!(sources::create_source, sources::list_sources))
         .routes(routes!(sources::get_source, sources::update_source, sources::delete_source))
+        .routes(routes!(sources::list_source_versions))
+        .routes(routes!(sources::get_source_version))
+        .routes(routes!(sources::get_source_content))
+        .routes(routes!(sources::list_source_chunks))
+        .routes(routes!(sources::get_helper, sources::update_helper))
+        .routes(routes!(sources::list_helpers))
+        .routes(routes!(sources::preview_helper))
+        .routes(routes!(sources::regenerate_helper))
+        // Text in, and where it was filed.
+        .routes(routes!(ingestions::create_ingestion))
+        .routes(routes!(categories::create_category, categories::list_categories))
+        .routes(routes!(categories::get_category_tree))
+        .routes(routes!(categories::get_category))
+        .routes(routes!(categories::list_category_chunks))
+        .routes(routes!(chunks::get_chunk))
         // Background work.
         .routes(routes!(jobs::list_jobs))
         .routes(routes!(jobs::get_job))
         .routes(routes!(jobs::watch_job))
         .routes(routes!(jobs::cancel_job))
         .routes(routes!(jobs::retry_job))
+        .routes(routes!(jobs::update_job_helper))
+        .routes(routes!(jobs::confirm_job_helper))
 }
 
 /// The whole service, ready to be served.

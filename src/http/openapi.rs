@@ -43,7 +43,9 @@ pub struct ProblemResponse(Problem);
         (name = "tokens", description = "Counting tokens."),
         (name = "models", description = "Which models can be asked, and what was spent on them."),
         (name = "jobs", description = "Background work: every 202 is one."),
-        (name = "sources", description = "Documents as their owners know them."),
+        (name = "sources", description = "Documents as their owners know them, their versions and descriptions."),
+        (name = "ingestions", description = "Bringing texts in."),
+        (name = "categories", description = "The hierarchy, and the passages filed under it."),
     ),
     components(schemas(Problem, ProblemField), responses(ProblemResponse))
 )]

@@ -67,6 +67,11 @@ pub fn decode_place<I: FromStr>(cursor: Option<&str>, filter: &str) -> Result<Op
     Ok(Some((Timestamp::from_micros(micros), id)))
 }
 
+/// The numbers at which a list goes on.
+pub fn decode_numbers(cursor: Option<&str>, filter: &str) -> Result<Option<(i64, i64)>, ApiError> {
+    cursor.map(|cursor| decode::<(i64, i64)>(cursor, filter)).transpose()
+}
+
 /// Cuts a list that was read one item longer than the page, and makes the cursor to the next one.
 pub fn cut<T, K: Serialize>(
     mut found: Vec<T>,

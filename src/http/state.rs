@@ -11,7 +11,10 @@ use tokio_util::sync::CancellationToken;
 use tower_http::cors::CorsLayer;
 
 use crate::base::clock::Clock;
+use crate::categories::Categories;
 use crate::config::Auth;
+use crate::contextual_helpers::ContextualHelpers;
+use crate::ingestion::Ingestion;
 use crate::jobs::Jobs;
 use crate::llm::Llm;
 use crate::sources::Sources;
@@ -23,6 +26,9 @@ pub struct AppState {
     pub store: Store,
     pub sources: Sources,
     pub jobs: Jobs,
+    pub ingestion: Ingestion,
+    pub categories: Categories,
+    pub helpers: ContextualHelpers,
     pub llm: Llm,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
@@ -74,6 +80,12 @@ impl AppState {
 impl FromRef<AppState> for Jobs {
     fn from_ref(state: &AppState) -> Self {
         state.jobs.clone()
+    }
+}
+
+impl FromRef<AppState> for Categories {
+    fn from_ref(state: &AppState) -> Self {
+        state.categories.clone()
     }
 }
 

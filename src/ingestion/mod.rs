@@ -1,3 +1,212 @@
-//! Text in, filed verbatim under the hierarchy. So far: how a text is cut into passages.
+//! Text in, filed verbatim under the hierarchy: cut, described, classified level by level, written once.
+//!
+//! `submit` queues a job in the caller's transaction and answers at once. The job (`work`) plans everything first, with
+//! no transaction open while a model is asked (`filing`, `saver`), and then writes it in one (`writing`).
 
 pub mod chunker;
+mod describing;
+mod document;
+mod filing;
+mod request;
+mod saver;
+mod work;
+mod writing;
+
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::ids::{SourceId, Space};
+use crate::categories::Taxonomy;
+use crate::config;
+use crate::contextual_helpers::{HelperFields, Refused, compose};
+use crate::jobs::{Jobs, JobsError};
+use crate::llm::{Llm, LlmError};
+use crate::model::contextual_helper::NewHelper;
+use crate::model::job::{Job, NewJob};
+use crate::sources::{NewSource, SourceError, Sources};
+use crate::store::{AsStoreError, Store, StoreError, Tx};
+
+pub use request::{Facts, GivenHelper, NewIngestion, Options};
+pub use work::{IngestionWork, KIND};
+
+/// The settings that concern it.
+#[derive(Debug, Clone)]
+pub struct IngestionSettings {
+    pub ingestion: config::Ingestion,
+    pub taxonomy: Taxonomy,
+    /// What a passage must leave room in (M-7A.1).
+    pub max_token_budget: u64,
+    /// Model calls of one job at once.
+    pub max_concurrency: usize,
+}
+
+/// The area's face, cheap to clone.
+#[derive(Clone)]
+pub struct Ingestion {
+    store: Store,
+    jobs: Jobs,
+    sources: Sources,
+    llm: Llm,
+    settings: std::sync::Arc<IngestionSettings>,
+}
+
+/// Which document a text belongs to.
+#[derive(Debug)]
+struct Identity {
+    id: SourceId,
+    user_id: String,
+    path: Option<String>,
+    filename: Option<String>,
+}
+
+/// A text cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestionError {
+    /// 422: fields break a rule.
+    #[error("the ingestion breaks a rule")]
+    Invalid(Vec<FieldError>),
+    /// 422: the description of a waiting job breaks a rule (M-2B.7).
+    #[error("the description breaks a rule")]
+    InvalidHelper(Refused),
+    /// 422: the model is not one of this installation.
+    #[error(transparent)]
+    Model(LlmError),
+    /// As the documents say.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// As the queue says.
+    #[error(transparent)]
+    Jobs(#[from] JobsError),
+    /// 409: there is nothing to confirm yet.
+    #[error("no description was given yet")]
+    NothingToConfirm,
+    /// 503 and 500, as the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AsStoreError for IngestionError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Source(error) => error.as_store_error(),
+            Self::Jobs(error) => error.as_store_error(),
+            _ => None,
+        }
+    }
+}
+
+impl Ingestion {
+    #[must_use]
+    pub fn new(store: Store, jobs: Jobs, sources: Sources, llm: Llm, settings: IngestionSettings) -> Self {
+        Self { store, jobs, sources, llm, settings: std::sync::Arc::new(settings) }
+    }
+
+    /// The work that carries ingestions out.
+    pub fn work(&self, helpers: crate::contextual_helpers::ContextualHelpers) -> IngestionWork {
+        IngestionWork::new(self.store.clone(), self.llm.clone(), self.sources.clone(), helpers, self.settings.clone())
+    }
+
+    /// Queues a text inside the caller's transaction; call [`Jobs::announce`] once that is committed.
+    ///
+    /// # Errors
+    /// [`IngestionError::Invalid`], the document's, the queue's, or the store's.
+    pub async fn submit(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        new: &NewIngestion,
+        now: Timestamp,
+    ) -> Result<Job, IngestionError> {
+        if let Some(model) = &new.options.model {
+            self.llm.check_model(model).map_err(IngestionError::Model)?;
+        }
+        let identity = self.identity(tx, space, new, now).await?;
+        let (user_id, source_id) = (identity.user_id.clone(), Some(identity.id.to_string()));
+        let order = request::check(new, identity, &self.settings)?;
+        let request = serde_json::to_value(order).unwrap_or_default();
+        let job = NewJob { kind: KIND, user_id, source_id, request, max_attempts: self.jobs.max_attempts() };
+        Ok(self.jobs.enqueue(tx, space, &job, now).await?)
+    }
+
+    /// The document that a text is a version of: named, found at its path, or one that will be made.
+    async fn identity(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        new: &NewIngestion,
+        now: Timestamp,
+    ) -> Result<Identity, IngestionError> {
+        if let Some(id) = &new.source_id {
+            let found = self.sources.find_in(tx, space, id).await?;
+            for (field, given, own) in [("path", &new.path, &found.path), ("user_id", &new.user_id, &found.user_id)] {
+                if given.as_ref().is_some_and(|given| given != own) {
+                    let rule = format!("is not that of the document that source_id names: {own:?}");
+                    return Err(IngestionError::Invalid(vec![FieldError::new(field, rule)]));
+                }
+            }
+            let (path, filename) = (Some(found.path), Some(found.filename));
+            return Ok(Identity { id: found.id, user_id: found.user_id, path, filename });
+        }
+        // Checked now, so that a bad name is refused now and not by the job.
+        let wanted = NewSource {
+            id: None,
+            filename: new.filename.clone().or_else(|| new.path.is_none().then(|| "untitled.txt".to_owned())),
+            path: new.path.clone(),
+            user_id: new.user_id.clone(),
+            tags: new.tags.clone(),
+            eligible: true,
+        };
+        let checked = self.sources.check(wanted, now)?;
+        let id = match &new.path {
+            None => checked.id,
+            Some(path) => match tx.find_source_at(space, &checked.user_id, path).await? {
+                Some(id) => id,
+                None => SourceId::of_path(space, &checked.user_id, path),
+            },
+        };
+        Ok(Identity { id, user_id: checked.user_id, path: new.path.clone(), filename: new.filename.clone() })
+    }
+
+    /// Takes what the user of a waiting job says of its document; gives the paragraph that would be stored.
+    ///
+    /// # Errors
+    /// [`IngestionError::InvalidHelper`], or the queue's.
+    pub async fn preview_helper(
+        &self,
+        space: &Space,
+        job_id: &str,
+        fields: &HelperFields,
+        now: Timestamp,
+    ) -> Result<NewHelper, IngestionError> {
+        // A job that waits for nobody is said before anything is wrong with the fields.
+        self.jobs.find_waiting(space, job_id).await?;
+        let helper = compose(fields).map_err(IngestionError::InvalidHelper)?;
+        let progress = serde_json::json!({
+            "step": "preview", "fields": fields, "preview": helper.text, "token_count": helper.token_count,
+            "helper": helper,
+        });
+        self.jobs.update_waiting(space, job_id, &progress, now).await?;
+        Ok(helper)
+    }
+
+    /// Stores the previewed paragraph with the job, and lets the job go on.
+    ///
+    /// # Errors
+    /// [`IngestionError::NothingToConfirm`], or the queue's.
+    pub async fn confirm_helper(&self, space: &Space, job_id: &str, now: Timestamp) -> Result<(), IngestionError> {
+        self.store
+            .retry_as("confirm_helper", || async {
+                let mut tx = self.store.begin().await?;
+                let job = self.jobs.hold_waiting(&mut tx, space, job_id).await?;
+                let helper = job.progress.as_ref().and_then(|progress| progress.get("helper"));
+                let helper = helper.filter(|helper| helper.is_object()).ok_or(IngestionError::NothingToConfirm)?;
+                let event = serde_json::json!({"event": "confirmed", "origin": "user",
+                    "token_count": helper["token_count"], "tokens_prompt": 0, "tokens_completion": 0});
+                tx.add_waiting_step(&job, describing::HELPER, helper, ("helper", &event), now).await?;
+                self.jobs.resume(&mut tx, space, job_id, now).await?;
+                Ok(tx.commit().await?)
+            })
+            .await
+            .inspect(|()| self.jobs.announce())
+    }
+}

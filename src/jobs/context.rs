@@ -9,7 +9,7 @@ use super::{JobError, Jobs};
 use crate::base::clock::Clock;
 use crate::base::fail_point;
 use crate::base::ids::{JobId, Space};
-use crate::model::job::{Claim, ClaimedJob, Job};
+use crate::model::job::{Claim, ClaimedJob, Job, Record};
 use crate::store::{Ending, Tx};
 
 /// A running job's own handle.
@@ -68,12 +68,50 @@ impl JobContext {
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
     pub async fn save(&self, step: &str, value: Value) -> Result<(), JobError> {
-        let saved =
-            self.inner.jobs.store.add_checkpoint(&self.inner.claim, step, &value, self.inner.clock.now()).await?;
-        held(saved)?;
+        self.record(&Record { steps: vec![(step, &value)], ..Record::default() }).await
+    }
+
+    /// Writes down finished steps, batches and events together, at once.
+    ///
+    /// # Errors
+    /// [`JobError::LeaseLost`], or the store's.
+    pub async fn record(&self, record: &Record<'_>) -> Result<(), JobError> {
+        let store = &self.inner.jobs.store;
+        let now = self.inner.clock.now();
+        let written = store.retry("add_job_record", || async {
+            let mut tx = store.begin().await?;
+            let written = tx.add_job_record(&self.inner.claim, record, now).await?;
+            if written {
+                tx.commit().await?;
+            }
+            Ok(written)
+        });
+        held(written.await?)?;
         fail_point::hit("after_checkpoint");
-        self.inner.saved.lock().unwrap_or_else(PoisonError::into_inner).insert(step.to_owned(), value);
+        self.remember(record);
         Ok(())
+    }
+
+    /// The same inside a transaction that writes an effect.
+    ///
+    /// # Errors
+    /// [`JobError::LeaseLost`]: drop the transaction. Or the store's.
+    pub async fn record_in(&self, tx: &mut Tx, record: &Record<'_>) -> Result<(), JobError> {
+        held(tx.add_job_record(&self.inner.claim, record, self.inner.clock.now()).await?)
+    }
+
+    /// Makes steps found again by this run; those of [`JobContext::record_in`], once they are committed.
+    pub fn remember(&self, record: &Record<'_>) {
+        let mut saved = self.inner.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        for (step, value) in &record.steps {
+            saved.entry((*step).to_owned()).or_insert_with(|| (*value).clone());
+        }
+    }
+
+    /// What can be read of the steps that are finished.
+    pub fn read_saved<T>(&self, read: impl Fn(&str, &Value) -> Option<T>) -> Vec<T> {
+        let saved = self.inner.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        saved.iter().filter_map(|(step, value)| read(step, value)).collect()
     }
 
     /// Tells what the job is doing; whoever watches it sees it.
@@ -127,7 +165,19 @@ impl JobContext {
     /// [`JobError::LeaseLost`]: drop the transaction. Or the store's.
     pub async fn finish(&self, tx: &mut Tx, result: Value) -> Result<(), JobError> {
         let ended = tx.end_job(&self.inner.claim, &Ending::Succeeded { result }, self.inner.clock.now()).await?;
-        held(ended)
+        held(ended)?;
+        Ok(self.inner.jobs.tidy(tx, &self.inner.claim).await?)
+    }
+
+    /// The same, saying which document the job was about after all.
+    ///
+    /// # Errors
+    /// [`JobError::LeaseLost`]: drop the transaction. Or the store's.
+    pub async fn finish_about(&self, tx: &mut Tx, source_id: &str, result: Value) -> Result<(), JobError> {
+        if self.inner.job.source_id.as_deref() != Some(source_id) {
+            tx.update_job_source(&self.inner.claim, source_id).await?;
+        }
+        self.finish(tx, result).await
     }
 }
 

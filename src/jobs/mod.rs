@@ -12,12 +12,13 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::config;
-use crate::model::job::{Batch, Job, JobEvent, JobFilter, JobState, NewJob};
+use crate::model::job::{Batch, Claim, Job, JobEvent, JobFilter, JobState, NewJob};
 use crate::model::llm_call::LlmCall;
 use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
 
@@ -32,12 +33,16 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 const GATHER: Duration = Duration::from_millis(20);
 /// How many of the last errors are shown.
 const ERRORS_KEPT: i64 = 5;
+/// How many of the other events.
+const EVENTS_KEPT: i64 = 100;
 
 /// The area's face, cheap to clone.
 #[derive(Clone)]
 pub struct Jobs {
     store: Store,
     settings: Arc<config::Jobs>,
+    /// Whether the log of a job outlives it.
+    keeps_records: bool,
     /// Moves whenever this process queues or changes a job; wakes workers and waiting callers.
     changed: Arc<watch::Sender<u64>>,
 }
@@ -67,8 +72,9 @@ impl AsStoreError for JobsError {
 
 impl Jobs {
     #[must_use]
-    pub fn new(store: Store, settings: config::Jobs) -> Self {
-        Self { store, settings: Arc::new(settings), changed: Arc::new(watch::Sender::new(0)) }
+    pub fn new(store: Store, settings: config::Jobs, audit: config::Audit) -> Self {
+        let changed = Arc::new(watch::Sender::new(0));
+        Self { store, settings: Arc::new(settings), keeps_records: audit.persist, changed }
     }
 
     /// Queues a job inside the caller's transaction; call [`Jobs::announce`] once that is committed.
@@ -133,7 +139,12 @@ impl Jobs {
 
     /// The last few errors of a job, oldest first.
     pub async fn last_errors(&self, job: &Job) -> Result<Vec<JobEvent>, JobsError> {
-        Ok(self.store.list_job_errors(&job.space, &job.id, ERRORS_KEPT).await?)
+        Ok(self.store.list_job_events_of_kind(&job.space, &job.id, "error", ERRORS_KEPT).await?)
+    }
+
+    /// Where the description of a job's document came from, oldest first.
+    pub async fn helper_events(&self, job: &Job) -> Result<Vec<JobEvent>, JobsError> {
+        Ok(self.store.list_job_events_of_kind(&job.space, &job.id, "helper", EVENTS_KEPT).await?)
     }
 
     /// The log of a job's classification calls.
@@ -194,6 +205,48 @@ impl Jobs {
         Ok(())
     }
 
+    /// A job that awaits its user.
+    ///
+    /// # Errors
+    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it waits for nobody, or the store's.
+    pub async fn find_waiting(&self, space: &Space, id: &str) -> Result<Job, JobsError> {
+        check_waiting(self.find(space, id).await?)
+    }
+
+    /// The same, held until the caller's transaction ends.
+    ///
+    /// # Errors
+    /// As [`Jobs::find_waiting`].
+    pub async fn hold_waiting(&self, tx: &mut Tx, space: &Space, id: &str) -> Result<Job, JobsError> {
+        let found = tx.find_job(space, &parse(id)?).await?;
+        check_waiting(found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?)
+    }
+
+    /// Writes what a waiting job has heard from its user so far.
+    ///
+    /// # Errors
+    /// As [`Jobs::find_waiting`].
+    pub async fn update_waiting(
+        &self,
+        space: &Space,
+        id: &str,
+        progress: &Value,
+        now: Timestamp,
+    ) -> Result<(), JobsError> {
+        let updated = self.store.retry_as("update_waiting", || async {
+            let mut tx = self.store.begin().await?;
+            let job = self.hold_waiting(&mut tx, space, id).await?;
+            tx.update_waiting_job(&job, progress, now).await?;
+            Ok(tx.commit().await?)
+        });
+        updated.await.inspect(|()| self.announce())
+    }
+
+    /// Removes the log of a job that ends, where it is not to be kept.
+    async fn tidy(&self, tx: &mut Tx, claim: &Claim) -> Result<(), StoreError> {
+        if self.keeps_records { Ok(()) } else { tx.remove_job_record(&claim.space, &claim.id).await }
+    }
+
     async fn change(
         &self,
         space: &Space,
@@ -214,7 +267,11 @@ impl Jobs {
                 return Err(JobsError::WrongState { state: job.state, wanted });
             }
             let done = match next {
-                JobState::Cancelled => tx.cancel_job(&job, now).await?,
+                JobState::Cancelled => {
+                    let cancelled = tx.cancel_job(&job, now).await?;
+                    self.tidy(&mut tx, &job.claim()).await?;
+                    cancelled
+                }
                 _ if !tx.has_room(space, self.max_queued()).await? => {
                     return Err(JobsError::QueueFull { waiting: self.settings.max_queued });
                 }
@@ -249,6 +306,13 @@ impl Jobs {
                 return Ok(removed);
             }
         }
+    }
+}
+
+fn check_waiting(job: Job) -> Result<Job, JobsError> {
+    match job.state {
+        JobState::AwaitingHelper => Ok(job),
+        state => Err(JobsError::WrongState { state, wanted: "awaiting its user" }),
     }
 }
 

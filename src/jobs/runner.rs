@@ -201,6 +201,9 @@ impl Shared {
             let written = self.store().retry("end_job", || async {
                 let mut tx = self.store().begin().await?;
                 let written = tx.end_job(claim, &ending, now).await?;
+                if written && ending.state().is_final() {
+                    self.jobs.tidy(&mut tx, claim).await?;
+                }
                 fail_point::hit("before_commit");
                 tx.commit().await?;
                 fail_point::hit("after_commit");

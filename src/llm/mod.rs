@@ -130,6 +130,19 @@ impl Llm {
         self.inner.spans.close().await;
     }
 
+    /// Whether a request may name this model.
+    ///
+    /// # Errors
+    /// It is not one of this installation, or its key is not there.
+    pub fn check_model(&self, model: &str) -> Result<(), LlmError> {
+        self.target(model).map(|_| ())
+    }
+
+    /// `provider:model` for a stage, as the settings have it.
+    pub fn model_of(&self, stage: &str) -> &str {
+        self.settings().model_for(stage)
+    }
+
     fn settings(&self) -> &config::Llm {
         &self.inner.settings
     }

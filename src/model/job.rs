@@ -136,6 +136,16 @@ pub struct Batch {
     pub started_at: Timestamp,
 }
 
+/// What a running job writes down at once.
+#[derive(Debug, Clone, Default)]
+pub struct Record<'r> {
+    /// Finished steps, by name.
+    pub steps: Vec<(&'r str, &'r Value)>,
+    pub batches: Vec<&'r Batch>,
+    /// Kind and data of what happened.
+    pub events: Vec<(&'r str, &'r Value)>,
+}
+
 /// A claim on a job: who may write to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {

@@ -5,7 +5,9 @@ mod rules;
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space};
+use crate::model::chunk::Chunk;
 use crate::model::source::Source;
+use crate::model::source_version::SourceVersion;
 use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError, Tx};
 
 /// The area's face, cheap to clone.
@@ -17,6 +19,8 @@ pub struct Sources {
 /// What a caller says of a document when registering it.
 #[derive(Debug, Clone, Default)]
 pub struct NewSource {
+    /// A new one, if left out.
+    pub id: Option<SourceId>,
     pub filename: Option<String>,
     /// Where the document lives on the owner's side; absolute.
     pub path: Option<String>,
@@ -41,6 +45,9 @@ pub enum SourceError {
     /// 404: there is none in this space.
     #[error("no source {0} in this space")]
     NotFound(String),
+    /// 404: the document has no such version.
+    #[error("source {id} has no version {version} in this space")]
+    NoVersion { id: String, version: i64 },
     /// 409: the user has a source of that path (K-18).
     #[error("a source of this path is registered already")]
     AlreadyRegistered { existing: Option<SourceId> },
@@ -87,11 +94,86 @@ impl Sources {
         }
     }
 
+    /// Checks what is said of a document, without registering it.
+    ///
+    /// # Errors
+    /// [`SourceError::Invalid`].
+    pub fn check(&self, new: NewSource, now: Timestamp) -> Result<Source, SourceError> {
+        rules::build(new, now).map_err(SourceError::Invalid)
+    }
+
+    /// Reads a document and holds it until the caller's transaction ends.
+    ///
+    /// # Errors
+    /// [`SourceError::NotFound`], or the store's.
+    pub async fn find_in(&self, tx: &mut Tx, space: &Space, id: &str) -> Result<Source, SourceError> {
+        let found = tx.find_source(space, &parse(id)?).await?;
+        found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
+    }
+
     /// # Errors
     /// [`SourceError::NotFound`], or the store's.
     pub async fn find(&self, space: &Space, id: &str) -> Result<Source, SourceError> {
         let found = self.store.find_source(space, &parse(id)?).await?;
         found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
+    }
+
+    /// Versions of a document, newest first.
+    ///
+    /// # Errors
+    /// [`SourceError::NotFound`], or the store's.
+    pub async fn versions(
+        &self,
+        space: &Space,
+        id: &str,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<SourceVersion>, SourceError> {
+        let source = self.find(space, id).await?;
+        Ok(self.store.list_source_versions(space, &source.id, before, limit).await?)
+    }
+
+    /// One version, without its text.
+    ///
+    /// # Errors
+    /// [`SourceError::NotFound`], or the store's.
+    pub async fn version(&self, space: &Space, id: &str, version: i64) -> Result<SourceVersion, SourceError> {
+        let found = self.store.find_source_version(space, &parse(id)?, version).await?;
+        found.ok_or_else(|| SourceError::NoVersion { id: id.to_owned(), version })
+    }
+
+    /// The text of a version.
+    ///
+    /// # Errors
+    /// [`SourceError::NotFound`], or the store's.
+    pub async fn content(&self, space: &Space, id: &str, version: i64) -> Result<String, SourceError> {
+        let found = self.store.find_content(space, &parse(id)?, version).await?;
+        found.ok_or_else(|| SourceError::NoVersion { id: id.to_owned(), version })
+    }
+
+    /// Passages of a version, or of the latest, in the order of the text.
+    ///
+    /// # Errors
+    /// [`SourceError::NotFound`], or the store's.
+    pub async fn chunks(
+        &self,
+        space: &Space,
+        id: &str,
+        version: Option<i64>,
+        profile: &str,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<Chunk>, SourceError> {
+        let version = match version {
+            Some(version) => version,
+            None => self.find(space, id).await?.latest_version,
+        };
+        if version == 0 {
+            return Ok(Vec::new());
+        }
+        let found = self.version(space, id, version).await?;
+        let content = found.content_version_id.unwrap_or(found.id);
+        Ok(self.store.list_version_chunks(space, content, profile, after, limit).await?)
     }
 
     /// A page of the space's documents, oldest first.
@@ -158,10 +240,16 @@ impl Sources {
         self.store
             .retry_as("remove_source", || async {
                 let mut tx = self.store.begin().await?;
+                tx.lock_chunks(space).await?;
                 let found = tx.find_source(space, &parsed).await?;
                 let source = found.ok_or_else(|| SourceError::NotFound(id.to_owned()))?;
                 if !unchanged(&source) {
                     return Err(SourceError::Changed);
+                }
+                if let Some(content) = tx.find_current_content(space, &parsed).await? {
+                    let counts = tx.count_version_chunks(space, content).await?;
+                    let gone = counts.into_iter().map(|(category, count)| (category, -count)).collect();
+                    tx.add_chunk_counts(space, &gone).await?;
                 }
                 tx.remove_source(space, &parsed).await?;
                 Ok(tx.commit().await?)

@@ -17,7 +17,7 @@ const DEFAULT_USER: &str = "default";
 /// Checks everything at once and builds the source.
 pub fn build(new: NewSource, now: Timestamp) -> Result<Source, Vec<FieldError>> {
     let mut errors = Vec::new();
-    let id = SourceId::new();
+    let id = new.id.clone().unwrap_or_default();
     let filename = filename(&new, &mut errors);
     let path = path(new.path, &id, &filename, &mut errors);
     let user_id = new.user_id.unwrap_or_else(|| DEFAULT_USER.to_owned());

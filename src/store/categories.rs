@@ -102,6 +102,13 @@ impl Tx {
         self.fetch_optional(query).await?.as_ref().map(read_category).transpose()
     }
 
+    /// The whole hierarchy, level by level.
+    pub async fn list_categories(&mut self, space: &Space) -> Result<Vec<Category>, StoreError> {
+        let page = CategoryPage::default();
+        let query = select_page(&self.backend.dialect, space, &CategoryFilter::default(), &page);
+        self.fetch_all(query).await?.iter().map(read_category).collect()
+    }
+
     /// The children of several parents; 0 stands for the root.
     pub async fn list_children(&mut self, space: &Space, parents: &[i64]) -> Result<Vec<Category>, StoreError> {
         let mut found = Vec::new();

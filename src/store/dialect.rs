@@ -75,11 +75,23 @@ impl Dialect {
         sqlx::query(AssertSqlSafe(text))
     }
 
+    /// The same for several rows; the statement must end in the marks of one, `VALUES (?, ?)`.
+    pub fn insert_rows_if_absent(&self, sql: &'static str, rows: usize) -> Statement {
+        let (head, marks) = sql.split_once("VALUES ").unwrap_or((sql, "()"));
+        let sql = format!("{head}VALUES {}", vec![marks; rows.max(1)].join(", "));
+        let text = match self.engine {
+            Engine::Mysql => sql.replacen("INSERT", "INSERT IGNORE", 1),
+            Engine::Sqlite | Engine::Postgres => format!("{sql} ON CONFLICT DO NOTHING"),
+        };
+        self.assembled(&text).persistent(rows == 1)
+    }
+
     /// An insert into a table whose rows are numbered by the database, for [`super::Tx::insert_for_id`].
     pub fn insert_with_id(&self, sql: &'static str) -> Statement {
         match self.engine {
             Engine::Postgres => sqlx::query(AssertSqlSafe(numbered(&format!("{sql} RETURNING id")))),
-            Engine::Sqlite | Engine::Mysql => sqlx::query(sql),
+            Engine::Sqlite => sqlx::query(AssertSqlSafe(format!("{sql} RETURNING id"))),
+            Engine::Mysql => sqlx::query(sql),
         }
     }
 

@@ -93,11 +93,13 @@ impl Store {
         Ok(claimed)
     }
 
-    /// The head of the queue.
+    /// The head of the queue. Jobs about one document wait for each other: the last one brought must be its latest version.
     async fn list_waiting(&self, kinds: &[&'static str], most: usize) -> Result<Vec<Claim>, StoreError> {
         let sql = format!(
-            "SELECT space, id, fence FROM jobs WHERE state = 'queued' AND run_after <= @now AND kind IN ({}) \
-             ORDER BY turn, id LIMIT {}",
+            "SELECT j.space, j.id, j.fence FROM jobs j WHERE j.state = 'queued' AND j.run_after <= @now \
+             AND j.kind IN ({}) AND NOT EXISTS (SELECT 1 FROM jobs o WHERE o.space = j.space \
+             AND o.source_id = j.source_id AND o.state IN ('queued', 'running') AND o.id < j.id) \
+             ORDER BY j.turn, j.id LIMIT {}",
             vec!["?"; kinds.len()].join(", "),
             CANDIDATES.max(2 * most)
         );
@@ -214,8 +216,8 @@ impl Tx {
         let update = match ending {
             Ending::Succeeded { result } => self
                 .sql(
-                    "UPDATE jobs SET state = 'succeeded', result_json = ?, error_json = NULL, finished_at = ?, phase = NULL, \
-                     lease_owner = NULL, lease_until = NULL \
+                    "UPDATE jobs SET state = 'succeeded', result_json = ?, error_json = NULL, request_json = '{}', \
+                     finished_at = ?, phase = NULL, lease_owner = NULL, lease_until = NULL \
                      WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
                 )
                 .bind(result.to_string())
@@ -258,11 +260,23 @@ impl Tx {
         if self.execute(bind_claim(update, claim)).await? == 0 {
             return Ok(false);
         }
+        if matches!(ending, Ending::Succeeded { .. }) {
+            // What it was asked to do and the way there are of no use any more, and may hold a long text.
+            let clear = self.sql("DELETE FROM job_checkpoints WHERE space = ? AND job_id = ?");
+            self.execute(clear.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned())).await?;
+        }
         if let Ending::Failed { error } | Ending::Retried { error, .. } = ending {
             self.add_job_event(&claim.space, &claim.id, "error", error, now).await?;
         }
         self.add_state_event(&claim.space, &claim.id, ending.state(), now).await?;
         Ok(true)
+    }
+
+    /// Says which document a running job is about.
+    pub async fn update_job_source(&mut self, claim: &Claim, source_id: &str) -> Result<(), StoreError> {
+        let update =
+            self.sql("UPDATE jobs SET source_id = ? WHERE space = ? AND id = ? AND fence = ? AND state = 'running'");
+        self.execute(bind_claim(update.bind(source_id.to_owned()), claim)).await.map(|_| ())
     }
 
     /// Writes what a running job is doing; `false` if the claim is no longer ours.

@@ -10,7 +10,10 @@ use super::jobs::read_json;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
-use crate::model::job::{Batch, Claim, JobEvent, JobState};
+use crate::model::job::{Batch, Claim, JobEvent, JobState, Record};
+
+/// Rows in one insert.
+const ROWS: usize = 100;
 
 impl Store {
     /// Every step that the job has finished.
@@ -19,33 +22,6 @@ impl Store {
             let query = self.sql("SELECT step, value_json FROM job_checkpoints WHERE space = ? AND job_id = ?");
             let rows = self.fetch_all(query.bind(space.as_str()).bind(id.as_str())).await?;
             rows.iter().map(|row| Ok((row.try_get(0)?, read_json(row, 1)?.unwrap_or_default()))).collect()
-        })
-        .await
-    }
-
-    /// Saves a finished step, once; `false` if the claim is no longer ours.
-    pub async fn add_checkpoint(
-        &self,
-        claim: &Claim,
-        step: &str,
-        value: &Value,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        self.retry("add_checkpoint", || async {
-            let mut tx = self.begin().await?;
-            // Held until the commit: nobody can take the job away between the look and the write.
-            if !tx.holds(claim).await? {
-                return Ok(false);
-            }
-            let insert =
-                "INSERT INTO job_checkpoints (space, job_id, step, value_json, created_at) VALUES (?, ?, ?, ?, ?)";
-            let insert = tx.sql(insert).bind(claim.space.as_str()).bind(claim.id.as_str()).bind(step);
-            let insert = insert.bind(value.to_string()).bind(now.as_micros());
-            if tx.insert(insert).await?.is_some() {
-                tx.commit().await?;
-            }
-            // Otherwise it is there already: the answer to an earlier try was lost.
-            Ok(true)
         })
         .await
     }
@@ -68,13 +44,19 @@ impl Store {
         .await
     }
 
-    /// The last errors of a job, oldest first.
-    pub async fn list_job_errors(&self, space: &Space, id: &JobId, most: i64) -> Result<Vec<JobEvent>, StoreError> {
+    /// The last events of one kind, oldest first.
+    pub async fn list_job_events_of_kind(
+        &self,
+        space: &Space,
+        id: &JobId,
+        kind: &'static str,
+        most: i64,
+    ) -> Result<Vec<JobEvent>, StoreError> {
         let sql = "SELECT seq, kind, data_json, created_at FROM job_events \
-                   WHERE space = ? AND job_id = ? AND kind = 'error' ORDER BY seq DESC LIMIT ?";
-        self.retry("list_job_errors", || async {
-            let rows = self.fetch_all(self.sql(sql).bind(space.as_str()).bind(id.as_str()).bind(most)).await?;
-            rows.iter().rev().map(read_event).collect()
+                   WHERE space = ? AND job_id = ? AND kind = ? ORDER BY seq DESC LIMIT ?";
+        self.retry("list_job_events_of_kind", || async {
+            let query = self.sql(sql).bind(space.as_str()).bind(id.as_str()).bind(kind).bind(most);
+            self.fetch_all(query).await?.iter().rev().map(read_event).collect()
         })
         .await
     }
@@ -111,6 +93,60 @@ impl Store {
 }
 
 impl Tx {
+    /// Writes down what a running job has done; `false` if the claim is no longer ours, and then nothing was written.
+    /// A step that is there already stays: the answer to an earlier try was lost.
+    pub async fn add_job_record(
+        &mut self,
+        claim: &Claim,
+        record: &Record<'_>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        // Held until the commit: nobody can take the job away between the look and the write.
+        if !self.holds(claim).await? {
+            return Ok(false);
+        }
+        for some in record.steps.chunks(ROWS) {
+            let sql =
+                "INSERT INTO job_checkpoints (space, job_id, step, value_json, created_at) VALUES (?, ?, ?, ?, ?)";
+            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            for (step, value) in some {
+                insert = insert.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned());
+                insert = insert.bind((*step).to_owned()).bind(value.to_string()).bind(now.as_micros());
+            }
+            self.execute(insert).await?;
+        }
+        for some in record.batches.chunks(ROWS) {
+            let sql = "INSERT INTO job_batches (space, job_id, seq, level, parent_path, chunk_ordinals_json, chunks_sent, \
+                       successes, retries, failures, latency_ms, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            for batch in some {
+                insert = insert.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned());
+                insert = insert.bind(batch.seq).bind(batch.level).bind(batch.parent_path.clone());
+                insert = insert.bind(json!(batch.chunk_ordinals).to_string()).bind(batch.chunks_sent);
+                insert = insert.bind(batch.successes).bind(batch.retries).bind(batch.failures).bind(batch.latency_ms);
+                insert = insert.bind(batch.started_at.as_micros());
+            }
+            self.execute(insert).await?;
+        }
+        for (kind, data) in &record.events {
+            self.add_job_event(&claim.space, &claim.id, kind, data, now).await?;
+        }
+        Ok(true)
+    }
+
+    /// Removes the log of a job that is over (K-02): its batches, its model calls, and what happened but for its states,
+    /// by which whoever watches it sees the end.
+    pub async fn remove_job_record(&mut self, space: &Space, id: &JobId) -> Result<(), StoreError> {
+        for sql in [
+            "DELETE FROM job_batches WHERE space = ? AND job_id = ?",
+            "DELETE FROM llm_calls WHERE space = ? AND job_id = ?",
+            "DELETE FROM job_events WHERE space = ? AND job_id = ? AND kind <> 'state'",
+        ] {
+            self.execute(self.sql(sql).bind(space.as_str()).bind(id.as_str())).await?;
+        }
+        Ok(())
+    }
+
     /// Appends to what happened to a job. Two writers at once collide, and the loser is run again.
     pub async fn add_job_event(
         &mut self,

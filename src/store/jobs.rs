@@ -152,6 +152,30 @@ impl Tx {
         Ok(true)
     }
 
+    /// Writes what a job that this transaction has read, and that awaits its user, has heard so far.
+    pub async fn update_waiting_job(&mut self, job: &Job, progress: &Value, now: Timestamp) -> Result<(), StoreError> {
+        let update = "UPDATE jobs SET progress_json = ? WHERE space = ? AND id = ? AND state = 'awaiting_helper'";
+        let update = self.sql(update).bind(progress.to_string()).bind(job.space.as_str()).bind(job.id.as_str());
+        self.execute(update).await?;
+        let data = serde_json::json!({"phase": null, "progress": progress});
+        self.add_job_event(&job.space, &job.id, "progress", &data, now).await
+    }
+
+    /// Gives a job that this transaction has read, and that awaits its user, a finished step, and says so.
+    pub async fn add_waiting_step(
+        &mut self,
+        job: &Job,
+        step: &'static str,
+        value: &Value,
+        (kind, event): (&'static str, &Value),
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let insert = "INSERT INTO job_checkpoints (space, job_id, step, value_json, created_at) VALUES (?, ?, ?, ?, ?)";
+        let insert = self.backend.dialect.insert_if_absent(insert).bind(job.space.as_str()).bind(job.id.as_str());
+        self.execute(insert.bind(step).bind(value.to_string()).bind(now.as_micros())).await?;
+        self.add_job_event(&job.space, &job.id, kind, event, now).await
+    }
+
     /// Queues a job again that is over or awaits its user, with all its checkpoints.
     pub async fn requeue_job(&mut self, job: &Job, now: Timestamp) -> Result<bool, StoreError> {
         check_transition(job.state, JobState::Queued)?;

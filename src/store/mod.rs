@@ -159,12 +159,14 @@ impl Tx {
 
     /// Runs an insert made by [`Dialect::insert_with_id`]; gives the new row's number.
     async fn insert_for_id(&mut self, query: Statement) -> Result<i64, StoreError> {
-        if self.backend.engine == Engine::Postgres {
+        if self.backend.engine != Engine::Mysql {
             let row = self.backend.within(query.fetch_one(&mut *self.transaction)).await?;
             return Ok(row.try_get(0)?);
         }
-        let done = self.backend.within(query.execute(&mut *self.transaction)).await?;
-        done.last_insert_id().ok_or_else(|| StoreError::Broken { cause: "an insert gave no id".to_owned() })
+        self.execute(query).await?;
+        let query = self.sql("SELECT CAST(LAST_INSERT_ID() AS SIGNED)");
+        let row = self.backend.within(query.fetch_one(&mut *self.transaction)).await?;
+        Ok(row.try_get(0)?)
     }
 
     fn sql(&self, sql: &'static str) -> Statement {

@@ -118,6 +118,13 @@ impl Tx {
         Ok(row.map(|row| row.try_get(0)).transpose()?.map(SourceId::from_stored))
     }
 
+    /// How many documents of a user have a name that memoir gave them.
+    pub async fn count_untitled(&mut self, space: &Space, user_id: &str) -> Result<i64, StoreError> {
+        let sql = "SELECT COUNT(*) FROM sources WHERE space = ? AND user_id = ? AND filename LIKE 'untitled-%'";
+        let row = self.fetch_optional(self.sql(sql).bind(space.as_str()).bind(user_id.to_owned())).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?.unwrap_or(0))
+    }
+
     /// Writes what may change of a source: its tags, whether it is eligible, when it was changed.
     pub async fn update_source(&mut self, space: &Space, source: &Source) -> Result<(), StoreError> {
         let update = self.sql("UPDATE sources SET eligible = ?, updated_at = ? WHERE space = ? AND id = ?");

@@ -7,11 +7,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 
 use crate::http::error::ApiError;
 
-/// Checks a text that is known to be JSON.
-pub fn check(bytes: &[u8]) -> Result<(), ApiError> {
+/// Checks a text that is known to be JSON; the named field at its top may hold NUL.
+pub fn check(bytes: &[u8], nul_in: &str) -> Result<(), ApiError> {
     let mut path = Vec::new();
     let mut nul = None;
-    let walk = Walk { path: &mut path, nul: &mut nul };
+    let walk = Walk { path: &mut path, nul: &mut nul, nul_in };
     let walked = walk.deserialize(&mut serde_json::Deserializer::from_slice(bytes));
     match (walked, nul) {
         (Ok(()), None) => Ok(()),
@@ -30,11 +30,13 @@ struct Walk<'a> {
     path: &'a mut Vec<Step>,
     /// Where a NUL was found.
     nul: &'a mut Option<String>,
+    /// Where one may be.
+    nul_in: &'a str,
 }
 
 impl Walk<'_> {
     fn text<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
-        if !text.contains('\0') {
+        if !text.contains('\0') || matches!(self.path.as_slice(), [Step::Field(name)] if name == self.nul_in) {
             return Ok(());
         }
         *self.nul = Some(shown(self.path));
@@ -94,7 +96,10 @@ impl<'de> Visitor<'de> for Walk<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         for index in 0.. {
             self.path.push(Step::Item(index));
-            if items.next_element_seed(Walk { path: &mut *self.path, nul: &mut *self.nul })?.is_none() {
+            if items
+                .next_element_seed(Walk { path: &mut *self.path, nul: &mut *self.nul, nul_in: self.nul_in })?
+                .is_none()
+            {
                 break;
             }
             self.path.pop();
@@ -114,7 +119,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
                 *self.nul = Some(shown(self.path));
                 return Err(A::Error::custom("U+0000"));
             }
-            fields.next_value_seed(Walk { path: &mut *self.path, nul: &mut *self.nul })?;
+            fields.next_value_seed(Walk { path: &mut *self.path, nul: &mut *self.nul, nul_in: self.nul_in })?;
             self.path.pop();
             seen.insert(name);
         }

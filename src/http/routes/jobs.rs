@@ -1,6 +1,7 @@
 //! Background work: look at it, wait for it, watch it, cancel it, try it again.
 
 mod events;
+mod helper;
 mod wire;
 
 use std::time::Duration;
@@ -18,9 +19,11 @@ use crate::http::error::ApiError;
 use crate::http::extract::{PathId, QueryParams};
 use crate::http::page;
 use crate::http::state::AppState;
+use crate::http::wait;
 use crate::jobs::Jobs;
 use crate::model::job::{Job, JobFilter, JobState};
 use crate::store::JobPage;
+pub use helper::{__path_confirm_job_helper, __path_update_job_helper, confirm_job_helper, update_job_helper};
 pub use wire::{JobListResponse, JobResponse, JobStateName, JobSummaryResponse};
 
 /// The longest that a request may wait for a job.
@@ -101,11 +104,7 @@ pub async fn get_job(
     if !(0.0..=MAX_WAIT_SECONDS).contains(&wait) {
         return Err(ApiError::invalid_field("wait", "must be from 0 to 60 seconds"));
     }
-    let job = tokio::select! {
-        job = state.jobs.wait(&caller.space, &id, Duration::from_secs_f64(wait)) => job?,
-        // A stopping service does not keep its callers.
-        () = state.stop.cancelled(), if wait > 0.0 => state.jobs.find(&caller.space, &id).await?,
-    };
+    let job = wait::for_job(&state, &caller, &id, Duration::from_secs_f64(wait)).await?;
     Ok(Json(JobResponse::of(&state.jobs, job).await?))
 }
 

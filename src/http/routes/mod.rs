@@ -1,8 +1,11 @@
 //! Handlers and their wire types: one file per first segment of the path.
 
+pub mod categories;
+pub mod chunks;
 pub mod docs;
 pub mod health;
 pub mod info;
+pub mod ingestions;
 pub mod jobs;
 pub mod metrics;
 pub mod models;

@@ -1,5 +1,8 @@
 //! Documents: register, list, read, change, remove.
 
+mod helpers;
+mod versions;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -18,6 +21,15 @@ use crate::http::state::AppState;
 use crate::model::source::{FILE_INGEST, Source};
 use crate::sources::{NewSource, SourceChange, Sources};
 use crate::store::{SourceFilter, SourcePage};
+
+pub use helpers::{
+    __path_get_helper, __path_list_helpers, __path_preview_helper, __path_regenerate_helper, __path_update_helper,
+    HelperPreviewResponse, get_helper, list_helpers, preview_helper, regenerate_helper, update_helper,
+};
+pub use versions::{
+    __path_get_source_content, __path_get_source_version, __path_list_source_chunks, __path_list_source_versions,
+    get_source_content, get_source_version, list_source_chunks, list_source_versions,
+};
 
 /// A document.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -113,7 +125,7 @@ pub struct CreateSourceRequest {
 )]
 pub struct Tag(String);
 
-fn to_texts(tags: Vec<Tag>) -> Vec<String> {
+pub fn to_texts(tags: Vec<Tag>) -> Vec<String> {
     tags.into_iter().map(|tag| tag.0).collect()
 }
 
@@ -189,6 +201,7 @@ pub async fn create_source(
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_source", &bytes)?;
     let new = NewSource {
+        id: None,
         filename: request.filename,
         path: request.path,
         user_id: request.user_id,

@@ -180,7 +180,7 @@ async fn old_jobs_are_pruned_with_their_details_and_others_are_kept() {
         app.clock.advance_seconds(24 * 60 * 60 + 1);
         let config = crate::support::app::load(&app.database.url, &[("JOBS__KEEP_DAYS", "2")]);
         let store = memoir::store::Store::connect(&config.database).await.unwrap();
-        let jobs = memoir::jobs::Jobs::new(store, config.jobs);
+        let jobs = memoir::jobs::Jobs::new(store, config.jobs, config.audit);
         let now = memoir::base::clock::Clock::now(&*app.clock);
         assert_eq!(jobs.prune(now).await.unwrap(), 1);
         let left = app.get("/v1/jobs").await.json();

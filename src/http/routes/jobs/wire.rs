@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::http::error::{ApiError, Problem};
 use crate::jobs::Jobs;
-use crate::model::job::{Batch, Job, JobState};
+use crate::model::job::{Batch, Job, JobEvent, JobState};
 use crate::model::llm_call::LlmCall;
 
 /// A piece of background work with all that is known of it.
@@ -18,6 +18,8 @@ pub struct JobResponse {
     pub batches: Vec<BatchResponse>,
     /// Every attempt to ask a model, in order.
     pub responses: Vec<LlmCallResponse>,
+    /// Where the description of the document came from.
+    pub helper_events: Vec<HelperEventResponse>,
     /// The last few errors, oldest first; those of earlier attempts too.
     pub last_errors: Vec<Problem>,
 }
@@ -153,6 +155,22 @@ pub struct LlmCallResponse {
     pub provider_params: Value,
 }
 
+/// Where a description of a document came from.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct HelperEventResponse {
+    /// `generated`, `provided` with the text, or `confirmed` by its user.
+    pub event: String,
+    /// `user` or `generated`.
+    pub origin: String,
+    #[schema(format = DateTime)]
+    pub timestamp: String,
+    /// Tokens of the description.
+    pub token_count: i64,
+    /// What it cost to have it written.
+    pub tokens_prompt: i64,
+    pub tokens_completion: i64,
+}
+
 /// A page of jobs, newest first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct JobListResponse {
@@ -164,13 +182,43 @@ pub struct JobListResponse {
 impl JobResponse {
     /// The job with its details.
     pub async fn of(jobs: &Jobs, job: Job) -> Result<Self, ApiError> {
-        let (batches, calls, errors) = tokio::try_join!(jobs.batches(&job), jobs.calls(&job), jobs.last_errors(&job))?;
+        let (batches, calls, helpers, errors) =
+            tokio::try_join!(jobs.batches(&job), jobs.calls(&job), jobs.helper_events(&job), jobs.last_errors(&job))?;
         Ok(Self {
+            helper_events: helpers.iter().map(HelperEventResponse::from).collect(),
             summary: JobSummaryResponse::from(&job),
             batches: batches.into_iter().map(BatchResponse::from).collect(),
             responses: calls.into_iter().map(LlmCallResponse::from).collect(),
             last_errors: errors.into_iter().filter_map(|event| serde_json::from_value(event.data).ok()).collect(),
         })
+    }
+}
+
+impl JobResponse {
+    /// A job that was queued just now.
+    pub fn fresh(job: &Job) -> Self {
+        Self {
+            summary: JobSummaryResponse::from(job),
+            batches: Vec::new(),
+            responses: Vec::new(),
+            helper_events: Vec::new(),
+            last_errors: Vec::new(),
+        }
+    }
+}
+
+impl From<&JobEvent> for HelperEventResponse {
+    fn from(event: &JobEvent) -> Self {
+        let text = |name: &str| event.data[name].as_str().unwrap_or_default().to_owned();
+        let number = |name: &str| event.data[name].as_i64().unwrap_or(0);
+        Self {
+            event: text("event"),
+            origin: text("origin"),
+            timestamp: event.created_at.to_string(),
+            token_count: number("token_count"),
+            tokens_prompt: number("tokens_prompt"),
+            tokens_completion: number("tokens_completion"),
+        }
     }
 }
 

@@ -1,0 +1,83 @@
+//! What a document says of itself at its head: the title that a description is made from (M-2B.2).
+
+use crate::base::text::{char_count, one_line};
+
+/// Lines from the start that may hold a title.
+const HEAD_LINES: usize = 40;
+/// Headings that are told: the document's own and those of its first parts.
+const MOST_HEADINGS: usize = 3;
+/// A longer line is prose.
+const MOST_CHARS: usize = 120;
+
+/// The headings or the title at the head of a text, on one line.
+pub fn detect_title(text: &str) -> Option<String> {
+    let text = text.trim_start_matches('\u{feff}');
+    if let Some(title) = front_matter_title(text) {
+        return Some(title);
+    }
+    let headings = headings(text);
+    if !headings.is_empty() {
+        return Some(headings.join("; "));
+    }
+    first_line_alone(text)
+}
+
+fn front_matter_title(text: &str) -> Option<String> {
+    let mut lines = text.lines();
+    if lines.next()?.trim() != "---" {
+        return None;
+    }
+    let block = lines.take(HEAD_LINES).take_while(|line| !matches!(line.trim(), "---" | "..."));
+    let title =
+        block.filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim().eq_ignore_ascii_case("title"))?;
+    fitting(title.1.trim().trim_matches(['"', '\'']))
+}
+
+/// Markdown headings, with marks before (`# …`) or under them (`===`).
+fn headings(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().take(HEAD_LINES).map(str::trim).collect();
+    let heading = |(at, line): (usize, &&str)| {
+        let marked = line.trim_start_matches('#');
+        let marks = line.len() - marked.len();
+        if (1..=6).contains(&marks) && marked.starts_with(' ') {
+            return fitting(marked.trim_end_matches('#'));
+        }
+        let under = lines.get(at + 1).is_some_and(|next| next.len() >= 3 && next.chars().all(|c| c == '='));
+        if under { fitting(line) } else { None }
+    };
+    lines.iter().enumerate().filter_map(heading).take(MOST_HEADINGS).collect()
+}
+
+/// A short first line with a blank one after it, that is no sentence.
+fn first_line_alone(text: &str) -> Option<String> {
+    let mut lines = text.trim_start().lines();
+    let first = lines.next()?.trim();
+    let alone = lines.next().is_some_and(|next| next.trim().is_empty());
+    if alone && !first.ends_with(['.', ',', ';', ':']) { fitting(first) } else { None }
+}
+
+fn fitting(text: &str) -> Option<String> {
+    let title = one_line(text);
+    (!title.is_empty() && char_count(&title) <= MOST_CHARS).then_some(title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_found_where_they_stand() {
+        for (text, wanted) in [
+            ("---\ntitle: \"The Plan\"\ndate: 2024\n---\n# Other\n", Some("The Plan")),
+            ("# One\n\ntext\n\n## Two ##\n", Some("One; Two")),
+            ("The Plan\n========\ntext", Some("The Plan")),
+            ("A Letter Home\n\nDear all, it rains.", Some("A Letter Home")),
+            ("It was raining.\n\nThen it stopped.", None),
+            ("plain prose that goes on\nand on", None),
+            ("#hashtag is no heading\n", None),
+            ("", None),
+        ] {
+            assert_eq!(detect_title(text).as_deref(), wanted, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The hierarchy: lists, the whole tree, one node, its passages, and making one by hand.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::chunks::{ChunkListResponse, number, page_of};
+use crate::base::ids::Space;
+use crate::categories::{Categories, CategoryWish};
+use crate::config::taxonomy::LimitScope;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::idempotency::{Begun, Idempotency, location};
+use crate::http::page;
+use crate::http::state::AppState;
+use crate::model::category::Category;
+use crate::model::chunk::Chunk;
+use crate::store::{CategoryFilter, CategoryPage};
+
+/// A category.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "id": 5, "parent_id": 2, "level": 3, "name": "History", "chunk_count": 12,
+    "created_at": "2026-01-31T12:00:00.000000Z"
+}))]
+pub struct CategoryResponse {
+    pub id: i64,
+    /// Null on level 1.
+    pub parent_id: Option<i64>,
+    /// Counted from 1.
+    pub level: i64,
+    pub name: String,
+    /// Passages below it, of the documents' latest versions.
+    pub chunk_count: i64,
+    #[schema(format = DateTime)]
+    pub created_at: String,
+}
+
+/// A category with the way down to it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CategoryDetailResponse {
+    #[serde(flatten)]
+    pub category: CategoryResponse,
+    /// Names from level 1 to this one.
+    pub path: Vec<String>,
+    /// Their ids.
+    pub path_ids: Vec<i64>,
+}
+
+/// A page of categories, level by level, oldest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CategoryListResponse {
+    pub items: Vec<CategoryResponse>,
+    /// Pass it as `cursor` to go on; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// A page of the whole hierarchy, flat: parents come before their children.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CategoryTreeResponse {
+    pub items: Vec<CategoryResponse>,
+    /// Pass it as `cursor` to go on; null at the end.
+    pub next_cursor: Option<String>,
+    /// How deep it is.
+    pub depth: i64,
+    /// Over what a limit counts: `level` or `parent`.
+    pub limit_scope: String,
+    /// How full each level is.
+    pub levels: Vec<CategoryLevelResponse>,
+}
+
+/// How full a level is.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CategoryLevelResponse {
+    pub level: i64,
+    pub categories: i64,
+    /// The most categories of the level, or of one parent on it.
+    pub limit: i64,
+}
+
+/// A category to make by hand.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "Lighthouses", "parent_id": 2}))]
+pub struct CreateCategoryRequest {
+    /// At most 100 characters; unique under its parent, whatever the case.
+    #[schema(min_length = 1, max_length = 100)]
+    pub name: String,
+    /// The category above it; none on level 1.
+    #[serde(default)]
+    pub parent_id: Option<i64>,
+    /// Its level, which follows from the parent if left out.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 100)]
+    pub level: Option<i64>,
+}
+
+/// Which categories, and which part of the list.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListCategoriesQuery {
+    /// Only the children of this one.
+    #[serde(default)]
+    parent_id: Option<i64>,
+    /// Only those on this level.
+    #[serde(default)]
+    level: Option<i64>,
+    /// Items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// Which part of the hierarchy.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct TreeQuery {
+    /// Items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// Which passages of a category.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct CategoryChunksQuery {
+    /// `latest`: what the documents say now; `all`: with what they said before.
+    #[serde(default)]
+    #[param(inline)]
+    version_scope: Option<VersionScopeName>,
+    /// Items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// Of what versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VersionScopeName {
+    Latest,
+    All,
+}
+
+impl From<&Category> for CategoryResponse {
+    fn from(category: &Category) -> Self {
+        Self {
+            id: category.id,
+            parent_id: category.parent_id,
+            level: category.level,
+            name: category.name.clone(),
+            chunk_count: category.chunk_count,
+            created_at: category.created_at.to_string(),
+        }
+    }
+}
+
+async fn list(
+    categories: &Categories,
+    space: &Space,
+    filter: &CategoryFilter,
+    limit: Option<usize>,
+    cursor: Option<&str>,
+) -> Result<(Vec<CategoryResponse>, Option<String>), ApiError> {
+    let limit = page::limit(limit)?;
+    let fingerprint = format!("{filter:?}");
+    let after = page::decode_numbers(cursor, &fingerprint)?;
+    let page = CategoryPage { after, limit: Some(limit + 1) };
+    let found = categories.list(space, filter, &page).await?;
+    let (items, next_cursor) = page::cut(found, limit, &fingerprint, |category| (category.level, category.id));
+    Ok((items.iter().map(CategoryResponse::from).collect(), next_cursor))
+}
+
+/// List categories
+///
+/// By parent or by level, in pages.
+#[utoipa::path(
+    get, path = "/v1/categories", tag = "categories", operation_id = "list_categories", params(ListCategoriesQuery),
+    responses((status = 200, description = "A page of categories.", body = CategoryListResponse))
+)]
+pub async fn list_categories(
+    caller: Caller,
+    State(categories): State<Categories>,
+    QueryParams(query): QueryParams<ListCategoriesQuery>,
+) -> Result<Json<CategoryListResponse>, ApiError> {
+    let filter = CategoryFilter { parent_id: query.parent_id, level: query.level };
+    let listed = list(&categories, &caller.space, &filter, query.limit, query.cursor.as_deref()).await?;
+    Ok(Json(CategoryListResponse { items: listed.0, next_cursor: listed.1 }))
+}
+
+/// Read the whole hierarchy
+///
+/// Flat, in pages, parents before their children, with how full each level is.
+#[utoipa::path(
+    get, path = "/v1/categories/tree", tag = "categories", operation_id = "get_category_tree", params(TreeQuery),
+    responses((status = 200, description = "A page of the hierarchy.", body = CategoryTreeResponse))
+)]
+pub async fn get_category_tree(
+    caller: Caller,
+    State(categories): State<Categories>,
+    QueryParams(query): QueryParams<TreeQuery>,
+) -> Result<Json<CategoryTreeResponse>, ApiError> {
+    let filter = CategoryFilter::default();
+    let listed = list(&categories, &caller.space, &filter, query.limit, query.cursor.as_deref()).await?;
+    let taxonomy = categories.taxonomy();
+    let counts = categories.counts(&caller.space).await?;
+    let full = |(level, categories)| CategoryLevelResponse { level, categories, limit: taxonomy.limit(level) };
+    let scope = match taxonomy.scope() {
+        LimitScope::Level => "level",
+        LimitScope::Parent => "parent",
+    };
+    Ok(Json(CategoryTreeResponse {
+        items: listed.0,
+        next_cursor: listed.1,
+        depth: taxonomy.depth(),
+        limit_scope: scope.to_owned(),
+        levels: counts.into_iter().map(full).collect(),
+    }))
+}
+
+/// Make a category
+///
+/// By hand, before any text is filed under it. Names that differ in case, width or spacing are the same.
+#[utoipa::path(
+    post, path = "/v1/categories", tag = "categories", operation_id = "create_category", request_body = CreateCategoryRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body within 24 hours gives the first answer again.")),
+    responses(
+        (status = 201, description = "Made.", body = CategoryResponse, headers(("Location" = String, description = "The new category."))),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn create_category(
+    caller: Caller,
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    JsonBody { value: request, bytes }: JsonBody<CreateCategoryRequest>,
+) -> Result<Response, ApiError> {
+    let idempotency = Idempotency::of(&headers, "create_category", &bytes)?;
+    let wish = CategoryWish { name: request.name, parent_id: request.parent_id, level: request.level };
+    let created = state.store.retry_as("create_category", || async {
+        let mut tx = match idempotency.begin(&state.store, &caller).await? {
+            Begun::Answered(response) => return Ok(response),
+            Begun::Fresh(tx) => tx,
+        };
+        let category = state.categories.create(&mut tx, &caller.space, wish.clone(), caller.now).await?;
+        let unkept = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let headers = [location(&format!("/v1/categories/{}", category.id))?, unkept];
+        let body = CategoryResponse::from(&category);
+        idempotency.finish(tx, &caller, StatusCode::CREATED, headers, &body).await
+    });
+    Ok(created.await?)
+}
+
+/// Read a category
+///
+/// With the way down to it.
+#[utoipa::path(
+    get, path = "/v1/categories/{id}", tag = "categories", operation_id = "get_category",
+    params(("id" = String, Path, description = "The category's number.")),
+    responses((status = 200, description = "The category.", body = CategoryDetailResponse))
+)]
+pub async fn get_category(
+    caller: Caller,
+    State(categories): State<Categories>,
+    PathId(id): PathId,
+) -> Result<Json<CategoryDetailResponse>, ApiError> {
+    let category = categories.find(&caller.space, number(&id, "category")?).await?;
+    let path = categories.paths(&caller.space, &[category.id]).await?.remove(&category.id).unwrap_or_default();
+    let (path_ids, path) = path.into_iter().unzip();
+    Ok(Json(CategoryDetailResponse { category: CategoryResponse::from(&category), path, path_ids }))
+}
+
+/// List the passages of a leaf
+///
+/// In the order in which they came, in pages.
+#[utoipa::path(
+    get, path = "/v1/categories/{id}/chunks", tag = "categories", operation_id = "list_category_chunks",
+    params(("id" = String, Path, description = "The leaf's number."), CategoryChunksQuery),
+    responses((status = 200, description = "A page of passages.", body = ChunkListResponse))
+)]
+pub async fn list_category_chunks(
+    caller: Caller,
+    State(categories): State<Categories>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<CategoryChunksQuery>,
+) -> Result<Json<ChunkListResponse>, ApiError> {
+    let limit = page::limit(query.limit)?;
+    let id = number(&id, "category")?;
+    let latest = query.version_scope != Some(VersionScopeName::All);
+    let fingerprint = format!("category {id} {latest}");
+    let after = page::decode_place::<i64>(query.cursor.as_deref(), &fingerprint)?;
+    let found = categories.chunks(&caller.space, id, latest, after, limit + 1).await?;
+    let key = |chunk: &Chunk| (chunk.created_at.as_micros(), chunk.id.to_string());
+    page_of(&categories, &caller.space, found, limit, &fingerprint, key).await
+}

@@ -1,0 +1,54 @@
+//! The dialogue with the user of a job that awaits a description (M-2B.7).
+
+use axum::Json;
+use axum::extract::State;
+
+use super::JobResponse;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::{JsonBody, PathId};
+use crate::http::routes::ingestions::HelperFieldsRequest;
+use crate::http::routes::sources::HelperPreviewResponse;
+use crate::http::state::AppState;
+
+/// Describe the document of a waiting job
+///
+/// Gives the paragraph that would be stored and its tokens. Send it again to edit it; the job goes on once you confirm.
+#[utoipa::path(
+    put, path = "/v1/jobs/{id}/helper", tag = "jobs", operation_id = "update_job_helper",
+    request_body = HelperFieldsRequest, params(("id" = String, Path, description = "The job's id.")),
+    responses(
+        (status = 200, description = "The paragraph.", body = HelperPreviewResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn update_job_helper(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(id): PathId,
+    JsonBody { value: request, .. }: JsonBody<HelperFieldsRequest>,
+) -> Result<Json<HelperPreviewResponse>, ApiError> {
+    let helper = state.ingestion.preview_helper(&caller.space, &id, &request.into(), caller.now).await?;
+    Ok(Json(HelperPreviewResponse { preview: helper.text, token_count: helper.token_count }))
+}
+
+/// Confirm the description of a waiting job
+///
+/// It is stored as yours, and the job goes on.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/helper/confirm", tag = "jobs", operation_id = "confirm_job_helper",
+    params(("id" = String, Path, description = "The job's id.")),
+    responses(
+        (status = 200, description = "The job, queued again.", body = JobResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn confirm_job_helper(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(id): PathId,
+) -> Result<Json<JobResponse>, ApiError> {
+    state.ingestion.confirm_helper(&caller.space, &id, caller.now).await?;
+    let job = state.jobs.find(&caller.space, &id).await?;
+    Ok(Json(JobResponse::of(&state.jobs, job).await?))
+}

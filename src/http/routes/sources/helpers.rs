@@ -1,0 +1,221 @@
+//! The description of a document: read, preview, give one, have one written.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::contextual_helpers::{HelperError, HelperFields, compose, from_text};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::{JsonBody, PathId};
+use crate::http::routes::ingestions::HelperFieldsRequest;
+use crate::http::state::AppState;
+use crate::model::contextual_helper::{ContextualHelper, NewHelper};
+
+/// A description of a document, in one version.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct HelperResponse {
+    /// Counted from 1; the highest is in force.
+    pub version: i64,
+    /// One paragraph; empty if nothing is known.
+    pub text: String,
+    /// `user` or `generated`.
+    pub origin: String,
+    pub author: Option<String>,
+    pub date: Option<String>,
+    pub topic: Option<String>,
+    pub description: Option<String>,
+    /// Tokens of the paragraph.
+    pub token_count: i64,
+    /// What it cost to have it written.
+    pub tokens_prompt: i64,
+    pub tokens_completion: i64,
+    #[schema(format = DateTime)]
+    pub created_at: String,
+}
+
+/// All descriptions of a document, newest first, and where each came from.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct HelperListResponse {
+    pub items: Vec<HelperResponse>,
+    pub helper_events: Vec<HelperOriginResponse>,
+}
+
+/// Where a description came from.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct HelperOriginResponse {
+    pub version: i64,
+    /// `user` or `generated`.
+    pub origin: String,
+    #[schema(format = DateTime)]
+    pub timestamp: String,
+    pub token_count: i64,
+    pub tokens_prompt: i64,
+    pub tokens_completion: i64,
+}
+
+/// A description as it would be stored.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct HelperPreviewResponse {
+    /// The one paragraph.
+    pub preview: String,
+    pub token_count: i64,
+}
+
+/// A description in your words: free text of at most 300 tokens, or the four fields.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"text": "Notes of the harbour master, 1843 to 1851."}))]
+pub struct UpdateHelperRequest {
+    /// Free text, instead of the fields.
+    pub text: Option<String>,
+    /// When it was made: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`, or `unknown`.
+    pub date: Option<String>,
+    pub author: Option<String>,
+    pub topic: Option<String>,
+    /// At most 200 tokens.
+    pub description: Option<String>,
+}
+
+impl From<&ContextualHelper> for HelperResponse {
+    fn from(stored: &ContextualHelper) -> Self {
+        let helper = stored.helper.clone();
+        Self {
+            version: stored.version,
+            text: helper.text,
+            origin: helper.origin.as_str().to_owned(),
+            author: helper.author,
+            date: helper.date,
+            topic: helper.topic,
+            description: helper.description,
+            token_count: helper.token_count,
+            tokens_prompt: helper.tokens_prompt,
+            tokens_completion: helper.tokens_completion,
+            created_at: stored.created_at.to_string(),
+        }
+    }
+}
+
+impl From<&ContextualHelper> for HelperOriginResponse {
+    fn from(stored: &ContextualHelper) -> Self {
+        Self {
+            version: stored.version,
+            origin: stored.helper.origin.as_str().to_owned(),
+            timestamp: stored.created_at.to_string(),
+            token_count: stored.helper.token_count,
+            tokens_prompt: stored.helper.tokens_prompt,
+            tokens_completion: stored.helper.tokens_completion,
+        }
+    }
+}
+
+impl UpdateHelperRequest {
+    fn compose(self) -> Result<NewHelper, HelperError> {
+        let fields =
+            HelperFields { date: self.date, author: self.author, topic: self.topic, description: self.description };
+        match self.text {
+            None => compose(&fields).map_err(HelperError::Invalid),
+            Some(text) => from_text("text", &text).map_err(|error| HelperError::Invalid(error.into())),
+        }
+    }
+}
+
+/// Read the description of a document
+///
+/// The one in force, which stands in every prompt that speaks of the document.
+#[utoipa::path(
+    get, path = "/v1/sources/{id}/helper", tag = "sources", operation_id = "get_helper",
+    params(("id" = String, Path, description = "The document's id.")),
+    responses((status = 200, description = "The description.", body = HelperResponse))
+)]
+pub async fn get_helper(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(id): PathId,
+) -> Result<Json<HelperResponse>, ApiError> {
+    let source = state.sources.find(&caller.space, &id).await?;
+    let current = state.helpers.current(&caller.space, &source.id).await?;
+    Ok(Json(HelperResponse::from(&current.ok_or(HelperError::NotFound(id))?)))
+}
+
+/// List the descriptions of a document
+///
+/// Every version, newest first, with where it came from and what it cost.
+#[utoipa::path(
+    get, path = "/v1/sources/{id}/helpers", tag = "sources", operation_id = "list_helpers",
+    params(("id" = String, Path, description = "The document's id.")),
+    responses((status = 200, description = "All descriptions.", body = HelperListResponse))
+)]
+pub async fn list_helpers(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(id): PathId,
+) -> Result<Json<HelperListResponse>, ApiError> {
+    let source = state.sources.find(&caller.space, &id).await?;
+    let all = state.helpers.list(&caller.space, &source.id).await?;
+    let items = all.iter().map(HelperResponse::from).collect();
+    Ok(Json(HelperListResponse { items, helper_events: all.iter().map(HelperOriginResponse::from).collect() }))
+}
+
+/// Preview a description
+///
+/// Puts the fields together and counts the tokens; nothing is stored.
+#[utoipa::path(
+    post, path = "/v1/sources/{id}/helper/preview", tag = "sources", operation_id = "preview_helper",
+    request_body = HelperFieldsRequest, params(("id" = String, Path, description = "The document's id.")),
+    responses((status = 200, description = "The paragraph.", body = HelperPreviewResponse))
+)]
+pub async fn preview_helper(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(id): PathId,
+    JsonBody { value: request, .. }: JsonBody<HelperFieldsRequest>,
+) -> Result<Json<HelperPreviewResponse>, ApiError> {
+    state.sources.find(&caller.space, &id).await?;
+    let helper = compose(&request.into()).map_err(HelperError::Invalid)?;
+    Ok(Json(HelperPreviewResponse { preview: helper.text, token_count: helper.token_count }))
+}
+
+/// Give a description
+///
+/// In your words, as a new version; generation does not replace it unless it is asked to.
+#[utoipa::path(
+    put, path = "/v1/sources/{id}/helper", tag = "sources", operation_id = "update_helper",
+    request_body = UpdateHelperRequest, params(("id" = String, Path, description = "The document's id.")),
+    responses((status = 200, description = "The description, in force.", body = HelperResponse))
+)]
+pub async fn update_helper(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(id): PathId,
+    JsonBody { value: request, .. }: JsonBody<UpdateHelperRequest>,
+) -> Result<Json<HelperResponse>, ApiError> {
+    let source = state.sources.find(&caller.space, &id).await?;
+    let helper = request.compose()?;
+    let stored = state.helpers.store(&caller.space, &source.id, &helper, caller.now).await?;
+    Ok(Json(HelperResponse::from(&stored)))
+}
+
+/// Have a description written anew
+///
+/// By a model, from what is known of the document and its first passages; answers when it is there.
+#[utoipa::path(
+    post, path = "/v1/sources/{id}/helper/regenerate", tag = "sources", operation_id = "regenerate_helper",
+    params(("id" = String, Path, description = "The document's id.")),
+    responses(
+        (status = 200, description = "The description, in force.", body = HelperResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+        (status = 429, response = crate::http::openapi::ProblemResponse),
+        (status = 502, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn regenerate_helper(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(id): PathId,
+) -> Result<Json<HelperResponse>, ApiError> {
+    let source = state.sources.find(&caller.space, &id).await?;
+    let stored = state.helpers.regenerate(&caller.space, &source, caller.now).await?;
+    Ok(Json(HelperResponse::from(&stored)))
+}

@@ -1,0 +1,198 @@
+//! What a document said, and when: its versions, their texts, their passages.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::{PathId, QueryParams};
+use crate::http::page;
+use crate::http::routes::chunks::{ChunkListResponse, number, page_of};
+use crate::http::state::AppState;
+use crate::model::chunk::{Chunk, TAXONOMY};
+use crate::model::source_version::SourceVersion;
+use crate::sources::Sources;
+
+/// A version of a document, without its text.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SourceVersionResponse {
+    pub source_id: String,
+    /// Counted from 1.
+    pub version: i64,
+    /// Of the text as it is stored.
+    pub sha256: String,
+    pub size_bytes: i64,
+    pub char_count: i64,
+    pub token_count: i64,
+    /// When the file was last changed, if that was said.
+    #[schema(format = DateTime)]
+    pub mtime: Option<String>,
+    pub provider: Option<String>,
+    pub topic: Option<String>,
+    pub note: Option<String>,
+    /// Title, author, date, and the settings it was filed with.
+    #[schema(value_type = std::collections::HashMap<String, Value>)]
+    pub metadata: Map<String, Value>,
+    /// Whether it shares the passages of an earlier version that says the same.
+    pub shares_chunks: bool,
+    /// The job that brought it.
+    pub job_id: Option<String>,
+    #[schema(format = DateTime)]
+    pub ingested_at: String,
+}
+
+/// A page of versions, newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SourceVersionListResponse {
+    pub items: Vec<SourceVersionResponse>,
+    /// Pass it as `cursor` to go on; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<SourceVersion> for SourceVersionResponse {
+    fn from(version: SourceVersion) -> Self {
+        let facts = version.facts;
+        Self {
+            source_id: version.source_id.to_string(),
+            version: version.version,
+            sha256: facts.sha256,
+            size_bytes: facts.size_bytes,
+            char_count: facts.char_count,
+            token_count: facts.token_count,
+            mtime: facts.mtime.map(|moment| moment.to_string()),
+            provider: facts.provider,
+            topic: facts.topic,
+            note: facts.note,
+            metadata: facts.metadata.as_object().cloned().unwrap_or_default(),
+            shares_chunks: version.content_version_id.is_some(),
+            job_id: facts.job_id,
+            ingested_at: version.ingested_at.to_string(),
+        }
+    }
+}
+
+/// Which part of the list.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListVersionsQuery {
+    /// Items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// Which passages.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SourceChunksQuery {
+    /// Of this version; the latest if left out.
+    #[serde(default)]
+    version: Option<i64>,
+    /// `taxonomy` (if left out): filed under the hierarchy.
+    #[serde(default)]
+    profile: Option<String>,
+    /// Items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// List the versions of a document
+///
+/// Newest first, in pages; ingestions of the same text are versions too.
+#[utoipa::path(
+    get, path = "/v1/sources/{id}/versions", tag = "sources", operation_id = "list_source_versions",
+    params(("id" = String, Path, description = "The document's id."), ListVersionsQuery),
+    responses((status = 200, description = "A page of versions.", body = SourceVersionListResponse))
+)]
+pub async fn list_source_versions(
+    caller: Caller,
+    State(sources): State<Sources>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<ListVersionsQuery>,
+) -> Result<Json<SourceVersionListResponse>, ApiError> {
+    let limit = page::limit(query.limit)?;
+    let fingerprint = format!("versions of {id}");
+    let before = page::decode_numbers(query.cursor.as_deref(), &fingerprint)?.map(|(version, _)| version);
+    let found = sources.versions(&caller.space, &id, before, limit + 1).await?;
+    let (items, next_cursor) = page::cut(found, limit, &fingerprint, |version| (version.version, 0));
+    Ok(Json(SourceVersionListResponse {
+        items: items.into_iter().map(SourceVersionResponse::from).collect(),
+        next_cursor,
+    }))
+}
+
+/// Read a version of a document
+///
+/// What is known of it, without its text.
+#[utoipa::path(
+    get, path = "/v1/sources/{id}/versions/{version}", tag = "sources", operation_id = "get_source_version",
+    params(("id" = String, Path, description = "The document's id."), ("version" = String, Path, description = "The version's number.")),
+    responses((status = 200, description = "The version.", body = SourceVersionResponse))
+)]
+pub async fn get_source_version(
+    caller: Caller,
+    State(sources): State<Sources>,
+    Path((id, version)): Path<(String, String)>,
+) -> Result<Json<SourceVersionResponse>, ApiError> {
+    let found = sources.version(&caller.space, &id, number(&version, "version")?).await?;
+    Ok(Json(found.into()))
+}
+
+/// Read the text of a version
+///
+/// As it was brought in.
+#[utoipa::path(
+    get, path = "/v1/sources/{id}/versions/{version}/content", tag = "sources", operation_id = "get_source_content",
+    params(("id" = String, Path, description = "The document's id."), ("version" = String, Path, description = "The version's number.")),
+    responses((status = 200, description = "The text.", body = String, content_type = "text/plain"))
+)]
+pub async fn get_source_content(
+    caller: Caller,
+    State(sources): State<Sources>,
+    Path((id, version)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let content = sources.content(&caller.space, &id, number(&version, "version")?).await?;
+    // Whatever the text is, a browser must not run it.
+    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    Ok((headers, content).into_response())
+}
+
+/// List the passages of a document
+///
+/// Of its latest version or of another, in the order of the text; joined, they are the text.
+#[utoipa::path(
+    get, path = "/v1/sources/{id}/chunks", tag = "sources", operation_id = "list_source_chunks",
+    params(("id" = String, Path, description = "The document's id."), SourceChunksQuery),
+    responses((status = 200, description = "A page of passages.", body = ChunkListResponse))
+)]
+pub async fn list_source_chunks(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<SourceChunksQuery>,
+) -> Result<Json<ChunkListResponse>, ApiError> {
+    let limit = page::limit(query.limit)?;
+    let profile = query.profile.as_deref().unwrap_or(TAXONOMY);
+    if profile != TAXONOMY {
+        return Err(ApiError::invalid_field("profile", format!("must be {TAXONOMY:?}")));
+    }
+    let fingerprint = format!("chunks of {id} {:?} {profile}", query.version);
+    let after = page::decode_numbers(query.cursor.as_deref(), &fingerprint)?.map_or(0, |(ordinal, _)| ordinal);
+    let found = state.sources.chunks(&caller.space, &id, query.version, profile, after, limit + 1).await?;
+    let key = |chunk: &Chunk| (chunk.ordinal, 0);
+    page_of(&state.categories, &caller.space, found, limit, &fingerprint, key).await
+}

@@ -1,0 +1,29 @@
+//! Waiting for background work inside a request: how long, and not while the service stops.
+
+use std::time::Duration;
+
+use super::auth::Caller;
+use super::error::ApiError;
+use super::state::AppState;
+use crate::model::job::Job;
+
+/// The longest and the usual wait, in seconds.
+const MOST_SECONDS: f64 = 600.0;
+const USUAL_SECONDS: f64 = 60.0;
+
+/// Whether to wait, and for how long.
+pub fn patience(wait: Option<bool>, timeout_s: Option<f64>) -> Result<(bool, Duration), ApiError> {
+    let seconds = timeout_s.unwrap_or(USUAL_SECONDS);
+    if !(0.0..=MOST_SECONDS).contains(&seconds) {
+        return Err(ApiError::invalid_field("timeout_s", format!("must be from 0 to {MOST_SECONDS} seconds")));
+    }
+    Ok((wait.unwrap_or(false), Duration::from_secs_f64(seconds)))
+}
+
+/// The job once it is over or awaits its user; or as it is when patience, or the service, ends.
+pub async fn for_job(state: &AppState, caller: &Caller, id: &str, patience: Duration) -> Result<Job, ApiError> {
+    Ok(tokio::select! {
+        job = state.jobs.wait(&caller.space, id, patience) => job?,
+        () = state.stop.cancelled(), if !patience.is_zero() => state.jobs.find(&caller.space, id).await?,
+    })
+}

@@ -1,0 +1,106 @@
+//! How a job comes by the description of its document: given, kept from before, stored, generated, or awaited (K-55).
+
+use serde_json::json;
+
+use super::document::Document;
+use super::request::Order;
+use crate::base::ids::SourceId;
+use crate::base::text::basename;
+use crate::contextual_helpers::{ContextualHelpers, DocumentHead, FIRST_CHUNKS, detect_title, tags};
+use crate::jobs::{JobContext, JobError};
+use crate::llm::{Llm, Session};
+use crate::model::contextual_helper::{HelperOrigin, NewHelper};
+use crate::model::job::Record;
+
+/// The step that holds a job's description.
+pub const HELPER: &str = "helper";
+
+/// What a document is described by.
+pub enum Described {
+    /// The paragraph, and whether it must be stored.
+    By(NewHelper, bool),
+    /// Its user must say it first.
+    Awaited,
+    /// No model will be asked.
+    NotNeeded,
+}
+
+pub struct Describing<'a> {
+    pub llm: &'a Llm,
+    pub helpers: &'a ContextualHelpers,
+    pub context: &'a JobContext,
+}
+
+impl Describing<'_> {
+    /// The description that goes into every prompt; `same`: the document has said the same before.
+    pub async fn describe(
+        &self,
+        session: &Session,
+        order: &Order,
+        document: &Document,
+        same: bool,
+    ) -> Result<Described, JobError> {
+        if let Some(saved) = self.context.saved(HELPER).and_then(|saved| serde_json::from_value(saved).ok()) {
+            return Ok(Described::By(saved, true));
+        }
+        let id = SourceId::from_stored(order.source_id.clone());
+        let stored = self.helpers.current(self.context.space(), &id).await?.map(|stored| stored.helper);
+        if let Some(given) = &order.helper {
+            if stored.as_ref().is_some_and(|stored| stored.text == given.text && stored.origin == HelperOrigin::User) {
+                return Ok(Described::By(given.clone(), false));
+            }
+            self.keep(given, "provided").await?;
+            return Ok(Described::By(given.clone(), true));
+        }
+        if !order.regenerate_helper {
+            let usable = |helper: &NewHelper| order.auto_source_identification || helper.origin == HelperOrigin::User;
+            match stored.filter(usable) {
+                Some(helper) => return Ok(Described::By(helper, false)),
+                None if same => return Ok(Described::NotNeeded),
+                None if !order.auto_source_identification => return Ok(Described::Awaited),
+                None => {}
+            }
+        }
+        self.context.report("helper", &json!({"chunks": document.texts.len()})).await?;
+        let helper = self.helpers.generate(session, head(order, document)).await;
+        self.llm.flush().await?;
+        let helper = helper?;
+        self.keep(&helper, "generated").await?;
+        Ok(Described::By(helper, true))
+    }
+
+    /// Saves a description with the job, and says where it came from (M-2B.10).
+    async fn keep(&self, helper: &NewHelper, event: &str) -> Result<(), JobError> {
+        let value = serde_json::to_value(helper).unwrap_or_default();
+        let event = json!({
+            "event": event, "origin": helper.origin.as_str(), "token_count": helper.token_count,
+            "tokens_prompt": helper.tokens_prompt, "tokens_completion": helper.tokens_completion,
+        });
+        let record = Record { steps: vec![(HELPER, &value)], events: vec![("helper", &event)], ..Record::default() };
+        self.context.record(&record).await
+    }
+}
+
+/// What a description is made from: the file's name, its title, and its first passages (M-2B.2).
+fn head(order: &Order, document: &Document) -> DocumentHead {
+    let facts = &order.facts;
+    let mut metadata = Vec::new();
+    for (name, value) in [
+        ("author", facts.author.clone()),
+        ("date", facts.date.clone()),
+        ("topic", facts.topic.clone()),
+        ("note", facts.note.clone()),
+        ("provider", facts.provider.clone()),
+        ("tags", tags(&order.tags)),
+    ] {
+        metadata.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    let named = order.filename.clone().or_else(|| order.path.as_deref().map(|path| basename(path).to_owned()));
+    let first = document.texts.iter().zip(&document.passages).take(FIRST_CHUNKS);
+    DocumentHead {
+        filename: named.unwrap_or_else(|| "untitled.txt".to_owned()),
+        title: facts.title.clone().or_else(|| detect_title(&order.text)),
+        metadata,
+        chunks: first.map(|(text, passage)| (text.clone(), passage.token_count)).collect(),
+    }
+}

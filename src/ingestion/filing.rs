@@ -1,0 +1,306 @@
+//! Files passages level by level (D-5): batches of one parent see what the earlier ones made, parents go in parallel,
+//! and where nothing new comes up the calls go out in growing waves.
+//!
+//! Every answer is saved under a name that follows from the document and the answers before it, so a job that is run
+//! again finds its way without asking. Which names fit the limits is decided here, not by the model: a passage whose
+//! new category finds no room is asked again with the choice closed (K-06).
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::saver::{Saved, Saver};
+use crate::base::clock::Clock;
+use crate::base::hash::sha256_hex;
+use crate::categories::Taxonomy;
+use crate::categories::tree::{Node, ROOT, Tree};
+use crate::jobs::{Failure, JobError};
+use crate::llm::tasks::classify::{CategoryContents, Classify};
+use crate::llm::{Llm, Session};
+use crate::model::job::Batch;
+
+/// How often one run asks about a batch whose passages find no room; the closed choice settles it the second time.
+const MOST_ASKS: usize = 5;
+
+/// What a document's filing needs.
+pub struct Filing<'a> {
+    pub llm: &'a Llm,
+    pub session: &'a Session,
+    pub saver: &'a Saver<'a>,
+    pub clock: &'a dyn Clock,
+    pub taxonomy: &'a Taxonomy,
+    pub helper: Option<Arc<str>>,
+    pub texts: &'a [Arc<str>],
+    pub batch_size: usize,
+    /// Calls at once, and so the largest wave.
+    pub concurrency: usize,
+    pub places: Semaphore,
+    pub tree: Mutex<Tree>,
+    /// What lies in the children of a parent, where the model wants to know.
+    pub contents: &'a (dyn Fn(Node, &Tree) -> Arc<[CategoryContents]> + Send + Sync),
+    pub seq: AtomicI64,
+    /// Once a call has failed no other begins, but those under way are let finish: they are paid for.
+    pub failure: Mutex<Option<JobError>>,
+}
+
+/// Passages under one parent.
+struct Group {
+    parent: Node,
+    ordinals: Vec<usize>,
+}
+
+/// A batch within its group.
+struct Call<'g> {
+    level: i64,
+    parent: Node,
+    ordinals: &'g [usize],
+    step: String,
+}
+
+impl Filing<'_> {
+    /// Files one window; gives each passage's leaf. `load` brings the children of parents into the tree.
+    ///
+    /// # Errors
+    /// The model's first failure, once all calls under way have ended.
+    pub async fn file<F>(&self, window: Range<usize>, load: impl Fn(Vec<Node>) -> F) -> Result<Vec<Node>, JobError>
+    where
+        F: Future<Output = Result<(), JobError>>,
+    {
+        let mut chosen = vec![ROOT; window.len()];
+        for level in 1..=self.taxonomy.depth() {
+            let mut groups: BTreeMap<Node, Vec<usize>> = BTreeMap::new();
+            for (parent, ordinal) in chosen.iter().zip(window.clone()) {
+                groups.entry(*parent).or_default().push(ordinal);
+            }
+            load(groups.keys().copied().collect()).await?;
+            let mut groups: Vec<Group> =
+                groups.into_iter().map(|(parent, ordinals)| Group { parent, ordinals }).collect();
+            // The longest is the one that everybody will wait for.
+            groups.sort_by_key(|group| (std::cmp::Reverse(group.ordinals.len()), group.ordinals[0]));
+            let mut running: FuturesUnordered<_> =
+                groups.iter().map(|group| self.file_group(level, group, window.start)).collect();
+            let mut failure = None;
+            while let Some(filed) = running.next().await {
+                match filed {
+                    Ok(filed) => {
+                        for (ordinal, node) in filed {
+                            chosen[ordinal - window.start] = node;
+                        }
+                    }
+                    Err(error) => failure = failure.or(Some(error)),
+                }
+            }
+            if let Some(error) = failure {
+                return Err(self.failure().take().unwrap_or(error));
+            }
+        }
+        Ok(chosen)
+    }
+
+    async fn file_group(&self, level: i64, group: &Group, window: usize) -> Result<Vec<(usize, Node)>, JobError> {
+        let name = self.group_name(level, group.parent, window);
+        let calls = group.ordinals.chunks(self.batch_size).enumerate().map(|(index, ordinals)| Call {
+            level,
+            parent: group.parent,
+            ordinals,
+            step: format!("{name}/{index}"),
+        });
+        let calls: Vec<Call<'_>> = calls.collect();
+        let mut filed = Vec::with_capacity(group.ordinals.len());
+        let (mut at, mut wave) = (0, 1);
+        while at < calls.len() {
+            let some = &calls[at..calls.len().min(at + wave)];
+            let mut news = false;
+            let mut failure = None;
+            for answered in join_all(some.iter().map(|call| self.file_batch(call))).await {
+                match answered {
+                    Ok((nodes, made)) => {
+                        news |= made;
+                        filed.extend(nodes);
+                    }
+                    Err(error) => failure = failure.or(Some(error)),
+                }
+            }
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            at += some.len();
+            wave = if news { 1 } else { (wave * 2).min(self.concurrency) };
+        }
+        Ok(filed)
+    }
+
+    /// The same for every run of the job: the window, the level, and the names above.
+    fn group_name(&self, level: i64, parent: Node, window: usize) -> String {
+        let path = self.tree().path(parent).join("\n");
+        format!("file/{window}/{level}/{}", &sha256_hex(path.as_bytes())[..16])
+    }
+
+    /// Files a batch, from what was answered before and from the model; tells whether it made a category.
+    async fn file_batch(&self, call: &Call<'_>) -> Result<(Vec<(usize, Node)>, bool), JobError> {
+        let mut decided: BTreeMap<usize, String> = BTreeMap::new();
+        let mut layer = 0;
+        while let Some(saved) = self.saver.saved(&layer_name(&call.step, layer)) {
+            decided.extend(read_layer(&saved));
+            layer += 1;
+        }
+        if layer > 0 {
+            self.saver.count(decided.len()).await;
+        }
+        let (mut made, mut asked) = (false, 0);
+        loop {
+            let (filed, left) = self.settle(call, &decided, &mut made);
+            if left.is_empty() {
+                return Ok((filed, made));
+            }
+            if asked >= MOST_ASKS {
+                return Err(unsettled(&left));
+            }
+            decided.extend(self.ask(call, &left, layer).await?);
+            (layer, asked) = (layer + 1, asked + 1);
+        }
+    }
+
+    /// Puts decisions into the tree, in the order of the document; gives those that have none, or found no room.
+    fn settle(
+        &self,
+        call: &Call<'_>,
+        decided: &BTreeMap<usize, String>,
+        made: &mut bool,
+    ) -> (Vec<(usize, Node)>, Vec<usize>) {
+        let mut tree = self.tree();
+        let before = tree.len();
+        let (mut filed, mut left) = (Vec::new(), Vec::new());
+        for ordinal in call.ordinals {
+            let node = decided.get(ordinal).and_then(|name| tree.choose(call.parent, name));
+            match node {
+                Some(node) => filed.push((*ordinal, node)),
+                None => left.push(*ordinal),
+            }
+        }
+        *made |= tree.len() > before;
+        (filed, left)
+    }
+
+    /// Asks a model about passages, and saves what it says.
+    async fn ask(
+        &self,
+        call: &Call<'_>,
+        ordinals: &[usize],
+        layer: usize,
+    ) -> Result<BTreeMap<usize, String>, JobError> {
+        let seq = self.seq.fetch_add(1, Ordering::Relaxed);
+        let _place = self.places.acquire().await.map_err(|_| JobError::Interrupted)?;
+        if let Some(error) = self.failure().clone() {
+            return Err(error);
+        }
+        let answered = self.ask_and_save(call, ordinals, layer, seq).await;
+        if let Err(error) = &answered {
+            self.failure().get_or_insert(error.clone());
+        }
+        answered
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<JobError>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask_and_save(
+        &self,
+        call: &Call<'_>,
+        ordinals: &[usize],
+        layer: usize,
+        seq: i64,
+    ) -> Result<BTreeMap<usize, String>, JobError> {
+        let (task, parent_path) = self.task(call, ordinals);
+        let started_at = self.clock.now();
+        let answered = self.llm.ask_partly(self.session, task).await?;
+        let answers: BTreeMap<usize, String> = answered
+            .value
+            .into_iter()
+            .flat_map(|output| output.chunks)
+            .filter_map(|chunk| Some((usize::try_from(chunk.id - 1).ok()?, chunk.category)))
+            .collect();
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let (sent, successes) = (count(ordinals.len()), count(answers.len()));
+        let batch = Batch {
+            seq,
+            level: call.level,
+            parent_path,
+            chunk_ordinals: ordinals.iter().map(|ordinal| count(ordinal + 1)).collect(),
+            chunks_sent: sent,
+            successes,
+            retries: count(answered.calls.len().saturating_sub(1)),
+            failures: sent - successes,
+            latency_ms: answered.calls.iter().map(|call| call.latency_ms).sum(),
+            started_at,
+        };
+        // Also when some have no answer: what is good is not asked again by the retry.
+        let step = (!answers.is_empty()).then(|| (layer_name(&call.step, layer), write_layer(seq, &answers)));
+        self.saver.save(Saved { step, batch }).await?;
+        match answered.error {
+            Some(error) => Err(error.into()),
+            None => Ok(answers),
+        }
+    }
+
+    fn task(&self, call: &Call<'_>, ordinals: &[usize]) -> (Classify, String) {
+        let tree = self.tree();
+        let parent: Arc<[String]> = tree.path(call.parent).into();
+        let chunk =
+            |ordinal: &usize| (i64::try_from(ordinal + 1).unwrap_or(i64::MAX), Arc::clone(&self.texts[*ordinal]));
+        let shown = parent.join(" / ");
+        let level = |level: i64| u32::try_from(level).unwrap_or(u32::MAX);
+        let task = Classify {
+            contextual_helper: self.helper.clone(),
+            level: level(call.level),
+            depth: level(self.taxonomy.depth()),
+            parent,
+            categories: tree.options(call.parent).into(),
+            contents: (self.contents)(call.parent, &tree),
+            may_create: tree.may_create(call.parent),
+            chunks: ordinals.iter().map(chunk).collect(),
+        };
+        (task, shown)
+    }
+
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn layer_name(step: &str, layer: usize) -> String {
+    format!("{step}/{layer}")
+}
+
+/// An answer as it is saved; the number keeps the log's order when the job is run again.
+fn write_layer(seq: i64, answers: &BTreeMap<usize, String>) -> Value {
+    let chunks: Vec<Value> = answers.iter().map(|(ordinal, name)| json!([ordinal, name])).collect();
+    json!({"seq": seq, "chunks": chunks})
+}
+
+fn read_layer(saved: &Value) -> impl Iterator<Item = (usize, String)> {
+    saved["chunks"].as_array().into_iter().flatten().filter_map(|pair| {
+        let ordinal = usize::try_from(pair[0].as_u64()?).ok()?;
+        Some((ordinal, pair[1].as_str()?.to_owned()))
+    })
+}
+
+fn unsettled(ordinals: &[usize]) -> JobError {
+    let chunks: Vec<usize> = ordinals.iter().map(|ordinal| ordinal + 1).collect();
+    JobError::retry(
+        Failure::new(
+            "category_limit",
+            "Category limit",
+            409,
+            format!("no category had room for the chunks {chunks:?}"),
+        )
+        .fix("Raise taxonomy.max_categories_default, then POST /v1/jobs/{id}/retry."),
+    )
+}

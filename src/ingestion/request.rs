@@ -1,0 +1,222 @@
+//! What is asked for when a text is brought in: checked, and kept with the job until it is done.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::chunker::ChunkRules;
+use super::{Identity, IngestionError, IngestionSettings};
+use crate::base::field_error::FieldError;
+use crate::base::hash::sha256_hex;
+use crate::base::text::{char_count, has_control_but_breaks};
+use crate::config::ingestion::{MOST_BATCH, MOST_CHUNK_TOKENS, TransactionScope, delimiter_fault};
+use crate::contextual_helpers::{HelperFields, Refused, compose, from_text};
+use crate::model::contextual_helper::NewHelper;
+
+/// Most characters of a title, a topic, a note and the like.
+const MOST_FACT_CHARS: usize = 2000;
+/// Most characters of a provider's name.
+const MOST_PROVIDER_CHARS: usize = 255;
+
+/// A text and what its bringer says of it.
+#[derive(Debug, Clone, Default)]
+pub struct NewIngestion {
+    pub text: String,
+    /// An existing document that this is a new version of.
+    pub source_id: Option<String>,
+    pub filename: Option<String>,
+    pub path: Option<String>,
+    /// In microseconds.
+    pub mtime: Option<i64>,
+    pub user_id: Option<String>,
+    pub tags: Vec<String>,
+    pub facts: Facts,
+    pub contextual_helper: Option<GivenHelper>,
+    pub auto_source_identification: Option<bool>,
+    pub options: Options,
+    pub regenerate_helper: bool,
+    pub force: bool,
+}
+
+/// What is said of a document besides its text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    pub title: Option<String>,
+    pub author: Option<String>,
+    pub date: Option<String>,
+    pub topic: Option<String>,
+    pub note: Option<String>,
+    pub provider: Option<String>,
+}
+
+/// A description that comes with the text.
+#[derive(Debug, Clone)]
+pub enum GivenHelper {
+    Text(String),
+    Fields(HelperFields),
+}
+
+/// Settings of one ingestion, over those of the installation.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub delimiters: Option<Vec<String>>,
+    pub chunk_min_tokens: Option<u64>,
+    pub chunk_max_tokens: Option<u64>,
+    pub batch_size: Option<u64>,
+    pub model: Option<String>,
+    pub transaction_scope: Option<TransactionScope>,
+}
+
+/// The job's own copy of all this, once it is known to be right.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
+pub struct Order {
+    pub text: String,
+    /// The document, there already or to be made.
+    pub source_id: String,
+    pub filename: Option<String>,
+    pub path: Option<String>,
+    pub user_id: String,
+    pub tags: Vec<String>,
+    pub mtime: Option<i64>,
+    pub facts: Facts,
+    pub helper: Option<NewHelper>,
+    pub auto_source_identification: bool,
+    pub delimiters: Vec<String>,
+    pub chunk_min_tokens: usize,
+    pub chunk_max_tokens: usize,
+    pub batch_size: usize,
+    pub model: Option<String>,
+    pub whole: bool,
+    pub regenerate_helper: bool,
+    pub force: bool,
+    /// Characters U+0000 that were taken out (K-50).
+    pub nul_removed: usize,
+}
+
+impl Order {
+    pub fn rules(&self) -> ChunkRules {
+        ChunkRules {
+            delimiters: self.delimiters.clone(),
+            min_tokens: self.chunk_min_tokens,
+            max_tokens: self.chunk_max_tokens,
+        }
+    }
+
+    /// What makes two ingestions of one text the same (K-18).
+    pub fn settings_key(&self, depth: i64, tokenizer: &str) -> String {
+        let settings = json!([self.delimiters, self.chunk_min_tokens, self.chunk_max_tokens, depth, tokenizer]);
+        sha256_hex(settings.to_string().as_bytes())
+    }
+
+    /// What is kept of the request with the version.
+    pub fn metadata(&self) -> Value {
+        json!({
+            "title": self.facts.title, "author": self.facts.author, "date": self.facts.date,
+            "options": {
+                "delimiters": self.delimiters, "chunk_min_tokens": self.chunk_min_tokens,
+                "chunk_max_tokens": self.chunk_max_tokens, "batch_size": self.batch_size, "model": self.model,
+            },
+        })
+    }
+}
+
+/// Checks everything at once; names and path of the document are checked by `sources`.
+pub(super) fn check(
+    new: &NewIngestion,
+    identity: Identity,
+    settings: &IngestionSettings,
+) -> Result<Order, IngestionError> {
+    let mut errors = Vec::new();
+    let text = new.text.replace('\0', "");
+    if text.trim().is_empty() {
+        errors.push(FieldError::new("text", "must not be empty: there is nothing to file"));
+    }
+    for (field, value, most) in [
+        ("title", &new.facts.title, MOST_FACT_CHARS),
+        ("author", &new.facts.author, MOST_FACT_CHARS),
+        ("date", &new.facts.date, MOST_FACT_CHARS),
+        ("topic", &new.facts.topic, MOST_FACT_CHARS),
+        ("note", &new.facts.note, MOST_FACT_CHARS),
+        ("provider", &new.facts.provider, MOST_PROVIDER_CHARS),
+    ] {
+        let Some(value) = value else { continue };
+        if char_count(value) > most {
+            errors.push(FieldError::new(field, format!("at most {most} characters")));
+        } else if has_control_but_breaks(value) {
+            errors.push(FieldError::new(field, "must not contain control characters"));
+        }
+    }
+    let usual = &settings.ingestion;
+    let (min, max, batch) = check_numbers(&new.options, settings, &mut errors);
+    if let Some(fault) = new.options.delimiters.as_deref().and_then(delimiter_fault) {
+        errors.push(FieldError::new("options.delimiters", format!("must be {fault}")));
+    }
+    let helper = match &new.contextual_helper {
+        None => None,
+        Some(GivenHelper::Text(text)) => from_text("contextual_helper", text).map_err(|error| errors.push(error)).ok(),
+        Some(GivenHelper::Fields(fields)) => match compose(fields) {
+            Ok(helper) => Some(helper),
+            Err(Refused { errors: refused, .. }) => {
+                let named =
+                    |error: FieldError| FieldError::new(format!("contextual_helper.{}", error.field), error.message);
+                errors.extend(refused.into_iter().map(named));
+                None
+            }
+        },
+    };
+    if !errors.is_empty() {
+        return Err(IngestionError::Invalid(errors));
+    }
+    let (nul_removed, options) = (new.text.len() - text.len(), &new.options);
+    Ok(Order {
+        text,
+        source_id: identity.id.to_string(),
+        filename: identity.filename,
+        path: identity.path,
+        user_id: identity.user_id,
+        tags: new.tags.clone(),
+        mtime: new.mtime,
+        facts: new.facts.clone(),
+        helper,
+        auto_source_identification: new.auto_source_identification.unwrap_or(usual.auto_source_identification),
+        delimiters: options.delimiters.clone().unwrap_or_else(|| usual.delimiters.clone()),
+        chunk_min_tokens: size(min),
+        chunk_max_tokens: size(max),
+        batch_size: size(batch),
+        model: options.model.clone(),
+        whole: options.transaction_scope.unwrap_or(usual.transaction_scope) == TransactionScope::Ingestion,
+        regenerate_helper: new.regenerate_helper,
+        force: new.force,
+        nul_removed,
+    })
+}
+
+/// The rules of M-7A, for one request.
+fn check_numbers(given: &Options, settings: &IngestionSettings, errors: &mut Vec<FieldError>) -> (u64, u64, u64) {
+    let usual = &settings.ingestion;
+    let min = given.chunk_min_tokens.unwrap_or(usual.chunk_min_tokens);
+    let max = given.chunk_max_tokens.unwrap_or(usual.chunk_max_tokens);
+    let batch = given.batch_size.unwrap_or(usual.batch_size);
+    let mut refuse = |field: &str, rule: String| errors.push(FieldError::new(field, rule));
+    if !(1..=MOST_CHUNK_TOKENS).contains(&min) {
+        refuse("options.chunk_min_tokens", format!("must be from 1 to {MOST_CHUNK_TOKENS}"));
+    }
+    if !(2..=MOST_CHUNK_TOKENS).contains(&max) {
+        refuse("options.chunk_max_tokens", format!("must be from 2 to {MOST_CHUNK_TOKENS}"));
+    } else if min >= max {
+        let field =
+            if given.chunk_min_tokens.is_some() { "options.chunk_min_tokens" } else { "options.chunk_max_tokens" };
+        refuse(field, format!("chunk_min_tokens ({min}) must be less than chunk_max_tokens ({max})"));
+    } else if settings.max_token_budget <= min.saturating_add(crate::config::query::ROOM) {
+        let rule = format!("{min} leaves no room in query.max_token_budget, which is {}", settings.max_token_budget);
+        refuse("options.chunk_min_tokens", rule);
+    }
+    if !(1..=MOST_BATCH).contains(&batch) {
+        refuse("options.batch_size", format!("must be from 1 to {MOST_BATCH}"));
+    }
+    (min, max, batch)
+}
+
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,110 @@
+//! Saves finished answers with the job, all that have come meanwhile in one transaction.
+//!
+//! A call counts as under way until its answer is saved: whoever asked waits here. So a kill costs at most the calls
+//! under way, and a fast model does not cost a commit for each of its answers.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::jobs::{JobContext, JobError};
+use crate::llm::{Llm, Session};
+use crate::model::job::{Batch, Record};
+
+/// How often whoever watches the job hears of it.
+const REPORTS: Duration = Duration::from_millis(500);
+
+pub struct Saver<'a> {
+    context: &'a JobContext,
+    llm: &'a Llm,
+    session: &'a Session,
+    pending: Mutex<Vec<Pending>>,
+    writing: tokio::sync::Mutex<Progress>,
+}
+
+struct Pending {
+    entry: Saved,
+    done: oneshot::Sender<Result<(), JobError>>,
+}
+
+/// One finished answer.
+pub struct Saved {
+    /// Its name and value, if there is anything to find again.
+    pub step: Option<(String, Value)>,
+    pub batch: Batch,
+}
+
+/// How far the filing is.
+#[derive(Debug, Clone, Copy)]
+struct Progress {
+    depth: i64,
+    chunks: i64,
+    /// Decisions, one for each passage and level.
+    done: i64,
+    reported: Option<Instant>,
+}
+
+impl<'a> Saver<'a> {
+    pub fn new(context: &'a JobContext, llm: &'a Llm, session: &'a Session, chunks: i64, depth: i64) -> Self {
+        let progress = Progress { depth, chunks, done: 0, reported: None };
+        Self { context, llm, session, pending: Mutex::default(), writing: tokio::sync::Mutex::new(progress) }
+    }
+
+    /// What was saved under this name before.
+    pub fn saved(&self, step: &str) -> Option<Value> {
+        self.context.saved(step)
+    }
+
+    /// Counts decisions that were made before.
+    pub async fn count(&self, decisions: usize) {
+        self.writing.lock().await.done += i64::try_from(decisions).unwrap_or(0);
+    }
+
+    /// Saves an answer, together with those that wait as well.
+    ///
+    /// # Errors
+    /// [`JobError::LeaseLost`], or the store's.
+    pub async fn save(&self, entry: Saved) -> Result<(), JobError> {
+        let (done, waiting) = oneshot::channel();
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(Pending { entry, done });
+        let mut progress = self.writing.lock().await;
+        let some = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        // Empty where the one before has taken ours along.
+        if !some.is_empty() {
+            let written = self.write(&some, &mut progress).await;
+            for pending in some {
+                let _ = pending.done.send(written.clone());
+            }
+        }
+        drop(progress);
+        waiting.await.unwrap_or(Err(JobError::Interrupted))
+    }
+
+    async fn write(&self, some: &[Pending], progress: &mut Progress) -> Result<(), JobError> {
+        // What was paid for is in the ledger before anything rests on it.
+        self.llm.flush().await?;
+        let steps = some.iter().filter_map(|pending| pending.entry.step.as_ref());
+        let steps = steps.map(|(name, value)| (name.as_str(), value)).collect();
+        let batches: Vec<&Batch> = some.iter().map(|pending| &pending.entry.batch).collect();
+        self.context.record(&Record { steps, batches: batches.clone(), ..Record::default() }).await?;
+        progress.done += batches.iter().map(|batch| batch.successes).sum::<i64>();
+        if progress.reported.is_none_or(|last| last.elapsed() >= REPORTS) {
+            progress.reported = Some(Instant::now());
+            let level = batches.iter().map(|batch| batch.level).max();
+            self.context.report("classifying", &self.shown(*progress, level)).await?;
+        }
+        Ok(())
+    }
+
+    fn shown(&self, progress: Progress, level: Option<i64>) -> Value {
+        let spent = self.session.spent();
+        json!({
+            "chunks": progress.chunks, "chunks_filed": progress.done / progress.depth.max(1),
+            "level": level, "depth": progress.depth, "done": progress.done,
+            "total": progress.chunks * progress.depth, "llm_calls": spent.calls, "tokens": spent.tokens,
+            "cost_usd": spent.usd,
+        })
+    }
+}

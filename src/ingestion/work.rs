@@ -1,0 +1,294 @@
+//! The job behind an ingestion, from the text to its rows. Running it again from any point repeats no answer and no
+//! write.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use serde::Deserialize as _;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::IngestionSettings;
+use super::describing::{Described, Describing};
+use super::document::{Document, count};
+use super::filing::Filing;
+use super::request::Order;
+use super::saver::Saver;
+use super::writing::{Draft, WriteError, Writer, Written, part_name, result};
+use crate::base::fail_point;
+use crate::base::ids::SourceId;
+use crate::base::text::char_count;
+use crate::categories::tree::{Node, Tree};
+use crate::config::taxonomy::LimitScope;
+use crate::contextual_helpers::ContextualHelpers;
+use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
+use crate::llm::{Llm, Session};
+use crate::model::job::Record;
+use crate::model::source_version::SourceVersion;
+use crate::sources::Sources;
+use crate::store::{CategoryFilter, CategoryPage, Store};
+
+/// The name of this kind of work.
+pub const KIND: &str = "ingestion";
+/// How often a document is filed anew because others filled the hierarchy before it was written.
+const MOST_REFILINGS: usize = 5;
+/// Passages written since the planner was last told, after which PostgreSQL is told again.
+const ANALYZE_AFTER: i64 = 2000;
+
+/// Carries ingestions out.
+#[derive(Clone)]
+pub struct IngestionWork {
+    store: Store,
+    llm: Llm,
+    sources: Sources,
+    helpers: ContextualHelpers,
+    settings: Arc<IngestionSettings>,
+    unanalyzed: Arc<AtomicI64>,
+}
+
+impl Work for IngestionWork {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn run(&self, context: JobContext) -> BoxFuture<'static, Result<Outcome, JobError>> {
+        let work = self.clone();
+        async move { work.ingest(&context).await }.boxed()
+    }
+}
+
+impl IngestionWork {
+    pub fn new(
+        store: Store,
+        llm: Llm,
+        sources: Sources,
+        helpers: ContextualHelpers,
+        settings: Arc<IngestionSettings>,
+    ) -> Self {
+        Self { store, llm, sources, helpers, settings, unanalyzed: Arc::default() }
+    }
+
+    async fn ingest(&self, context: &JobContext) -> Result<Outcome, JobError> {
+        let order = Arc::new(Order::deserialize(context.request()).map_err(|error| {
+            JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string()))
+        })?);
+        if order.nul_removed > 0 {
+            let message = format!("{} characters U+0000 were taken out of the text", order.nul_removed);
+            context.warn("nul_removed", &message).await?;
+        }
+        let session = self.llm.job_session(context.space(), context.id()).await?.with_model(order.model.clone());
+        context.report("chunking", &json!({"characters": char_count(&order.text)})).await?;
+        let model = order.model.clone().unwrap_or_else(|| self.llm.model_of("classify").to_owned());
+        let depth = self.settings.taxonomy.depth();
+        let document = Document::cut(&order, model, depth, context.id().to_string()).await?;
+        if let Some(message) = document.short_passage(order.chunk_min_tokens) {
+            context.warn("below_min_tokens", &message).await?;
+        }
+        let same = self.same_content(context, &order, &document).await?;
+        let (helper, store_helper) =
+            match self.describing(context).describe(&session, &order, &document, same.is_some()).await? {
+                Described::By(helper, new) => (Some(helper), new),
+                Described::NotNeeded => (None, false),
+                Described::Awaited => return Ok(Outcome::AwaitHelper(json!({"step": "fields"}))),
+            };
+        fail_point::hit("after_helper");
+        let mut draft = Draft {
+            order: &order,
+            facts: document.facts.clone(),
+            chunks: document.chunks(),
+            paths: Vec::new(),
+            helper: helper.clone().filter(|_| store_helper),
+            same,
+        };
+        let written = if draft.same.is_some() {
+            self.write_last(context, &session, &draft, 0..0, None)
+                .await
+                .map_err(|e| e.into_job_error(context.attempt()))?
+        } else {
+            let helper = helper.map(|helper| helper.text).filter(|text| !text.is_empty()).map(Arc::from);
+            self.file_and_write(context, &session, &document, &mut draft, helper).await?
+        };
+        self.analyze(written.chunks).await;
+        Ok(Outcome::Finished)
+    }
+
+    /// The earlier version of the document that says the same, unless it is to be filed anew (K-18).
+    async fn same_content(
+        &self,
+        context: &JobContext,
+        order: &Order,
+        document: &Document,
+    ) -> Result<Option<SourceVersion>, JobError> {
+        // Once parts are written they are this job's own.
+        if order.force || context.saved(&part_name(0)).is_some() {
+            return Ok(None);
+        }
+        let id = SourceId::from_stored(order.source_id.clone());
+        let facts = &document.facts;
+        Ok(self.store.find_same_content(context.space(), &id, &facts.sha256, &facts.settings_key).await?)
+    }
+
+    async fn file_and_write(
+        &self,
+        context: &JobContext,
+        session: &Session,
+        document: &Document,
+        draft: &mut Draft<'_>,
+        helper: Option<Arc<str>>,
+    ) -> Result<Written, JobError> {
+        let (total, depth) = (document.texts.len(), self.settings.taxonomy.depth());
+        let saver = Saver::new(context, &self.llm, session, count(total), depth);
+        let seq = context.read_saved(|_, value| value["seq"].as_i64()).into_iter().max().unwrap_or(0) + 1;
+        let filing = Filing {
+            llm: &self.llm,
+            session,
+            saver: &saver,
+            clock: context.clock(),
+            taxonomy: &self.settings.taxonomy,
+            helper,
+            texts: &document.texts,
+            batch_size: draft.order.batch_size,
+            concurrency: self.settings.max_concurrency,
+            places: Semaphore::new(self.settings.max_concurrency),
+            tree: Mutex::new(Tree::new(self.settings.taxonomy.clone())),
+            contents: &|_, _| [].into(),
+            seq: AtomicI64::new(seq),
+            failure: Mutex::default(),
+        };
+        let window = usize::try_from(self.settings.ingestion.window).unwrap_or(usize::MAX);
+        for _ in 0..MOST_REFILINGS {
+            let mut written = None;
+            draft.paths.clear();
+            *filing.tree.lock().unwrap_or_else(PoisonError::into_inner) = self.load_tree(context).await?;
+            let mut outcome = Ok(());
+            for start in (0..total).step_by(window) {
+                let range = start..total.min(start + window);
+                let leaves =
+                    filing.file(range.clone(), |parents| self.load_children(context, &filing.tree, parents)).await?;
+                {
+                    let tree = filing.tree.lock().unwrap_or_else(PoisonError::into_inner);
+                    draft.paths.extend(leaves.into_iter().map(|leaf| tree.path(leaf)));
+                }
+                fail_point::hit("after_filing");
+                let last = range.end == total;
+                outcome = match draft.order.whole {
+                    true if last => {
+                        context.report("committing", &json!({"chunks": total})).await?;
+                        self.write_last(context, session, draft, 0..total, None).await.map(|done| written = Some(done))
+                    }
+                    true => Ok(()),
+                    false => self.write_batches(context, session, draft, range, &mut written, last).await,
+                };
+                if outcome.is_err() {
+                    break;
+                }
+            }
+            match (outcome, written) {
+                (Err(WriteError::NoRoom), _) => {}
+                (Err(error), _) => return Err(error.into_job_error(context.attempt())),
+                (Ok(()), Some(written)) => return Ok(written),
+                (Ok(()), None) => break,
+            }
+        }
+        Err(JobError::retry(Failure::new(
+            "category_limit",
+            "Category limit",
+            409,
+            "other documents kept filling the hierarchy before this one could be written",
+        )))
+    }
+
+    /// Everything that is left, and the end of the job.
+    async fn write_last(
+        &self,
+        context: &JobContext,
+        session: &Session,
+        draft: &Draft<'_>,
+        range: Range<usize>,
+        so_far: Option<&Written>,
+    ) -> Result<Written, WriteError> {
+        let shared = draft.same.as_ref().map(|same| same.version);
+        let end = |written: &Written| result(written, session.spent(), shared);
+        self.writer(context).write(draft, range, so_far, Some(&end)).await
+    }
+
+    /// Each batch of a window by itself; those that are written stay (M-7B.6).
+    async fn write_batches(
+        &self,
+        context: &JobContext,
+        session: &Session,
+        draft: &Draft<'_>,
+        window: Range<usize>,
+        written: &mut Option<Written>,
+        last: bool,
+    ) -> Result<(), WriteError> {
+        for start in window.clone().step_by(draft.order.batch_size) {
+            let range = start..window.end.min(start + draft.order.batch_size);
+            let saved = context.saved(&part_name(start)).and_then(|saved| serde_json::from_value(saved).ok());
+            if let Some(saved) = saved {
+                *written = Some(saved);
+                continue;
+            }
+            if last && range.end == window.end {
+                *written = Some(self.write_last(context, session, draft, range, written.as_ref()).await?);
+                continue;
+            }
+            let done = self.writer(context).write(draft, range, written.as_ref(), None).await?;
+            let (step, value) = (part_name(start), serde_json::to_value(&done).unwrap_or_default());
+            context.remember(&Record { steps: vec![(&step, &value)], ..Record::default() });
+            *written = Some(done);
+        }
+        Ok(())
+    }
+
+    fn describing<'w>(&'w self, context: &'w JobContext) -> Describing<'w> {
+        Describing { llm: &self.llm, helpers: &self.helpers, context }
+    }
+
+    fn writer<'w>(&'w self, context: &'w JobContext) -> Writer<'w> {
+        Writer { store: &self.store, sources: &self.sources, taxonomy: &self.settings.taxonomy, context }
+    }
+
+    /// The hierarchy as it is. Where limits count over a level all of it is needed, and they keep it small; otherwise
+    /// children are loaded as their parents are chosen.
+    async fn load_tree(&self, context: &JobContext) -> Result<Tree, JobError> {
+        let mut tree = Tree::new(self.settings.taxonomy.clone());
+        if self.settings.taxonomy.scope() == LimitScope::Level {
+            let (filter, page) = (CategoryFilter::default(), CategoryPage::default());
+            tree.load(&self.store.list_categories(context.space(), &filter, &page).await?);
+        }
+        Ok(tree)
+    }
+
+    async fn load_children(
+        &self,
+        context: &JobContext,
+        tree: &Mutex<Tree>,
+        parents: Vec<Node>,
+    ) -> Result<(), JobError> {
+        if self.settings.taxonomy.scope() == LimitScope::Level {
+            return Ok(());
+        }
+        let ids: Vec<i64> = {
+            let tree = tree.lock().unwrap_or_else(PoisonError::into_inner);
+            parents.iter().filter_map(|parent| tree.stored(*parent)).collect()
+        };
+        let children = self.store.list_children(context.space(), &ids).await?;
+        tree.lock().unwrap_or_else(PoisonError::into_inner).load(&children);
+        Ok(())
+    }
+
+    /// PostgreSQL plans badly over rows that it has not looked at.
+    async fn analyze(&self, written: i64) {
+        let before = self.unanalyzed.fetch_add(written, Ordering::Relaxed);
+        if before + written < ANALYZE_AFTER {
+            return;
+        }
+        self.unanalyzed.store(0, Ordering::Relaxed);
+        if let Err(error) = self.store.analyze().await {
+            tracing::warn!(%error, "the tables could not be analysed");
+        }
+    }
+}

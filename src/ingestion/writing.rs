@@ -1,0 +1,337 @@
+//! Writes a planned document in one short, fenced transaction (K-10, M-7B): nobody sees half of it, and a failed write
+//! leaves nothing. With `transaction_scope: "batch"` each batch of passages is such a transaction.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use serde_json::{Value, json};
+
+use super::request::Order;
+use crate::base::clock::Timestamp;
+use crate::base::fail_point;
+use crate::base::ids::SourceId;
+use crate::categories::Taxonomy;
+use crate::categories::tree::{ROOT, Tree};
+use crate::config::taxonomy::LimitScope;
+use crate::jobs::{Failure, JobContext, JobError};
+use crate::model::chunk::NewChunk;
+use crate::model::contextual_helper::NewHelper;
+use crate::model::job::Record;
+use crate::model::source::Source;
+use crate::model::source_version::{SourceVersion, VersionFacts};
+use crate::sources::{NewSource, SourceError, Sources};
+use crate::store::{AsStoreError, NewVersion, Store, StoreError, Tx};
+
+/// Everything that is to be written.
+pub struct Draft<'d> {
+    pub order: &'d Order,
+    pub facts: VersionFacts,
+    /// Passages in the order of the text, less their category.
+    pub chunks: Vec<NewChunk<'d>>,
+    /// The names from level 1 to the leaf of each passage; as many as are planned.
+    pub paths: Vec<Vec<String>>,
+    /// A description that is not stored yet.
+    pub helper: Option<NewHelper>,
+    /// An earlier version that says the same: its passages are shared.
+    pub same: Option<SourceVersion>,
+}
+
+/// What was written of a document so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Written {
+    pub source_id: String,
+    pub version_id: i64,
+    pub version: i64,
+    pub chunks: i64,
+    pub categories: i64,
+    pub helper_version: Option<i64>,
+}
+
+/// A write that did not happen.
+#[derive(Debug)]
+pub enum WriteError {
+    /// Others have filled the hierarchy meanwhile: some passages must be filed anew.
+    NoRoom,
+    /// The job is not ours any more.
+    Job(JobError),
+    /// The named step failed.
+    Store { operation: &'static str, table: &'static str, error: StoreError },
+}
+
+impl AsStoreError for WriteError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        if let Self::Store { error, .. } = self { Some(error) } else { None }
+    }
+}
+
+/// Names the step that failed.
+trait During<T> {
+    fn during(self, operation: &'static str, table: &'static str) -> Result<T, WriteError>;
+}
+
+impl<T> During<T> for Result<T, StoreError> {
+    fn during(self, operation: &'static str, table: &'static str) -> Result<T, WriteError> {
+        self.map_err(|error| WriteError::Store { operation, table, error })
+    }
+}
+
+impl WriteError {
+    /// As the job tells it (M-7B.4, M-7B.7).
+    pub fn into_job_error(self, attempt: i64) -> JobError {
+        let (operation, table, error) = match self {
+            Self::NoRoom => return JobError::Interrupted,
+            Self::Job(error) => return error,
+            Self::Store { operation, table, error } => (operation, table, error),
+        };
+        let (retryable, message) = (error.may_pass(), error.to_string());
+        tracing::error!(operation, table, %error, "an ingestion was rolled back");
+        let named = |mut failure: Failure| {
+            for (name, value) in [
+                ("operation", Value::from(operation)),
+                ("table", table.into()),
+                ("database_message", message.clone().into()),
+                ("attempt", attempt.into()),
+                ("retryable", true.into()),
+            ] {
+                failure.context.insert(name.to_owned(), value);
+            }
+            failure
+        };
+        match JobError::from(error) {
+            JobError::Retry(failure) if failure.code == "internal_error" => JobError::retry(named(
+                Failure::new(
+                    "write_failed",
+                    "Write failed",
+                    500,
+                    format!("{operation} failed; everything was rolled back"),
+                )
+                .fix(
+                    "Mend what context.database_message says, then POST /v1/jobs/{id}/retry: no model is asked again.",
+                ),
+            )),
+            JobError::Retry(failure) => JobError::retry(named(*failure)),
+            JobError::Fail(failure) => JobError::fail(named(*failure)),
+            other => {
+                debug_assert!(retryable, "only what passes is handed back");
+                other
+            }
+        }
+    }
+}
+
+/// Writes parts of drafts.
+pub struct Writer<'w> {
+    pub store: &'w Store,
+    pub sources: &'w Sources,
+    pub taxonomy: &'w Taxonomy,
+    pub context: &'w JobContext,
+}
+
+impl Writer<'_> {
+    /// Writes the passages of a range, and what comes before and after them; the last part ends the job with a result.
+    pub async fn write(
+        &self,
+        draft: &Draft<'_>,
+        range: Range<usize>,
+        so_far: Option<&Written>,
+        result: Option<&(dyn Fn(&Written) -> Value + Sync)>,
+    ) -> Result<Written, WriteError> {
+        let written = self.store.retry_as("write_ingestion", || async {
+            let now = self.context.clock().now();
+            let mut tx = self.store.begin().await.during("begin", "counters")?;
+            tx.lock_chunks(self.context.space()).await.during("lock the space", "counters")?;
+            let mut written = match so_far {
+                Some(written) => written.clone(),
+                None => self.write_head(&mut tx, draft, now).await?,
+            };
+            if draft.same.is_none() {
+                self.write_chunks(&mut tx, draft, range.clone(), &mut written, now).await?;
+            }
+            fail_point::hit("in_transaction");
+            match result {
+                Some(result) => {
+                    let ended = self.context.finish_about(&mut tx, &written.source_id, result(&written)).await;
+                    ended.map_err(WriteError::Job)?;
+                }
+                None => self.mark(&mut tx, &range, &written).await?,
+            }
+            fail_point::hit("before_commit");
+            tx.commit().await.during("commit", "chunks")?;
+            fail_point::hit("after_commit");
+            Ok(written)
+        });
+        written.await
+    }
+
+    /// Remembers with the job that a part is written, in the same transaction.
+    async fn mark(&self, tx: &mut Tx, range: &Range<usize>, written: &Written) -> Result<(), WriteError> {
+        let step = part_name(range.start);
+        let value = serde_json::to_value(written).unwrap_or_default();
+        let record = Record { steps: vec![(&step, &value)], ..Record::default() };
+        self.context.record_in(tx, &record).await.map_err(WriteError::Job)
+    }
+
+    /// The document, its new version, its description; what it said before is no longer counted.
+    async fn write_head(&self, tx: &mut Tx, draft: &Draft<'_>, now: Timestamp) -> Result<Written, WriteError> {
+        let space = self.context.space();
+        tx.settle_depth(space, self.taxonomy.depth(), now).await.during("keep the depth", "settings")?;
+        let source = self.source(tx, draft.order, now).await?;
+        let version = source.latest_version + 1;
+        let new = NewVersion {
+            source_id: &source.id,
+            version,
+            content: &draft.order.text,
+            facts: &draft.facts,
+            content_version_id: draft.same.as_ref().map(|same| same.id),
+        };
+        let version_id = tx.add_source_version(space, new, now).await.during("add the version", "source_versions")?;
+        let content = draft.same.as_ref().map_or(version_id, |same| same.id);
+        let before = tx.find_current_content(space, &source.id).await.during("find what it said", "sources")?;
+        if before != Some(content) {
+            self.count(tx, before, -1).await?;
+            self.count(tx, draft.same.as_ref().map(|same| same.id), 1).await?;
+        }
+        let updated = tx.update_latest_version(space, &source.id, version, content, now).await;
+        updated.during("make it the latest version", "sources")?;
+        let helper_version = match &draft.helper {
+            Some(helper) => {
+                let added = tx.add_helper(space, &source.id, helper, now).await;
+                Some(added.during("add the description", "contextual_helpers")?)
+            }
+            None => None,
+        };
+        Ok(Written { source_id: source.id.to_string(), version_id, version, helper_version, ..Written::default() })
+    }
+
+    /// Adds the passages of a version to the counts of their categories, or takes them away.
+    async fn count(&self, tx: &mut Tx, version_id: Option<i64>, sign: i64) -> Result<(), WriteError> {
+        let Some(version_id) = version_id else { return Ok(()) };
+        let space = self.context.space();
+        let counts = tx.count_version_chunks(space, version_id).await.during("count passages", "chunks")?;
+        let counts = counts.into_iter().map(|(id, count)| (id, sign * count)).collect();
+        tx.add_chunk_counts(space, &counts).await.during("count passages", "categories")
+    }
+
+    async fn source(&self, tx: &mut Tx, order: &Order, now: Timestamp) -> Result<Source, WriteError> {
+        let space = self.context.space();
+        let during = |error| WriteError::Store { operation: "find the document", table: "sources", error };
+        let id = SourceId::from_stored(order.source_id.clone());
+        let mut found = tx.find_source(space, &id).await.map_err(during)?;
+        if let (None, Some(path)) = (&found, &order.path)
+            && let Some(id) = tx.find_source_at(space, &order.user_id, path).await.map_err(during)?
+        {
+            found = tx.find_source(space, &id).await.map_err(during)?;
+        }
+        let Some(source) = found else {
+            return self.register(tx, order, id, now).await;
+        };
+        let new: Vec<String> = order.tags.iter().filter(|tag| !source.tags.contains(tag)).cloned().collect();
+        if new.is_empty() {
+            return Ok(source);
+        }
+        let source = Source { tags: [source.tags.as_slice(), &new].concat(), updated_at: now, ..source };
+        tx.update_source(space, &source).await.during("add tags", "source_tags")?;
+        Ok(source)
+    }
+
+    async fn register(&self, tx: &mut Tx, order: &Order, id: SourceId, now: Timestamp) -> Result<Source, WriteError> {
+        let space = self.context.space();
+        let mut filename = order.filename.clone();
+        if filename.is_none() && order.path.is_none() {
+            let untitled = tx.count_untitled(space, &order.user_id).await.during("find a name", "sources")?;
+            filename = Some(format!("untitled-{}.txt", untitled + 1));
+        }
+        let new = NewSource {
+            id: Some(id),
+            filename,
+            path: order.path.clone(),
+            user_id: Some(order.user_id.clone()),
+            tags: order.tags.clone(),
+            eligible: true,
+        };
+        let registered = self.sources.register(tx, space, new, now).await;
+        registered.map_err(|error| match error {
+            SourceError::Store(error) => WriteError::Store { operation: "add the document", table: "sources", error },
+            error => {
+                WriteError::Job(JobError::retry(Failure::new("write_failed", "Write failed", 409, error.to_string())))
+            }
+        })
+    }
+
+    async fn write_chunks(
+        &self,
+        tx: &mut Tx,
+        draft: &Draft<'_>,
+        range: Range<usize>,
+        written: &mut Written,
+        now: Timestamp,
+    ) -> Result<(), WriteError> {
+        let space = self.context.space();
+        let (leaves, made) = self.resolve(tx, &draft.paths[range.clone()], now).await?;
+        let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
+        let mut chunks = Vec::with_capacity(range.len());
+        for (chunk, leaf) in draft.chunks[range].iter().zip(leaves) {
+            *counts.entry(leaf).or_default() += 1;
+            chunks.push(NewChunk { category_id: leaf, ..*chunk });
+        }
+        let source_id = SourceId::from_stored(written.source_id.clone());
+        let added = tx.add_chunks(space, &source_id, written.version_id, &chunks, now).await;
+        added.during("add passages", "chunks")?;
+        tx.add_chunk_counts(space, &counts).await.during("count passages", "categories")?;
+        written.chunks += i64::try_from(chunks.len()).unwrap_or(i64::MAX);
+        written.categories += made;
+        Ok(())
+    }
+
+    /// The ids of the leaves at the end of these paths, made where they are missing; and how many were made.
+    async fn resolve(&self, tx: &mut Tx, paths: &[Vec<String>], now: Timestamp) -> Result<(Vec<i64>, i64), WriteError> {
+        let space = self.context.space();
+        let mut tree = Tree::new(self.taxonomy.clone());
+        if self.taxonomy.scope() == LimitScope::Level {
+            let all = tx.list_categories(space).await.during("read the hierarchy", "categories")?;
+            tree.load(&all);
+        }
+        let mut nodes = vec![ROOT; paths.len()];
+        let mut made = 0;
+        for level in 1..=self.taxonomy.depth() {
+            if self.taxonomy.scope() == LimitScope::Parent {
+                let parents: BTreeSet<i64> = nodes.iter().filter_map(|node| tree.stored(*node)).collect();
+                let parents: Vec<i64> = parents.into_iter().collect();
+                tree.load(&tx.list_children(space, &parents).await.during("read the hierarchy", "categories")?);
+            }
+            let place = usize::try_from(level - 1).unwrap_or(0);
+            for (node, path) in nodes.iter_mut().zip(paths) {
+                *node = tree.choose(*node, path.get(place).map_or("", String::as_str)).ok_or(WriteError::NoRoom)?;
+            }
+            let new = tree.new_on(level);
+            if new.is_empty() {
+                continue;
+            }
+            made += i64::try_from(new.len()).unwrap_or(i64::MAX);
+            tx.add_categories(space, &new, now).await.during("add categories", "categories")?;
+            let parents: BTreeSet<i64> = new.iter().map(|category| category.parent_id.unwrap_or(0)).collect();
+            let parents: Vec<i64> = parents.into_iter().collect();
+            tree.load(&tx.list_children(space, &parents).await.during("read the hierarchy", "categories")?);
+        }
+        let ids: Option<Vec<i64>> = nodes.into_iter().map(|node| tree.stored(node)).collect();
+        ids.map(|ids| (ids, made)).ok_or_else(|| WriteError::Store {
+            operation: "add categories",
+            table: "categories",
+            error: StoreError::Broken { cause: "a new category is not there".to_owned() },
+        })
+    }
+}
+
+/// The name under which a job remembers that the part from this passage on is written.
+pub fn part_name(start: usize) -> String {
+    format!("written/{start}")
+}
+
+/// What a job achieved (M-7B.5).
+pub fn result(written: &Written, spent: crate::model::llm_call::Spent, shared: Option<i64>) -> Value {
+    json!({
+        "source_id": written.source_id, "version": written.version, "chunks_written": written.chunks,
+        "categories_created": written.categories, "helper_version": written.helper_version,
+        "shares_chunks_of_version": shared, "llm_calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.usd,
+    })
+}
