@@ -37,7 +37,7 @@ CREATE TABLE source_versions (
     version BIGINT NOT NULL,
     content TEXT NOT NULL,
     sha256 VARCHAR(64) NOT NULL,
-    settings_key VARCHAR(64) NOT NULL,  -- how it was cut and filed: equal content under equal settings shares its chunks
+    settings_key VARCHAR(64) NOT NULL DEFAULT '',  -- how it was cut and filed: equal content under equal settings shares its chunks
     size_bytes BIGINT NOT NULL,
     mtime BIGINT,
     char_count BIGINT NOT NULL,

@@ -37,7 +37,7 @@ CREATE TABLE source_versions (
     version INTEGER NOT NULL,
     content TEXT NOT NULL,
     sha256 TEXT NOT NULL,
-    settings_key TEXT NOT NULL,  -- how it was cut and filed: equal content under equal settings shares its chunks
+    settings_key TEXT NOT NULL DEFAULT '',  -- how it was cut and filed: equal content under equal settings shares its chunks
     size_bytes INTEGER NOT NULL,
     mtime INTEGER,
     char_count INTEGER NOT NULL,
