@@ -130,13 +130,17 @@ impl Tree {
         self.len() == 0
     }
 
-    /// The names that may be chosen below a parent, oldest first.
-    pub fn options(&self, parent: Node) -> Vec<String> {
-        let offered = |node: &&Node| {
+    /// The categories that may be chosen below a parent, oldest first.
+    pub fn offered(&self, parent: Node) -> impl Iterator<Item = Node> {
+        self.entries[parent.0].children.iter().copied().filter(|node| {
             let entry = &self.entries[node.0];
             entry.assured || entry.level >= self.taxonomy.depth() || self.has_room(entry.level + 1)
-        };
-        self.entries[parent.0].children.iter().filter(offered).map(|node| self.entries[node.0].name.clone()).collect()
+        })
+    }
+
+    /// Their names.
+    pub fn options(&self, parent: Node) -> Vec<String> {
+        self.offered(parent).map(|node| self.entries[node.0].name.clone()).collect()
     }
 
     /// Whether a new category may be made below a parent.

@@ -1,11 +1,12 @@
 //! `memoir healthcheck`: asks a running service whether it is ready. For containers, which have no curl.
 
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
+use super::client::reachable;
 use super::{CommandError, tell};
 use crate::config::{Config, Origin};
 
@@ -39,16 +40,6 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
 fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
     let mut found = address.to_socket_addrs().with_context(|| format!("{address} is not HOST:PORT"))?;
     found.next().with_context(|| format!("{address} has no address"))
-}
-
-/// "Every address" is not one to call.
-fn reachable(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        ip if !ip.is_unspecified() => ip,
-        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-    };
-    SocketAddr::new(ip, listen.port())
 }
 
 /// The status line of `GET /health/ready`.

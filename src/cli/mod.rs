@@ -1,8 +1,10 @@
 //! The commands. Data goes to stdout, talk to stderr; a configuration error exits with 2.
 
+mod client;
 mod config;
 mod doctor;
 mod healthcheck;
+mod ingest;
 mod migrate;
 mod openapi;
 mod scripted_model;
@@ -21,6 +23,7 @@ use crate::store::StoreError;
 const EXAMPLES: &str = "\
 Examples:
   memoir                                          serve on http://127.0.0.1:8080, data in ./memoir.db
+  memoir ingest docs/                             bring files in, while memoir runs; --local if it does not
   memoir --config memoir.toml serve               the same with settings of your own
   DATABASE_URL=postgres://me@db/memoir memoir     on PostgreSQL
   memoir config print                             what is in force, secrets masked
@@ -46,6 +49,9 @@ enum Command {
     /// Serve the API (the default)
     #[command(after_help = serve::EXAMPLES)]
     Serve,
+    /// Bring files in and file them
+    #[command(after_help = ingest::EXAMPLES)]
+    Ingest(ingest::Arguments),
     /// Run background jobs without serving the API
     #[command(after_help = worker::EXAMPLES)]
     Worker,
@@ -97,6 +103,7 @@ pub fn run() -> ExitCode {
     let outcome = match arguments.command.unwrap_or(Command::Serve) {
         Command::Serve => with_config(&origin, serve::run),
         Command::Worker => with_config(&origin, worker::run),
+        Command::Ingest(arguments) => ingest::run(&arguments, &origin),
         Command::Migrate => with_config(&origin, migrate::run),
         Command::Openapi(arguments) => openapi::run(&arguments),
         Command::Config(command) => config::run(&command, &origin),

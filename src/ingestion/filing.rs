@@ -15,13 +15,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use super::samples::Shelves;
 use super::saver::{Saved, Saver};
 use crate::base::clock::Clock;
 use crate::base::hash::sha256_hex;
 use crate::categories::Taxonomy;
 use crate::categories::tree::{Node, ROOT, Tree};
 use crate::jobs::{Failure, JobError};
-use crate::llm::tasks::classify::{CategoryContents, Classify};
+use crate::llm::tasks::classify::Classify;
 use crate::llm::{Llm, Session};
 use crate::model::job::Batch;
 
@@ -42,8 +43,8 @@ pub struct Filing<'a> {
     pub concurrency: usize,
     pub places: Semaphore,
     pub tree: Mutex<Tree>,
-    /// What lies in the children of a parent, where the model wants to know.
-    pub contents: &'a (dyn Fn(Node, &Tree) -> Arc<[CategoryContents]> + Send + Sync),
+    /// What lies where, if the model wants to know.
+    pub shelves: Option<Mutex<Shelves>>,
     pub seq: AtomicI64,
     /// Once a call has failed no other begins, but those under way are let finish: they are paid for.
     pub failure: Mutex<Option<JobError>>,
@@ -157,6 +158,11 @@ impl Filing<'_> {
         loop {
             let (filed, left) = self.settle(call, &decided, &mut made);
             if left.is_empty() {
+                if let Some(mut shelves) = self.shelves() {
+                    for (ordinal, node) in &filed {
+                        shelves.put(*node, &self.texts[*ordinal]);
+                    }
+                }
                 return Ok((filed, made));
             }
             if asked >= MOST_ASKS {
@@ -263,11 +269,15 @@ impl Filing<'_> {
             depth: level(self.taxonomy.depth()),
             parent,
             categories: tree.options(call.parent).into(),
-            contents: (self.contents)(call.parent, &tree),
+            contents: self.shelves().map_or_else(|| [].into(), |shelves| shelves.below(call.parent, &tree)),
             may_create: tree.may_create(call.parent),
             chunks: ordinals.iter().map(chunk).collect(),
         };
         (task, shown)
+    }
+
+    fn shelves(&self) -> Option<MutexGuard<'_, Shelves>> {
+        self.shelves.as_ref().map(|shelves| shelves.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {

@@ -8,6 +8,7 @@ mod describing;
 mod document;
 mod filing;
 mod request;
+mod samples;
 mod saver;
 mod work;
 mod writing;

@@ -15,6 +15,7 @@ use super::describing::{Described, Describing};
 use super::document::{Document, count};
 use super::filing::Filing;
 use super::request::Order;
+use super::samples::{SampleCache, Shelves};
 use super::saver::Saver;
 use super::writing::{Draft, WriteError, Writer, Written, part_name, result};
 use crate::base::fail_point;
@@ -45,6 +46,7 @@ pub struct IngestionWork {
     sources: Sources,
     helpers: ContextualHelpers,
     settings: Arc<IngestionSettings>,
+    samples: SampleCache,
     unanalyzed: Arc<AtomicI64>,
 }
 
@@ -67,7 +69,8 @@ impl IngestionWork {
         helpers: ContextualHelpers,
         settings: Arc<IngestionSettings>,
     ) -> Self {
-        Self { store, llm, sources, helpers, settings, unanalyzed: Arc::default() }
+        let samples = SampleCache::new(store.clone());
+        Self { store, llm, sources, helpers, settings, samples, unanalyzed: Arc::default() }
     }
 
     async fn ingest(&self, context: &JobContext) -> Result<Outcome, JobError> {
@@ -141,7 +144,7 @@ impl IngestionWork {
         let (total, depth) = (document.texts.len(), self.settings.taxonomy.depth());
         let saver = Saver::new(context, &self.llm, session, count(total), depth);
         let seq = context.read_saved(|_, value| value["seq"].as_i64()).into_iter().max().unwrap_or(0) + 1;
-        let filing = Filing {
+        let mut filing = Filing {
             llm: &self.llm,
             session,
             saver: &saver,
@@ -153,7 +156,7 @@ impl IngestionWork {
             concurrency: self.settings.max_concurrency,
             places: Semaphore::new(self.settings.max_concurrency),
             tree: Mutex::new(Tree::new(self.settings.taxonomy.clone())),
-            contents: &|_, _| [].into(),
+            shelves: None,
             seq: AtomicI64::new(seq),
             failure: Mutex::default(),
         };
@@ -161,7 +164,10 @@ impl IngestionWork {
         for _ in 0..MOST_REFILINGS {
             let mut written = None;
             draft.paths.clear();
-            *filing.tree.lock().unwrap_or_else(PoisonError::into_inner) = self.load_tree(context).await?;
+            *filing.tree.get_mut().unwrap_or_else(PoisonError::into_inner) = self.load_tree(context).await?;
+            if self.llm.is_embedded("classify", session) {
+                filing.shelves = Some(Mutex::new(Shelves::over(self.samples.of(context.space()).await?)));
+            }
             let mut outcome = Ok(());
             for start in (0..total).step_by(window) {
                 let range = start..total.min(start + window);

@@ -143,6 +143,12 @@ impl Llm {
         self.settings().model_for(stage)
     }
 
+    /// Whether a session's questions of this stage go to the embedded model.
+    pub fn is_embedded(&self, stage: &str, session: &Session) -> bool {
+        let model = session.model.as_deref().unwrap_or_else(|| self.model_of(stage));
+        self.target(model).is_ok_and(|target| target.is_embedded())
+    }
+
     fn settings(&self) -> &config::Llm {
         &self.inner.settings
     }

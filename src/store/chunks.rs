@@ -20,6 +20,15 @@ const ROWS: usize = 200;
 /// Characters in one insert: below the smallest packet that a server takes by default.
 const CHARS: usize = 1_000_000;
 
+/// The beginning of a passage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    pub category_id: i64,
+    pub created_at: Timestamp,
+    pub id: i64,
+    pub text: String,
+}
+
 /// Where in a category a list goes on: the moment and the id of the last passage.
 pub type ChunkPlace = (Timestamp, i64);
 
@@ -77,6 +86,37 @@ impl Store {
             }
             let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
             self.fetch_all(query).await?.iter().map(read_chunk).collect()
+        })
+        .await
+    }
+}
+
+impl Store {
+    /// The first and the latest passages of every category, so many characters of each.
+    pub async fn list_samples(
+        &self,
+        space: &Space,
+        first: i64,
+        latest: i64,
+        chars: i64,
+    ) -> Result<Vec<Sample>, StoreError> {
+        let sql = "SELECT c.category_id, c.created_at, c.id, SUBSTR(c.text_content, 1, ?) FROM (SELECT id, \
+                   ROW_NUMBER() OVER (PARTITION BY category_id ORDER BY created_at, id) AS place, \
+                   ROW_NUMBER() OVER (PARTITION BY category_id ORDER BY created_at DESC, id DESC) AS from_end \
+                   FROM chunks WHERE space = ? AND category_id IS NOT NULL) r JOIN chunks c ON c.id = r.id \
+                   WHERE r.place <= ? OR r.from_end <= ?";
+        self.retry("list_samples", || async {
+            let chars = i32::try_from(chars).unwrap_or(i32::MAX);
+            let query = self.sql(sql).bind(chars).bind(space.as_str()).bind(first).bind(latest);
+            let read = |row: &AnyRow| {
+                Ok(Sample {
+                    category_id: row.try_get(0)?,
+                    created_at: Timestamp::from_micros(row.try_get(1)?),
+                    id: row.try_get(2)?,
+                    text: row.try_get(3)?,
+                })
+            };
+            self.fetch_all(query).await?.iter().map(read).collect()
         })
         .await
     }

@@ -31,7 +31,7 @@ use sqlx::{Any, Row as _, Transaction};
 pub use crate::config::database::Engine;
 pub use catalog::Missing;
 pub use categories::{CategoryFilter, CategoryPage};
-pub use chunks::ChunkPlace;
+pub use chunks::{ChunkPlace, Sample};
 pub use error::StoreError;
 pub use idempotency::StoredAnswer;
 pub use job_claims::{Ending, QueueDepth};

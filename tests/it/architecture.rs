@@ -58,7 +58,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("axum", &["http", "app", "scripted_model"]),
     ("async_openai", &["llm"]),
     ("genai", &["llm"]),
-    ("reqwest", &["llm"]),
+    ("reqwest", &["cli", "llm"]),
     ("opentelemetry", &["llm"]),
     ("hyper", &["http"]),
     ("tower_http", &["http"]),

@@ -1,0 +1,290 @@
+//! How fast and how cheaply texts are filed: calls per passage, the schedule of the calls against an ideal one, passages
+//! a second with a model that takes no time, a ten-megabyte text, and a thousand texts at once.
+//!
+//! `scripts/bench ingestion [DIR]` runs it on SQLite and on a PostgreSQL that waits for its disk; DIR has `prose/*.txt`.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and stops where it fails")]
+#![expect(clippy::cast_precision_loss, reason = "figures for people")]
+
+mod schedule;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use memoir::app::App;
+use memoir::base::clock::SystemClock;
+use memoir::base::tokens::TokenCounter;
+use memoir::config::{Config, Origin};
+use memoir::ingestion::chunker::{ChunkRules, cut};
+use memoir::scripted_model::{Rule, ScriptedModel};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// A served memoir over a scripted model.
+struct Bench {
+    url: String,
+    client: reqwest::Client,
+    stop: CancellationToken,
+    served: tokio::task::JoinHandle<()>,
+}
+
+impl Bench {
+    async fn start(database: &str, model: &ScriptedModel, settings: &[(&str, &str)]) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let base = model.openai_url();
+        let mut environment = HashMap::from([("DATABASE_URL".to_owned(), database.to_owned())]);
+        let usual = [
+            ("LLM__PROVIDERS__STUB__BASE_URL", base.as_str()),
+            ("LLM__PROVIDERS__STUB__MAX_CONCURRENCY", "1000"),
+            ("LLM__MODEL", "stub:m"),
+            ("LLM__MAX_CONCURRENCY", "8"),
+        ];
+        for (name, value) in usual.iter().chain(settings) {
+            environment.insert(format!("MEMOIR__{name}"), (*value).to_owned());
+        }
+        let config = Config::load(&Origin { file: None, environment }).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let stop = CancellationToken::new();
+        let app = App::build(config, Arc::new(SystemClock)).await.unwrap();
+        #[expect(clippy::disallowed_methods, reason = "awaited below")]
+        let served = tokio::spawn(app.serve(listener, stop.clone()));
+        let client = reqwest::Client::builder().tls_certs_only([]).build().unwrap();
+        Self { url, client, stop, served }
+    }
+
+    async fn submit(&self, body: &Value) -> String {
+        let reply = self.client.post(format!("{}/v1/ingestions", self.url)).json(body).send().await.unwrap();
+        assert_eq!(reply.status().as_u16(), 202);
+        reply.json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned()
+    }
+
+    async fn finished(&self, id: &str) -> Value {
+        loop {
+            let sent = self.client.get(format!("{}/v1/jobs/{id}?wait=60", self.url)).send().await.unwrap();
+            let job: Value = sent.json().await.unwrap();
+            match job["state"].as_str() {
+                Some("succeeded") => return job,
+                Some("queued" | "running") => {}
+                _ => panic!("{job}"),
+            }
+        }
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.served.await.unwrap();
+    }
+}
+
+fn main() {
+    let texts = texts();
+    chunk_ten_megabytes(&texts.join("\n\n"));
+    // The model server has a thread of its own, as it would have a process of its own.
+    let server = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let model = server.block_on(ScriptedModel::local()).unwrap();
+    model.edit_script(|script| script.record_limit = 10);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        #[expect(clippy::disallowed_methods, reason = "the server comes from the environment")]
+        let server = std::env::var("TEST_PG_URL").ok();
+        let databases = [Some(format!("sqlite://{}/bench.db", folder.path().display())), server];
+        for (round, database) in databases.into_iter().flatten().enumerate() {
+            println!("{}:", database.split(':').next().unwrap());
+            schedule_and_calls(&database, &model, &texts).await;
+            throughput(&database, &model, &texts, round).await;
+            large_text(&database, &model, &texts).await;
+            many_at_once(&database, &model, &texts).await;
+        }
+    });
+}
+
+fn texts() -> Vec<String> {
+    #[expect(clippy::disallowed_methods, reason = "the texts come from outside")]
+    let folder = std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
+    let mut files: Vec<_> =
+        std::fs::read_dir(format!("{folder}/prose")).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+}
+
+fn chunk_ten_megabytes(prose: &str) {
+    let text: String = prose.repeat(10_000_000 / prose.len() + 1).chars().take(10_000_000).collect();
+    let rules = ChunkRules { delimiters: vec![".".to_owned(), "\n".to_owned()], min_tokens: 300, max_tokens: 500 };
+    let counter = TokenCounter::for_model(None);
+    let _ = cut("warm up", &rules, counter);
+    let began = Instant::now();
+    let count = cut(&text, &rules, counter).len();
+    println!("10 MB of prose cut into {count} passages in {:.2} s", began.elapsed().as_secs_f64());
+}
+
+/// The longest text as it is, twice: the first time makes the tree, the second finds it settled.
+async fn schedule_and_calls(database: &str, model: &ScriptedModel, texts: &[String]) {
+    model.edit_script(|script| {
+        script.rule = Rule::Sensible { categories_per_parent: 4 };
+        script.latency_ms = 0;
+    });
+    let bench = Bench::start(database, model, &[]).await;
+    let text = texts.iter().max_by_key(|text| text.len()).unwrap();
+    let first = bench.submit(&json!({"text": text, "path": "/settle.txt"})).await;
+    bench.finished(&first).await;
+    model.edit_script(|script| script.latency_ms = 200);
+    // About 500 passages.
+    let cut = text.floor_char_boundary(text.len().min(830_000));
+    let id = bench.submit(&json!({"text": &text[..cut], "path": "/measured.txt"})).await;
+    let began = Instant::now();
+    let job = bench.finished(&id).await;
+    let took = began.elapsed();
+    let chunks = job["result"]["chunks_written"].as_f64().unwrap();
+    let calls = job["batches"].as_array().unwrap().len() as f64;
+    println!(
+        "  {chunks} passages, settled tree: {:.3} model calls per passage (0.60 is the least, 3 one by one)",
+        calls / chunks
+    );
+    let ideal = schedule::ideal(job["batches"].as_array().unwrap(), 8) + 1;
+    let ideal = Duration::from_millis(200) * u32::try_from(ideal).unwrap();
+    println!(
+        "  model of 200 ms, 8 at once: {:.2} s, ideal schedule {:.2} s: {:.3} times",
+        took.as_secs_f64(),
+        ideal.as_secs_f64(),
+        took.as_secs_f64() / ideal.as_secs_f64()
+    );
+    model.edit_script(|script| script.latency_ms = 0);
+    bench.end().await;
+}
+
+/// Passages a second through the whole pipeline, with a model that takes no time.
+async fn throughput(database: &str, model: &ScriptedModel, texts: &[String], round: usize) {
+    let bench = Bench::start(database, model, &[]).await;
+    let text = texts.iter().max_by_key(|text| text.len()).unwrap();
+    let cut = text.floor_char_boundary(text.len().min(830_000));
+    let began = Instant::now();
+    let mut ids = Vec::new();
+    for number in 0..8 {
+        ids.push(
+            bench
+                .submit(
+                    &json!({"text": format!("{number} {round}\n{}", &text[..cut]), "path": format!("/fast/{number}")}),
+                )
+                .await,
+        );
+    }
+    let mut chunks = 0.0;
+    for id in &ids {
+        chunks += bench.finished(id).await["result"]["chunks_written"].as_f64().unwrap();
+    }
+    println!(
+        "  model of 0 ms, 8 texts of {:.0} passages: {:.0} passages/s",
+        chunks / 8.0,
+        chunks / began.elapsed().as_secs_f64()
+    );
+    bench.end().await;
+}
+
+/// What a text of nearly the largest size costs, and who waits behind it.
+async fn large_text(database: &str, model: &ScriptedModel, texts: &[String]) {
+    let bench = Bench::start(database, model, &[]).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let prose = texts.join("\n\n");
+    let text: String = prose.repeat(9_500_000 / prose.len() + 1).chars().take(9_500_000).collect();
+    let body = json!({"text": text, "path": "/large.txt"});
+    drop((text, prose));
+    let before = resident();
+    let id = bench.submit(&body).await;
+    drop(body);
+    let (url, client) = (format!("{}/v1/info", bench.url), bench.client.clone());
+    let watching = CancellationToken::new();
+    let watched = watching.clone();
+    #[expect(clippy::disallowed_methods, reason = "awaited below")]
+    let watch = tokio::spawn(async move {
+        let (mut waits, mut peak) = (Vec::new(), 0);
+        while !watched.is_cancelled() {
+            let began = Instant::now();
+            client.get(&url).send().await.unwrap();
+            waits.push(began.elapsed());
+            peak = peak.max(resident());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        waits.sort();
+        (waits, peak)
+    });
+    let began = Instant::now();
+    let job = bench.finished(&id).await;
+    watching.cancel();
+    let (waits, peak) = watch.await.unwrap();
+    println!(
+        "  9.5 MB: {} passages in {:.1} s; memory {} MiB before, {} MiB at the peak (client and model included); \
+         GET /v1/info meanwhile p50 {:.1}, p99 {:.1}, longest {:.1} ms",
+        job["result"]["chunks_written"],
+        began.elapsed().as_secs_f64(),
+        before / 1024,
+        peak / 1024,
+        ms(waits[waits.len() / 2]),
+        ms(waits[waits.len() * 99 / 100]),
+        ms(*waits.last().unwrap())
+    );
+    bench.end().await;
+}
+
+/// A thousand short texts at once, with a model of 5 s and a place for each.
+async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
+    let settings = [("JOBS__WORKERS", "1000"), ("DATABASE__MAX_CONNECTIONS", "20"), ("SERVER__SHUTDOWN_GRACE", "0")];
+    let bench = Arc::new(Bench::start(database, model, &settings).await);
+    model.edit_script(|script| script.latency_ms = 5000);
+    let text: String = texts[0].chars().take(2000).collect();
+    let mut asking = tokio::task::JoinSet::new();
+    let space = format!("many{}", std::process::id());
+    for number in 0..1000 {
+        let (bench, space) = (Arc::clone(&bench), space.clone());
+        let body = json!({"text": format!("{number} {text}")});
+        asking.spawn(async move {
+            // As clients come: within two seconds, not in one packet.
+            tokio::time::sleep(Duration::from_millis(number * 2)).await;
+            let began = Instant::now();
+            let sent = bench.client.post(format!("{}/v1/ingestions", bench.url)).header("x-memoir-space", space);
+            assert_eq!(sent.json(&body).send().await.unwrap().status().as_u16(), 202);
+            began.elapsed()
+        });
+    }
+    let mut waits = asking.join_all().await;
+    waits.sort();
+    let began = Instant::now();
+    let mut peak = 0;
+    loop {
+        peak = peak.max(resident());
+        let url = format!("{}/v1/jobs?state=succeeded&limit=500", bench.url);
+        let sent = bench.client.get(url).header("x-memoir-space", &space).send().await.unwrap();
+        let done = sent.json::<Value>().await.unwrap();
+        if done["items"].as_array().unwrap().len() >= 500
+            && done["next_cursor"].is_string()
+            && began.elapsed() > Duration::from_secs(22)
+        {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(90), "{}", done["items"].as_array().unwrap().len());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    println!(
+        "  1,000 texts, model of 5 s: submit p50 {:.1}, p99 {:.1} ms; more than 500 done after {:.0} s; {} MiB at the peak (client and model included)",
+        ms(waits[500]),
+        ms(waits[990]),
+        began.elapsed().as_secs_f64(),
+        peak / 1024
+    );
+    model.edit_script(|script| script.latency_ms = 0);
+    Arc::try_unwrap(bench).unwrap_or_else(|_| panic!("somebody still asks")).end().await;
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+/// KiB of this process.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}

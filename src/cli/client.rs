@@ -1,0 +1,128 @@
+//! The commands that work with documents speak the public API: to a running service, or to one that lives inside the
+//! command (`--local`).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use reqwest::{Method, RequestBuilder};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::CommandError;
+use crate::app::App;
+use crate::base::clock::SystemClock;
+use crate::config::{Config, Origin};
+
+/// Where and as whom to ask.
+#[derive(clap::Args)]
+pub struct Connection {
+    /// A running memoir; by default, the one that this configuration would start
+    #[arg(long, value_name = "URL", env = "MEMOIR_SERVER")]
+    server: Option<String>,
+    /// An API key, if the service wants one
+    #[arg(long, value_name = "KEY", env = "MEMOIR_KEY", hide_env_values = true)]
+    key: Option<String>,
+    /// The space to work in
+    #[arg(long, value_name = "NAME")]
+    space: Option<String>,
+    /// Work in this process, on the configured database, without a running service
+    #[arg(long, conflicts_with_all = ["server", "key"])]
+    local: bool,
+}
+
+/// The API, reached.
+pub struct Client {
+    base: String,
+    key: Option<String>,
+    space: Option<String>,
+    http: reqwest::Client,
+    inside: Option<(CancellationToken, JoinHandle<()>)>,
+}
+
+impl Client {
+    pub async fn open(connection: &Connection, origin: &Origin) -> Result<Self, CommandError> {
+        // A second call finds it installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().build().context("no HTTP client")?;
+        let (base, inside) = if connection.local {
+            let (address, inside) = serve_inside(Config::load(origin)?).await?;
+            (format!("http://{address}"), Some(inside))
+        } else {
+            let base = match &connection.server {
+                Some(server) => server.trim_end_matches('/').to_owned(),
+                None => format!("http://{}", reachable(Config::load(origin)?.server.listen)),
+            };
+            (base, None)
+        };
+        Ok(Self { base, key: connection.key.clone(), space: connection.space.clone(), http, inside })
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let mut request = self.http.request(method, format!("{}{path}", self.base));
+        if let Some(key) = &self.key {
+            request = request.bearer_auth(key);
+        }
+        if let Some(space) = &self.space {
+            request = request.header("X-Memoir-Space", space);
+        }
+        request
+    }
+
+    pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(self.request(Method::GET, path)).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send(self.request(Method::POST, path).json(body)).await
+    }
+
+    async fn send(&self, request: RequestBuilder) -> anyhow::Result<Value> {
+        let reply = request.send().await.with_context(|| {
+            format!("no answer from {}: start memoir there, name it with --server, or use --local", self.base)
+        })?;
+        let status = reply.status();
+        let text = reply.text().await.context("the answer broke off")?;
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        if status.is_success() {
+            return Ok(body);
+        }
+        match (body["detail"].as_str(), body["remediation"].as_str()) {
+            (Some(detail), Some(remediation)) => bail!("{detail}\n  {remediation}"),
+            _ => bail!("{} answered {status}, which is not how memoir answers", self.base),
+        }
+    }
+
+    /// Stops the service inside, if there is one, and waits until it has written everything.
+    pub async fn close(self) {
+        if let Some((stop, served)) = self.inside {
+            stop.cancel();
+            let _ = served.await;
+        }
+    }
+}
+
+/// Serves on a free port of this machine, for this command alone.
+async fn serve_inside(mut config: Config) -> Result<(SocketAddr, (CancellationToken, JoinHandle<()>)), CommandError> {
+    // Nobody else is served: whoever may read the database may do this.
+    config.auth.keys.clear();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no free port on this machine")?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    let app = App::build(config, Arc::new(SystemClock)).await?;
+    let stop = CancellationToken::new();
+    #[expect(clippy::disallowed_methods, reason = "awaited by close")]
+    let served = tokio::spawn(app.serve(listener, stop.clone()));
+    Ok((address, (stop, served)))
+}
+
+/// "Every address" is not one to call.
+pub fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(ip, listen.port())
+}

@@ -1,0 +1,270 @@
+//! `memoir ingest`: brings files in, and shows how far they are.
+
+use std::collections::BTreeSet;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use futures_util::stream::{self, StreamExt as _};
+use serde_json::{Value, json};
+
+use super::client::{Client, Connection};
+use super::{CommandError, print, runtime, tell};
+use crate::config::Origin;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  memoir ingest notes.md                           to the memoir that runs on this machine
+  memoir ingest --local docs/ --tag handbook       without a running memoir, every text file below docs/
+  memoir ingest 'reports/2025-*.txt' --json        one line of JSON for each file
+  memoir ingest --server https://memoir.example.com --key $KEY --space team notes.md
+
+Files are .txt, .md, .json, .yml or .yaml, in UTF-8. A file that is brought in again becomes a new version of its
+document; if nothing in it has changed, no model is asked.";
+
+const TYPES: [&str; 5] = ["txt", "md", "json", "yml", "yaml"];
+/// Files that are on their way at once; the service has its own queue.
+const AT_ONCE: usize = 8;
+/// Characters of the bar.
+const WIDTH: i64 = 24;
+/// How often the bar is drawn.
+const LOOK: Duration = Duration::from_millis(300);
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Files, folders (all text files below them), or patterns such as 'docs/**/*.md'
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+    /// A label for every document; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// The end user that the documents belong to
+    #[arg(long, value_name = "ID")]
+    user: Option<String>,
+    /// The model, as provider:model
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// File anew what has not changed
+    #[arg(long)]
+    force: bool,
+    /// Print the result of each file as a line of JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
+    let files = find_files(&arguments.paths)?;
+    runtime()?.block_on(async {
+        let client = Client::open(&arguments.connection, origin).await?;
+        let outcome = ingest_all(arguments, &client, &files).await;
+        client.close().await;
+        outcome
+    })
+}
+
+async fn ingest_all(arguments: &Arguments, client: &Client, files: &[PathBuf]) -> Result<(), CommandError> {
+    let bar = Bar::new(arguments.json);
+    let mut results = stream::iter(files)
+        .map(|file| {
+            let bar = &bar;
+            async move { (file, ingest(arguments, client, file, bar).await) }
+        })
+        .buffer_unordered(AT_ONCE);
+    let mut failed = 0;
+    while let Some((file, result)) = results.next().await {
+        match result {
+            Ok(job) => {
+                failed += usize::from(job["state"] != "succeeded");
+                bar.finish(file, &job);
+            }
+            Err(error) => {
+                failed += 1;
+                bar.fail(file, &error);
+            }
+        }
+    }
+    if failed > 0 {
+        return Err(anyhow::anyhow!("{failed} of {} files were not filed", files.len()).into());
+    }
+    Ok(())
+}
+
+/// Brings one file in; gives its job, which is over or awaits its user.
+async fn ingest(arguments: &Arguments, client: &Client, file: &Path, bar: &Bar) -> anyhow::Result<Value> {
+    let text = std::fs::read(file).context("it cannot be read")?;
+    let text = String::from_utf8(text).ok().context("it is not UTF-8 text")?;
+    let mtime = std::fs::metadata(file).ok().and_then(|facts| facts.modified().ok()).and_then(moment);
+    let mut body = json!({
+        "text": text, "path": std::path::absolute(file)?.to_str(), "tags": arguments.tags, "force": arguments.force,
+        "mtime": mtime,
+    });
+    if let Some(user) = &arguments.user {
+        body["user_id"] = user.as_str().into();
+    }
+    if let Some(model) = &arguments.model {
+        body["options"] = json!({"model": model});
+    }
+    let mut job = client.post("/v1/ingestions", &body).await?;
+    drop(body);
+    let id = job["id"].as_str().unwrap_or_default().to_owned();
+    while matches!(job["state"].as_str(), Some("queued" | "running")) {
+        bar.draw(file, &job);
+        job = client.get(&format!("/v1/jobs/{id}?wait={}", LOOK.as_secs_f64())).await?;
+    }
+    Ok(job)
+}
+
+fn moment(time: std::time::SystemTime) -> Option<String> {
+    let micros = time.duration_since(std::time::UNIX_EPOCH).ok()?.as_micros();
+    Some(crate::base::clock::Timestamp::from_micros(i64::try_from(micros).ok()?).to_string())
+}
+
+/// Every file that the arguments name, each once, in order.
+fn find_files(paths: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = BTreeSet::new();
+    for path in paths {
+        let named = Path::new(path);
+        if named.is_dir() {
+            add_folder(named, &mut found)?;
+        } else if named.exists() {
+            if !is_text(named) {
+                bail!("{path} is not one of the files that are taken: .txt, .md, .json, .yml, .yaml");
+            }
+            found.insert(named.to_path_buf());
+        } else {
+            let matches = glob::glob(path).with_context(|| format!("{path} is neither a file nor a pattern"))?;
+            let before = found.len();
+            found.extend(matches.filter_map(Result::ok).filter(|file| file.is_file() && is_text(file)));
+            if found.len() == before {
+                bail!("there is no text file {path}");
+            }
+        }
+    }
+    if found.is_empty() {
+        bail!("there is no text file below {}", paths.join(", "));
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// Hidden files and folders are left out.
+fn add_folder(folder: &Path, found: &mut BTreeSet<PathBuf>) -> anyhow::Result<()> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if kind.is_dir() {
+            add_folder(&path, found)?;
+        } else if is_text(&path) {
+            found.insert(path);
+        }
+    }
+    Ok(())
+}
+
+fn is_text(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    TYPES.contains(&extension.to_ascii_lowercase().as_str())
+}
+
+/// One line that is drawn over on a terminal; a line for each file elsewhere.
+struct Bar {
+    json: bool,
+    live: bool,
+}
+
+impl Bar {
+    fn new(json: bool) -> Self {
+        Self { json, live: std::io::stderr().is_terminal() }
+    }
+
+    fn draw(&self, file: &Path, job: &Value) {
+        if !self.live {
+            return;
+        }
+        let progress = &job["progress"];
+        let number = |name: &str| progress[name].as_i64().unwrap_or(0);
+        let (done, total) = (number("done"), number("total"));
+        let filled = if total > 0 { done * WIDTH / total } else { 0 };
+        let bar: String = (0..WIDTH).map(|place| if place < filled { '#' } else { '.' }).collect();
+        let phase = job["phase"].as_str().unwrap_or("queued");
+        let line = format!(
+            "\r\x1b[2K[{bar}] {} {phase}: {} of {} passages, {} calls, {} tokens, {:.4} USD",
+            shown(file),
+            number("chunks_filed"),
+            number("chunks"),
+            number("llm_calls"),
+            number("tokens"),
+            progress["cost_usd"].as_f64().unwrap_or(0.0)
+        );
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }
+
+    fn finish(&self, file: &Path, job: &Value) {
+        self.clear();
+        if self.json {
+            let line = json!({"path": file, "job_id": job["id"], "state": job["state"], "result": job["result"],
+                "warnings": job["warnings"], "error": job["error"]});
+            print(&format!("{line}\n"));
+            return;
+        }
+        let result = &job["result"];
+        match job["state"].as_str() {
+            Some("succeeded") if !result["shares_chunks_of_version"].is_null() => {
+                print(&format!("{}: unchanged, version {}\n", file.display(), result["version"]));
+            }
+            Some("succeeded") => print(&format!(
+                "{}: version {}, {} passages, {} new categories, {} calls, {} tokens, {:.4} USD\n",
+                file.display(),
+                result["version"],
+                result["chunks_written"],
+                result["categories_created"],
+                result["llm_calls"],
+                result["tokens"],
+                result["cost_usd"].as_f64().unwrap_or(0.0)
+            )),
+            Some("awaiting_helper") => tell(&format!(
+                "{}: waits for your description: PUT /v1/jobs/{}/helper, then POST /v1/jobs/{}/helper/confirm",
+                file.display(),
+                job["id"].as_str().unwrap_or_default(),
+                job["id"].as_str().unwrap_or_default()
+            )),
+            _ => tell(&format!(
+                "{}: {}\n  {}",
+                file.display(),
+                job["error"]["detail"].as_str().unwrap_or("it was cancelled"),
+                job["error"]["remediation"].as_str().unwrap_or_default()
+            )),
+        }
+    }
+
+    fn fail(&self, file: &Path, error: &anyhow::Error) {
+        self.clear();
+        if self.json {
+            print(&format!(
+                "{}\n",
+                json!({"path": file, "state": "failed", "error": {"detail": format!("{error:#}")}})
+            ));
+        } else {
+            tell(&format!("{}: {error:#}", file.display()));
+        }
+    }
+
+    fn clear(&self) {
+        if self.live {
+            let _ = std::io::stderr().lock().write_all(b"\r\x1b[2K");
+        }
+    }
+}
+
+/// The end of a long path.
+fn shown(file: &Path) -> String {
+    let name = file.display().to_string();
+    let length = name.chars().count();
+    if length <= 40 { name } else { format!("…{}", name.chars().skip(length - 39).collect::<String>()) }
+}

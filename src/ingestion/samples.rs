@@ -1,0 +1,145 @@
+//! What lies in each category, for the embedded model: other models know a category by its name, this one by some of
+//! its passages. Kept between jobs, and read again when the space has been written to; never so often that reading it
+//! is what the service does.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::base::ids::Space;
+use crate::categories::tree::{Node, Tree};
+use crate::llm::tasks::classify::CategoryContents;
+use crate::model::category::Category;
+use crate::store::{CategoryFilter, CategoryPage, Sample, Store, StoreError};
+
+/// How many of the first and of the latest passages are shown, and how much of each.
+const FIRST: usize = 4;
+const LATEST: usize = 12;
+const CHARS: usize = 600;
+/// Beyond this the names must do: reading would take too long.
+const MOST_PASSAGES: i64 = 200_000;
+/// Spaces that are kept.
+const MOST_SPACES: usize = 64;
+/// Reading takes at most this part of the time.
+const SHARE: u32 = 20;
+
+/// What lies in the categories of one space, by their ids.
+pub type Samples = HashMap<i64, CategoryContents>;
+
+/// Keeps samples by space; cheap to clone.
+#[derive(Clone)]
+pub struct SampleCache {
+    store: Store,
+    kept: Arc<Mutex<HashMap<Space, Kept>>>,
+}
+
+#[derive(Clone)]
+struct Kept {
+    samples: Arc<Samples>,
+    /// The space's count of writes when it was read.
+    writes: i64,
+    read: Instant,
+    took: Duration,
+}
+
+impl SampleCache {
+    pub fn new(store: Store) -> Self {
+        Self { store, kept: Arc::default() }
+    }
+
+    /// The samples of a space, as they are or as they were a moment ago.
+    pub async fn of(&self, space: &Space) -> Result<Arc<Samples>, StoreError> {
+        let writes = self.store.find_chunk_writes(space).await?;
+        let known = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(space).cloned();
+        if let Some(kept) = known
+            && (kept.writes == writes || kept.read.elapsed() < kept.took * SHARE)
+        {
+            return Ok(kept.samples);
+        }
+        let began = Instant::now();
+        let samples = Arc::new(self.read(space).await?);
+        let fresh = Kept { samples: Arc::clone(&samples), writes, read: Instant::now(), took: began.elapsed() };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MOST_SPACES {
+            kept.clear();
+        }
+        kept.insert(space.clone(), fresh);
+        Ok(samples)
+    }
+
+    async fn read(&self, space: &Space) -> Result<Samples, StoreError> {
+        let (filter, page) = (CategoryFilter::default(), CategoryPage::default());
+        let categories = self.store.list_categories(space, &filter, &page).await?;
+        let roots = categories.iter().filter(|category| category.level == 1);
+        if roots.map(|category| category.chunk_count).sum::<i64>() > MOST_PASSAGES {
+            return Ok(Samples::new());
+        }
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let samples = self.store.list_samples(space, count(FIRST), count(LATEST), count(CHARS)).await?;
+        Ok(gather(&categories, samples))
+    }
+}
+
+/// The samples of leaves, and of all that is above them.
+fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
+    let parents: HashMap<i64, Option<i64>> =
+        categories.iter().map(|category| (category.id, category.parent_id)).collect();
+    let mut below: HashMap<i64, Vec<(i64, i64, Arc<str>)>> = HashMap::new();
+    for sample in samples {
+        let text: Arc<str> = sample.text.into();
+        let mut category = Some(sample.category_id);
+        while let Some(id) = category {
+            below.entry(id).or_default().push((sample.created_at.as_micros(), sample.id, Arc::clone(&text)));
+            category = parents.get(&id).copied().flatten();
+        }
+    }
+    let contents = |category: &Category| {
+        let mut texts = below.remove(&category.id).unwrap_or_default();
+        texts.sort_by_key(|(moment, id, _)| (*moment, *id));
+        if texts.len() > FIRST + LATEST {
+            texts.drain(FIRST..texts.len() - LATEST);
+        }
+        let samples = texts.into_iter().map(|(_, _, text)| text).collect();
+        (category.id, CategoryContents { count: usize::try_from(category.chunk_count).unwrap_or(0), samples })
+    };
+    categories.iter().map(contents).collect()
+}
+
+/// What this document has put where so far, over what was there before.
+#[derive(Default)]
+pub struct Shelves {
+    stored: Arc<Samples>,
+    own: HashMap<Node, Vec<Arc<str>>>,
+}
+
+impl Shelves {
+    pub fn over(stored: Arc<Samples>) -> Self {
+        Self { stored, own: HashMap::new() }
+    }
+
+    /// Puts a passage into a category.
+    pub fn put(&mut self, node: Node, text: &Arc<str>) {
+        self.own.entry(node).or_default().push(Arc::clone(text));
+    }
+
+    /// What lies in the categories that may be chosen below a parent, in their order.
+    pub fn below(&self, parent: Node, tree: &Tree) -> Arc<[CategoryContents]> {
+        tree.offered(parent).map(|node| self.contents(node, tree)).collect()
+    }
+
+    fn contents(&self, node: Node, tree: &Tree) -> CategoryContents {
+        let stored = tree.stored(node).and_then(|id| self.stored.get(&id));
+        let mut contents = stored.cloned().unwrap_or_default();
+        let own = self.own.get(&node).map_or(&[][..], Vec::as_slice);
+        contents.count += own.len();
+        let cut = |text: &Arc<str>| -> Arc<str> {
+            let end = text.char_indices().nth(CHARS).map_or(text.len(), |(at, _)| at);
+            if end == text.len() { Arc::clone(text) } else { text[..end].into() }
+        };
+        contents.samples.extend(own.iter().rev().take(FIRST + LATEST).rev().map(cut));
+        if contents.samples.len() > FIRST + LATEST {
+            contents.samples.drain(FIRST..contents.samples.len() - LATEST);
+        }
+        contents
+    }
+}
