@@ -51,8 +51,15 @@ pub async fn create_ingestion(
         extract::check_media_type(&parts.headers)?;
     }
     let bytes = body::read(content, settings.max_body_bytes, settings.body_timeout).await?;
-    let idempotency = Idempotency::of(&parts.headers, "create_ingestion", &bytes)?;
-    let wanted = if form { upload::read(&parts.headers, bytes).await? } else { read_json(bytes).await? };
+    let (wanted, idempotency) = if form {
+        let wanted = upload::read(&parts.headers, bytes).await?;
+        // A form has another boundary each time it is sent: what it says is what counts.
+        let said = serde_json::to_vec(&wanted).map_err(|error| ApiError::internal(error.to_string()))?;
+        (wanted, Idempotency::of(&parts.headers, "create_ingestion", &said)?)
+    } else {
+        let idempotency = Idempotency::of(&parts.headers, "create_ingestion", &bytes)?;
+        (read_json(bytes).await?, idempotency)
+    };
     let (wait, patience) = wait::patience(wanted.wait, wanted.timeout_s)?;
     let new = wanted.into_new()?;
     let response = queue(&state, &caller, &idempotency, &new).await?;

@@ -1,0 +1,29 @@
+//! Any text, any rules: the passages are the text, none is empty, none is larger than it may be.
+//!
+//! `cargo +nightly fuzz run chunker` (cargo install cargo-fuzz); see CONTRIBUTING.md.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use memoir::base::text::char_count;
+use memoir::base::tokens::TokenCounter;
+use memoir::ingestion::chunker::{ChunkRules, cut};
+
+fuzz_target!(|input: (u8, u8, Vec<String>, String)| {
+    let (min, more, delimiters, text) = input;
+    let rules = ChunkRules {
+        delimiters: delimiters.into_iter().filter(|mark| !mark.is_empty()).collect(),
+        min_tokens: usize::from(min) + 1,
+        max_tokens: usize::from(min) + 2 + usize::from(more),
+    };
+    let counter = TokenCounter::for_model(None);
+    let mut end = 0;
+    for passage in cut(&text, &rules, counter) {
+        assert_eq!(passage.range.start, end);
+        end = passage.range.end;
+        let part = &text[passage.range];
+        assert!(!part.is_empty());
+        assert!(passage.token_count <= rules.max_tokens || char_count(part) == 1);
+    }
+    assert_eq!(end, text.len());
+});
