@@ -40,6 +40,7 @@ enum Place {
 
 /// What lies between two places where a cut may fall.
 struct Piece {
+    start: usize,
     end: usize,
     tokens: usize,
     place: Place,
@@ -51,29 +52,29 @@ pub fn cut(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Vec<Passage
     let mut found: Vec<Passage> = Vec::new();
     let (mut start, mut next) = (0, 0);
     while start < text.len() {
-        let end = next_cut(text, start, &pieces[next..], rules, counter);
+        let (end, tokens) = next_cut(text, start, &pieces[next..], rules, counter);
         next += pieces[next..].iter().take_while(|piece| piece.end <= end).count();
-        found.push(passage(text, start..end, found.last(), counter));
+        found.push(passage(text, start..end, tokens, found.last()));
         start = end;
     }
     join_short_tail(text, &mut found, rules, counter);
     found
 }
 
-fn passage(text: &str, range: Range<usize>, previous: Option<&Passage>, counter: TokenCounter) -> Passage {
+fn passage(text: &str, range: Range<usize>, token_count: usize, previous: Option<&Passage>) -> Passage {
     let start_char = previous.map_or(0, |previous| previous.end_char);
     let end_char = start_char + char_count(&text[range.clone()]);
-    Passage { token_count: counter.count(&text[range.clone()]), range, start_char, end_char }
+    Passage { range, start_char, end_char, token_count }
 }
 
-/// Where the passage that begins at `start` ends.
-fn next_cut(text: &str, start: usize, pieces: &[Piece], rules: &ChunkRules, counter: TokenCounter) -> usize {
+/// Where the passage that begins at `start` ends, and how many tokens it has.
+fn next_cut(text: &str, start: usize, pieces: &[Piece], rules: &ChunkRules, counter: TokenCounter) -> (usize, usize) {
     let mut places: Vec<(Place, usize)> = Vec::new();
     let mut tokens = 0;
-    // A forced cut may have begun in the middle of the first piece; then its count is not known.
     let mut from = start;
     for piece in pieces {
-        tokens += if from == start { counter.count(&text[from..piece.end]).min(piece.tokens) } else { piece.tokens };
+        // A forced cut may have begun in the middle of the first piece; then its count is not known.
+        tokens += if from == piece.start { piece.tokens } else { counter.count(&text[from..piece.end]) };
         from = piece.end;
         if tokens > rules.max_tokens {
             break;
@@ -82,39 +83,46 @@ fn next_cut(text: &str, start: usize, pieces: &[Piece], rules: &ChunkRules, coun
             places.push((piece.place, piece.end));
         }
     }
-    if from == text.len() && tokens <= rules.max_tokens && fits(text, start..from, rules, counter) {
-        return from;
-    }
-    // The last of the best; the parts' counts do not add up exactly, so the whole is counted once more.
+    // The parts' counts do not add up exactly, so the whole is counted once more.
+    let fits = |end: usize| fitting(&text[start..end], rules, counter).map(|tokens| (end, tokens));
+    let whole = (from == text.len() && tokens <= rules.max_tokens).then(|| fits(from)).flatten();
+    // Else the last of the best.
     places.sort_by_key(|(place, end)| (*place, *end));
-    let best = places.into_iter().rev().find(|(_, end)| fits(text, start..*end, rules, counter));
-    best.map_or_else(|| forced_cut(text, start, rules, counter), |(_, end)| end)
+    let best = || places.iter().rev().find_map(|(_, end)| fits(*end));
+    whole.or_else(best).unwrap_or_else(|| forced_cut(text, start, rules, counter))
 }
 
-fn fits(text: &str, range: Range<usize>, rules: &ChunkRules, counter: TokenCounter) -> bool {
-    counter.count(&text[range]) <= rules.max_tokens
+/// The tokens of a text that is not too large.
+fn fitting(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Option<usize> {
+    Some(counter.count(text)).filter(|tokens| *tokens <= rules.max_tokens)
 }
 
 /// The end of as many tokens as a passage may have (M-7.2); at least one character.
-fn forced_cut(text: &str, start: usize, rules: &ChunkRules, counter: TokenCounter) -> usize {
+fn forced_cut(text: &str, start: usize, rules: &ChunkRules, counter: TokenCounter) -> (usize, usize) {
     let mut allowed = rules.max_tokens;
     while allowed > 0 {
         let end = start + counter.prefix(&text[start..], allowed);
-        if end > start && fits(text, start..end, rules, counter) {
-            return end;
+        if end > start
+            && let Some(tokens) = fitting(&text[start..end], rules, counter)
+        {
+            return (end, tokens);
         }
         allowed -= 1;
     }
-    start + text[start..].chars().next().map_or(0, char::len_utf8)
+    let end = start + text[start..].chars().next().map_or(0, char::len_utf8);
+    (end, counter.count(&text[start..end]))
 }
 
 /// A tail that is too short joins the passage before it, if that stays within its limit.
 fn join_short_tail(text: &str, found: &mut Vec<Passage>, rules: &ChunkRules, counter: TokenCounter) {
     let [.., before, tail] = found.as_slice() else { return };
     let range = before.range.start..tail.range.end;
-    if tail.token_count < rules.min_tokens && fits(text, range.clone(), rules, counter) {
+    if tail.token_count >= rules.min_tokens {
+        return;
+    }
+    if let Some(tokens) = fitting(&text[range.clone()], rules, counter) {
         found.truncate(found.len() - 2);
-        let joined = passage(text, range, found.last(), counter);
+        let joined = passage(text, range, tokens, found.last());
         found.push(joined);
     }
 }
@@ -126,11 +134,12 @@ fn pieces(text: &str, delimiters: &[String], counter: TokenCounter) -> Vec<Piece
     let mut delimiters: Vec<Delimiter<'_>> =
         delimiters.iter().filter_map(|mark| Delimiter::first(text, mark)).collect();
     while let Some((end, place)) = next_place(text, start, &mut delimiters) {
-        found.push(Piece { end, tokens: counter.count(&text[start..end]), place });
+        found.push(Piece { start, end, tokens: counter.count(&text[start..end]), place });
         start = end;
     }
     if start < text.len() {
-        found.push(Piece { end: text.len(), tokens: counter.count(&text[start..]), place: Place::Delimiter });
+        let (end, tokens) = (text.len(), counter.count(&text[start..]));
+        found.push(Piece { start, end, tokens, place: Place::Delimiter });
     }
     found
 }
