@@ -29,7 +29,7 @@ const DOMAIN_PATIENCE: f32 = 0.04;
 /// Likeness at which a passage joins a category named by another's own words.
 const KINSHIP: f32 = 0.45;
 /// Likeness to the samples of a category at which a passage joins it.
-const AT_HOME: f32 = 0.5;
+const AT_HOME: f32 = 0.43;
 /// Weight of the source's helper text beside the passage itself.
 const HELPER: f32 = 0.3;
 
@@ -144,7 +144,7 @@ impl<'a> Passage<'a> {
     /// Files by likeness to what lies in the categories.
     fn shelve(&self, choices: &[Choice], shelves: &mut Shelves) -> String {
         let read = shelves.read(&sketch(self.text));
-        let likeness = shelves.likeness(&read);
+        let likeness = shelves.likeness(&read, self.input.counts);
         let best = (0..likeness.len().min(choices.len())).max_by(|a, b| likeness[*a].total_cmp(&likeness[*b]));
         let name = match best {
             Some(at) if likeness[at] >= AT_HOME || !self.input.may_create => choices[at].name.clone(),

@@ -1,5 +1,4 @@
-//! What is compared of a text when samples stand for a category: a vector and
-//! the words it uses.
+//! What is compared of a text when samples stand for a category: its vector.
 //! Promises equal sketches of equal texts, and a bounded memory of sketches:
 //! the same samples come with every call.
 
@@ -14,12 +13,10 @@ use super::words::{self, Kind};
 
 /// Only the opening of a text is compared, so that long and short ones match.
 const OPENING: usize = 600;
-/// Texts of at most this many tokens keep some weight on their grammar words:
-/// in a short question "how", "why" and "not" tell much.
+/// Texts of at most this many tokens keep their grammar words: in a short
+/// question "how", "why" and "not" tell much.
 const SHORT: usize = 60;
-/// That weight.
-const GRAMMAR: f32 = 0.5;
-/// Sketches kept; the memory is emptied when it is full (about 1.5 kB each).
+/// Sketches kept; the memory is emptied when it is full (about 1 kB each).
 const KEPT: usize = 8_192;
 
 /// A text as far as it is compared.
@@ -27,8 +24,6 @@ const KEPT: usize = 8_192;
 pub struct Sketch {
     /// Mean of the rows, length 1.
     pub vector: Vector,
-    /// Different tokens in rising order.
-    pub words: Vec<u16>,
 }
 
 /// Sketches by hash and length of their text.
@@ -67,16 +62,13 @@ impl Sketch {
             ids.extend(tokens::ids(line).into_iter().filter(|id| *id != tokens::UNKNOWN));
         }
         let short = ids.len() <= SHORT;
-        let grammar = if short { GRAMMAR } else { 0.0 };
         let mut sum = table::ZERO;
-        for id in &ids {
-            let weight = if words::kind(*id) == Kind::Stop { grammar } else { 1.0 };
-            table::add_row(&mut sum, *id, weight);
+        for id in ids {
+            if short || words::kind(id) != Kind::Stop {
+                table::add_row(&mut sum, id, 1.0);
+            }
         }
-        ids.retain(|id| short || words::kind(*id) != Kind::Stop);
-        ids.sort_unstable();
-        ids.dedup();
-        Self { vector: table::unit(sum), words: ids }
+        Self { vector: table::unit(sum) }
     }
 }
 
@@ -91,7 +83,6 @@ mod tests {
             let _ = sketch(&format!("text {n}"));
         }
         let after = sketch("Where is my card?");
-        assert_eq!(before.words, after.words);
         assert!(before.vector.iter().zip(&after.vector).all(|(a, b)| a.to_bits() == b.to_bits()));
     }
 
