@@ -20,12 +20,16 @@ use crate::ingestion::{Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
 use crate::llm::Llm;
 use crate::probe::Probe;
+use crate::queries::{self, Queries, QueryWork};
 use crate::sources::Sources;
 use crate::store::{SCHEMA_VERSION, Store, StoreError};
 use crate::telemetry::Metrics;
 
 /// How often samples are folded into their histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
+/// How long the result of a question that was asked as a job can be read, and how often that is looked after.
+const RESULT_KEEP_SECONDS: i64 = 60 * 60;
+const FORGETTING: Duration = Duration::from_mins(5);
 /// How often expired rows are removed.
 const PRUNING: Duration = Duration::from_hours(1);
 
@@ -82,6 +86,7 @@ impl App {
             ingestion: Ingestion::new(store.clone(), jobs.clone(), sources.clone(), llm.clone(), ingestion),
             categories: Categories::new(store.clone(), taxonomy),
             helpers: ContextualHelpers::new(store.clone(), llm.clone()),
+            queries: Queries::new(&config, store.clone(), llm.clone()),
             llm,
             sources,
             jobs,
@@ -112,6 +117,7 @@ impl App {
             _ = futures_util::future::join(serving, work) => {}
             () = upkeep(&metrics) => {}
             () = prune(&state) => {}
+            () = forget(&state) => {}
         }
         close(&state).await;
     }
@@ -122,13 +128,17 @@ impl App {
             () = self.runner().run(stop, grace(&self.config)) => {}
             () = upkeep(&self.metrics) => {}
             () = prune(&self.state) => {}
+            () = forget(&self.state) => {}
         }
         close(&self.state).await;
     }
 
     /// The one list of kinds of work.
     fn runner(&self) -> Runner {
-        let mut work: Vec<Arc<dyn Work>> = vec![Arc::new(self.state.ingestion.work(self.state.helpers.clone()))];
+        let mut work: Vec<Arc<dyn Work>> = vec![
+            Arc::new(self.state.ingestion.work(self.state.helpers.clone())),
+            Arc::new(QueryWork { queries: self.state.queries.clone() }),
+        ];
         if self.config.testing.probe_jobs {
             let (store, sources) = (self.state.store.clone(), self.state.sources.clone());
             let llm = self.state.llm.clone();
@@ -151,6 +161,7 @@ async fn requests_finished(state: &AppState, stop: &CancellationToken, grace: Du
 
 /// Writes down the last model calls and closes the database; one that is away is not waited for.
 async fn close(state: &AppState) {
+    let _ = tokio::time::timeout(Duration::from_secs(2), state.queries.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.llm.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.store.close()).await;
 }
@@ -180,6 +191,17 @@ async fn prune(state: &AppState) {
             Err(error) => tracing::warn!(%error, "old jobs could not be removed"),
         }
         tokio::time::sleep(PRUNING).await;
+    }
+}
+
+/// Empties the results of questions that were asked as jobs, an hour after they ended: passages are kept in one place.
+async fn forget(state: &AppState) {
+    loop {
+        let before = state.clock.now().minus_seconds(RESULT_KEEP_SECONDS);
+        if let Err(error) = state.store.clear_query_results(queries::KIND, before).await {
+            tracing::warn!(%error, "results of questions could not be removed");
+        }
+        tokio::time::sleep(FORGETTING).await;
     }
 }
 

@@ -36,6 +36,9 @@ pub mod contextual_helpers;
 /// Text in, cut, described, filed under the hierarchy, written once.
 pub mod ingestion;
 
+/// A question in, walked down the hierarchy, fitted to its budget, answered, with a receipt.
+pub mod queries;
+
 /// Work that does what a test tells it to; only with `testing.probe_jobs`.
 pub mod probe;
 

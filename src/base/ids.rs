@@ -137,6 +137,11 @@ uuid_id!(
     JobId
 );
 
+uuid_id!(
+    /// The id of a question.
+    QueryId
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,27 +1,112 @@
 //! `[query]`: how a question is walked and how much its answer may take.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Ingestion, Violation, Violations};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Query {
+    pub strategy: StrategyName,
+    pub n: u64,
+    pub n2: u64,
+    pub per_level_max: u64,
+    pub prompt_limiting_strategy: PromptLimiting,
     pub max_token_budget: u64,
+    pub use_rankings: bool,
+    pub overflow: Overflow,
+    pub summarization_instruction_headroom_tokens: u64,
+    pub summary_char_overage_tolerance_percent: u64,
+    pub summary_max_retries: u64,
+    pub per_path_limit: u64,
+    pub limit: u64,
+    pub timeout_s: u64,
+}
+
+/// How a question walks the hierarchy (M-8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StrategyName {
+    OneShot,
+    WideBranch,
+    ZoomIn,
+    BranchOut,
+}
+
+impl StrategyName {
+    pub const ALL: [Self; 4] = [Self::OneShot, Self::WideBranch, Self::ZoomIn, Self::BranchOut];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OneShot => "one_shot",
+            Self::WideBranch => "wide_branch",
+            Self::ZoomIn => "zoom_in",
+            Self::BranchOut => "branch_out",
+        }
+    }
+}
+
+/// What happens to passages that do not fit the budget (M-9.C1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum PromptLimiting {
+    Prune,
+    Summarize,
+}
+
+/// What happens when the last path alone is over budget (D-7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overflow {
+    Trim,
+    Error,
 }
 
 /// What a budget must leave room for besides the smallest passage (M-7A.1).
 pub const ROOM: u64 = 100;
+/// Most tokens that any model takes, and then some.
+pub const MOST_BUDGET: u64 = 10_000_000;
+/// Most categories of one level that may be chosen.
+pub const MOST_N: u64 = 100;
+/// Most passages that are read for one question.
+pub const MOST_LIMIT: u64 = 500;
+/// Most seconds that a question may take.
+pub const MOST_SECONDS: u64 = 3600;
 
 impl Query {
     pub fn validate(&self, ingestion: &Ingestion, violations: &mut Violations) {
-        let least = ingestion.chunk_min_tokens.saturating_add(ROOM);
-        if self.max_token_budget <= least {
+        violations.check_range("query.n", self.n, 0..=MOST_N, 0);
+        violations.check_range("query.n2", self.n2, 0..=MOST_N, 2);
+        violations.check_range("query.per_level_max", self.per_level_max, 1..=MOST_N, 12);
+        violations.check_range("query.summary_max_retries", self.summary_max_retries, 0..=10, 1);
+        let tolerance = self.summary_char_overage_tolerance_percent;
+        violations.check_range("query.summary_char_overage_tolerance_percent", tolerance, 0..=1000, 5);
+        violations.check_range("query.per_path_limit", self.per_path_limit, 0..=MOST_LIMIT, 0);
+        violations.check_range("query.limit", self.limit, 1..=MOST_LIMIT, 500);
+        violations.check_range("query.timeout_s", self.timeout_s, 1..=MOST_SECONDS, 300);
+        self.validate_budget(ingestion, violations);
+    }
+
+    fn validate_budget(&self, ingestion: &Ingestion, violations: &mut Violations) {
+        let refuse = |violations: &mut Violations, rule: &str| {
             violations.add(
                 Violation::new("query.max_token_budget", self.max_token_budget.to_string())
-                    .allowed(&format!("more than ingestion.chunk_min_tokens + {ROOM}, which is {least}"))
+                    .allowed(rule)
                     .example("max_token_budget = 8000"),
             );
+        };
+        let least = ingestion.chunk_min_tokens.saturating_add(ROOM);
+        if self.max_token_budget <= least {
+            refuse(violations, &format!("more than ingestion.chunk_min_tokens + {ROOM}, which is {least}"));
+        }
+        if self.max_token_budget > MOST_BUDGET {
+            refuse(violations, &format!("at most {MOST_BUDGET}"));
+        }
+        let headroom = self.summarization_instruction_headroom_tokens;
+        if self.prompt_limiting_strategy == PromptLimiting::Summarize && self.max_token_budget <= headroom {
+            let rule =
+                format!("more than query.summarization_instruction_headroom_tokens, which is {headroom}, for SUMMARIZE");
+            refuse(violations, &rule);
         }
     }
 }

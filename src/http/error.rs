@@ -3,6 +3,8 @@
 //! Handlers return `ApiError`; the outermost middleware writes it as `application/problem+json`,
 //! adds the request id, and logs the cause of a 5xx once.
 
+mod queries;
+
 use std::ops::Deref;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};

@@ -31,7 +31,7 @@ pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo, LlmInfo
 pub use state::{AppState, HttpSettings};
 
 use routes::{
-    categories, chunks, docs, health, info, ingestions, jobs, metrics, models, sources, testing, tokens, usage,
+    categories, chunks, docs, health, info, ingestions, jobs, metrics, models, queries, sources, testing, tokens, usage,
 };
 
 /// Every route that the OpenAPI document lists.
@@ -67,6 +67,11 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(categories::get_category))
         .routes(routes!(categories::list_category_chunks))
         .routes(routes!(chunks::get_chunk))
+        // Questions.
+        .routes(routes!(queries::create_query, queries::list_queries))
+        .routes(routes!(queries::estimate_query))
+        .routes(routes!(queries::get_query))
+        .routes(routes!(queries::replay_query))
         // Background work.
         .routes(routes!(jobs::list_jobs))
         .routes(routes!(jobs::get_job))

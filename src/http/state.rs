@@ -17,6 +17,7 @@ use crate::contextual_helpers::ContextualHelpers;
 use crate::ingestion::Ingestion;
 use crate::jobs::Jobs;
 use crate::llm::Llm;
+use crate::queries::Queries;
 use crate::sources::Sources;
 use crate::store::Store;
 
@@ -30,6 +31,7 @@ pub struct AppState {
     pub categories: Categories,
     pub helpers: ContextualHelpers,
     pub llm: Llm,
+    pub queries: Queries,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
     /// Requests that are being answered.
@@ -92,6 +94,12 @@ impl FromRef<AppState> for Categories {
 impl FromRef<AppState> for Llm {
     fn from_ref(state: &AppState) -> Self {
         state.llm.clone()
+    }
+}
+
+impl FromRef<AppState> for Queries {
+    fn from_ref(state: &AppState) -> Self {
+        state.queries.clone()
     }
 }
 

@@ -86,12 +86,7 @@ impl Llm {
     /// # Errors
     /// The model is not known; anything else is in [`Partly::error`].
     pub async fn ask_partly<T: Task>(&self, session: &Session, task: T) -> Result<Partly<T::Output>, LlmError> {
-        let target = self.target(session.model.as_deref().unwrap_or_else(|| self.settings().model_for(T::STAGE)))?;
-        let fallback = match self.settings().fallback_model.as_str() {
-            "" => None,
-            _ if session.probing => None,
-            model => Some(self.target(model)?).filter(|fallback| fallback.name() != target.name()),
-        };
+        let (target, fallback) = self.targets::<T>(session)?;
         let attempts = Attempts::new(self, session);
         let retries = self.settings().validation_retries;
         let item_repairs = task.item_retries().unwrap_or(retries);
@@ -133,6 +128,22 @@ impl Llm {
         Ok(Partly { value: T::merge(parts), calls: attempts.into_calls(), error: failure })
     }
 
+    /// Who is asked, and who then.
+    fn targets<T: Task>(&self, session: &Session) -> Result<(Target, Option<Target>), LlmError> {
+        if session.is_recorded() {
+            // Nobody is asked; whoever was asked then may not even be configured any more.
+            let nobody = || self.target(crate::config::llm::LOCAL);
+            return Ok((nobody()?, Some(nobody()?)));
+        }
+        let target = self.target(session.model.as_deref().unwrap_or_else(|| self.settings().model_for(T::STAGE)))?;
+        let fallback = match self.settings().fallback_model.as_str() {
+            "" => None,
+            _ if session.probing => None,
+            model => Some(self.target(model)?).filter(|fallback| fallback.name() != target.name()),
+        };
+        Ok((target, fallback))
+    }
+
     /// Puts the question once, and says what to do with the answer.
     async fn round<T: Task>(
         &self,
@@ -140,14 +151,13 @@ impl Llm {
         target: &Target,
         round: &Round<T>,
     ) -> Result<Step<T>, LlmError> {
+        if let Some(recalled) = attempts.recall(T::STAGE)? {
+            let (verdict, _) = answer::judge(&round.task, &self.forms::<T>().validator, &recalled.text);
+            return round.follow(outcome_of(&verdict, &recalled.finish), verdict, recalled.finish, target);
+        }
         let Sent { reply, call } = self.send(attempts, target, round.question()).await?;
         let (verdict, read) = answer::judge(&round.task, &self.forms::<T>().validator, &reply.text);
-        let outcome = match (&verdict, &reply.finish) {
-            (Verdict::Good(_), Finish::Complete | Finish::CutOff) => CallOutcome::Ok,
-            (_, Finish::Refused(_)) => CallOutcome::Refused,
-            (_, Finish::CutOff) => CallOutcome::Truncated,
-            _ => CallOutcome::Invalid,
-        };
+        let outcome = outcome_of(&verdict, &reply.finish);
         call.finish(outcome, read);
         if round.in_words && outcome == CallOutcome::Ok {
             target.profile.learn_to_prompt(&target.model);
@@ -155,13 +165,7 @@ impl Llm {
         if outcome == CallOutcome::Truncated {
             target.profile.learn_to_bound(&target.model);
         }
-        let mut step = match (outcome, reply.finish) {
-            (CallOutcome::Refused, Finish::Refused(reason)) => {
-                return Err(LlmError::Refused { model: target.name(), stage: T::STAGE, reason });
-            }
-            (CallOutcome::Truncated, _) => round.smaller(verdict, target)?,
-            _ => round.judged(verdict, target)?,
-        };
+        let mut step = round.follow(outcome, verdict, reply.finish, target)?;
         for next in step.next.iter_mut().filter(|_| reply.ignored_tool) {
             next.in_words = true;
         }
@@ -172,6 +176,23 @@ impl Llm {
 impl<T: Task> Round<T> {
     fn question(&self) -> Question<'_, T> {
         Question { task: &self.task, faults: &self.faults, once: self.on_fallback, in_words: self.in_words }
+    }
+
+    /// What follows from a reply.
+    fn follow(
+        &self,
+        outcome: CallOutcome,
+        verdict: Verdict<T::Output>,
+        finish: Finish,
+        target: &Target,
+    ) -> Result<Step<T>, LlmError> {
+        match (outcome, finish) {
+            (CallOutcome::Refused, Finish::Refused(reason)) => {
+                Err(LlmError::Refused { model: target.name(), stage: T::STAGE, reason })
+            }
+            (CallOutcome::Truncated, _) => self.smaller(verdict, target),
+            _ => self.judged(verdict, target),
+        }
     }
 
     /// The same for the fallback model, which is asked once.
@@ -249,6 +270,15 @@ impl<T: Task> Round<T> {
             on_fallback: self.on_fallback,
             in_words: self.in_words,
         }
+    }
+}
+
+fn outcome_of<O>(verdict: &Verdict<O>, finish: &Finish) -> CallOutcome {
+    match (verdict, finish) {
+        (Verdict::Good(_), Finish::Complete | Finish::CutOff) => CallOutcome::Ok,
+        (_, Finish::Refused(_)) => CallOutcome::Refused,
+        (_, Finish::CutOff) => CallOutcome::Truncated,
+        _ => CallOutcome::Invalid,
     }
 }
 

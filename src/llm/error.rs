@@ -58,6 +58,10 @@ pub enum LlmError {
     #[error("the key of {provider} is not known: {variable} is not set")]
     NoKey { provider: String, variable: String },
 
+    /// 409: a replay came to a question that its record does not hold.
+    #[error("the record holds no answer to this {stage} question")]
+    NotRecorded { stage: &'static str },
+
     /// The ledger could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -78,6 +82,7 @@ impl LlmError {
             Self::SpendCapReached { .. } => "spend_cap_reached",
             Self::UnknownModel { .. } => "unknown_model",
             Self::NoKey { .. } => "provider_not_configured",
+            Self::NotRecorded { .. } => "replay_diverged",
             Self::Store(_) => "database_unavailable",
         }
     }
@@ -86,6 +91,7 @@ impl LlmError {
     pub fn status(&self) -> u16 {
         match self {
             Self::SpendCapReached { .. } => 429,
+            Self::NotRecorded { .. } => 409,
             Self::UnknownModel { .. } | Self::NoKey { .. } => 422,
             Self::Store(_) => 503,
             _ => 502,
@@ -106,6 +112,7 @@ impl LlmError {
             Self::SpendCapReached { .. } => "Spend cap reached",
             Self::UnknownModel { .. } => "Unknown model",
             Self::NoKey { .. } => "Provider not configured",
+            Self::NotRecorded { .. } => "Replay diverged",
             Self::Store(_) => "Database unavailable",
         }
     }
@@ -159,6 +166,9 @@ impl LlmError {
                 format!("Set {variable}, or llm.providers.{provider}.api_key_file, and restart.")
             }
             Self::UnknownModel { .. } => "GET /v1/models lists the providers; name one as provider:model.".to_owned(),
+            Self::NotRecorded { .. } => {
+                "What it was asked about has changed, or its calls were not kept; replay it live instead.".to_owned()
+            }
             Self::Store(_) => "Try again when the database is back.".to_owned(),
         }
     }
@@ -203,7 +213,12 @@ impl LlmError {
     pub(super) fn another_may_help(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable { .. } | Self::InvalidOutput { .. } | Self::Truncated { .. } | Self::Refused { .. }
+            Self::Unavailable { .. }
+                | Self::InvalidOutput { .. }
+                | Self::Truncated { .. }
+                | Self::Refused { .. }
+                // In a replay nobody else is asked; the record tells whether somebody was.
+                | Self::NotRecorded { .. }
         )
     }
 }

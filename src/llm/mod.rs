@@ -17,6 +17,8 @@ mod objection;
 mod profile;
 mod provider;
 mod providers;
+mod quote;
+mod recall;
 mod record;
 mod retry_after;
 mod schema;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::ledger::Entry;
+use super::recall::Recalled;
 use super::provider::{Mode, ProviderError, Reply, Usage};
 use super::send::Target;
 use super::today::Reservation;
@@ -32,6 +33,13 @@ impl<'a> Attempts<'a> {
 
     pub fn into_calls(self) -> Vec<LlmCall> {
         self.calls.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next reply to a stage out of the record; none where a model is to be asked.
+    pub fn recall(&self, stage: &'static str) -> Result<Option<Recalled>, LlmError> {
+        let (taken, outcome) = self.session.recall(stage);
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).extend(taken);
+        outcome
     }
 
     fn count(&self) -> i64 {

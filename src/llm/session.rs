@@ -5,6 +5,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::LlmError;
+use super::recall::{Recalled, Record};
 use crate::base::ids::{JobId, Space};
 use crate::config::llm::Caps;
 use crate::model::llm_call::{CallOwner, LlmCall, Spent};
@@ -32,6 +33,8 @@ struct State {
     /// Calls under way, with what they are expected to send.
     under_way: Spent,
     calls: Vec<LlmCall>,
+    /// What is answered from the record.
+    record: Record,
 }
 
 impl Session {
@@ -64,6 +67,40 @@ impl Session {
             scope,
             state: Mutex::new(State { next_seq: 1, ..State::default() }),
         }
+    }
+
+    /// For a question that is answered from its record alone: no model is asked, nothing is written down.
+    pub fn of_record(space: Space, id: String, calls: Vec<LlmCall>) -> Self {
+        let session = Self::new(space, CallOwner::Query(id), Caps::default(), "query");
+        session.state().record = Record::alone(calls);
+        session
+    }
+
+    /// Takes up where an earlier attempt at the same question had to stop: what it was told is not asked again.
+    #[must_use]
+    pub fn resuming(self, calls: Vec<LlmCall>) -> Self {
+        {
+            let mut state = self.state();
+            state.next_seq = calls.iter().map(|call| call.seq).max().unwrap_or(0) + 1;
+            state.spent = calls.iter().fold(Spent::default(), |sum, call| sum.plus(call.spent()));
+            let (record, useless) = Record::begun(calls);
+            state.record = record;
+            state.calls = useless;
+        }
+        self
+    }
+
+    /// Whether its answers come from the record alone.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.state().record.is_alone()
+    }
+
+    /// The next reply to a stage out of the record, with the attempts that it took.
+    pub(super) fn recall(&self, stage: &'static str) -> (Vec<LlmCall>, Result<Option<Recalled>, LlmError>) {
+        let mut state = self.state();
+        let (taken, outcome) = state.record.next(stage);
+        state.calls.extend(taken.iter().cloned());
+        (taken, outcome)
     }
 
     /// Asks this model, whatever the settings say.

@@ -5,5 +5,6 @@ pub mod chunk;
 pub mod contextual_helper;
 pub mod job;
 pub mod llm_call;
+pub mod query;
 pub mod source;
 pub mod source_version;

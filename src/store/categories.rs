@@ -242,7 +242,7 @@ fn select_page(dialect: &Dialect, space: &Space, filter: &CategoryFilter, page: 
     }
 }
 
-fn read_category(row: &AnyRow) -> Result<Category, StoreError> {
+pub(super) fn read_category(row: &AnyRow) -> Result<Category, StoreError> {
     Ok(Category {
         id: row.try_get(0)?,
         parent_id: row.try_get(1)?,

@@ -12,7 +12,7 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::llm_call::{CallOwner, LlmCall, Spent, UsageDay};
 
-const COLUMNS: &str = "call_id, seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
+pub(super) const COLUMNS: &str = "call_id, seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
                        tokens_prompt, tokens_completion, tokens_cached, cost_usd, params_json";
 
 /// Which days and which calls.
@@ -253,7 +253,7 @@ fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
     sums
 }
 
-fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
+pub(super) fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
     Ok(LlmCall {
         call_id: row.try_get(0)?,
         seq: row.try_get(1)?,

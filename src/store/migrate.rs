@@ -51,6 +51,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     6 "0006_idempotency_keys",
     7 "0007_usage_days",
     8 "0008_counters",
+    9 "0009_queries",
 ];
 
 /// The schema that this binary works with.

@@ -5,6 +5,7 @@
 
 mod backend;
 mod catalog;
+mod candidates;
 mod categories;
 mod chunks;
 mod contextual_helpers;
@@ -16,6 +17,7 @@ mod job_details;
 mod jobs;
 mod llm_calls;
 mod migrate;
+mod queries;
 mod retry;
 mod source_versions;
 mod sources;
@@ -29,6 +31,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Any, Row as _, Transaction};
 
 pub use crate::config::database::Engine;
+pub use candidates::LeafPart;
 pub use catalog::Missing;
 pub use categories::{CategoryFilter, CategoryPage};
 pub use chunks::{ChunkPlace, Sample};
@@ -38,6 +41,7 @@ pub use job_claims::{Ending, QueueDepth};
 pub use jobs::JobPage;
 pub use llm_calls::{UsageFilter, UsagePlace};
 pub use migrate::{Migrated, SCHEMA_VERSION};
+pub use queries::QueryPage;
 pub use retry::AsStoreError;
 pub use source_versions::NewVersion;
 pub use sources::{SourceFilter, SourcePage};

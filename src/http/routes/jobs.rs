@@ -24,7 +24,7 @@ use crate::jobs::Jobs;
 use crate::model::job::{Job, JobFilter, JobState};
 use crate::store::JobPage;
 pub use helper::{__path_confirm_job_helper, __path_update_job_helper, confirm_job_helper, update_job_helper};
-pub use wire::{JobListResponse, JobResponse, JobStateName, JobSummaryResponse};
+pub use wire::{JobListResponse, JobResponse, JobStateName, JobSummaryResponse, LlmCallResponse};
 
 /// The longest that a request may wait for a job.
 const MAX_WAIT_SECONDS: f64 = 60.0;

@@ -9,6 +9,7 @@ pub mod ingestions;
 pub mod jobs;
 pub mod metrics;
 pub mod models;
+pub mod queries;
 pub mod sources;
 pub mod testing;
 pub mod tokens;

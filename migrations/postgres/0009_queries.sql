@@ -1,0 +1,14 @@
+-- The receipt of a question: what was asked, offered, chosen and left out. No text of a passage.
+CREATE TABLE queries (
+    space VARCHAR(64) NOT NULL,
+    id VARCHAR(36) NOT NULL,
+    user_id VARCHAR(128) NOT NULL,  -- the end user whose documents were asked; empty for all
+    request_json TEXT NOT NULL,
+    receipt_json TEXT NOT NULL,
+    state VARCHAR(16) NOT NULL,  -- succeeded or failed
+    answer_chars BIGINT NOT NULL,
+    elapsed_ms DOUBLE PRECISION NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (space, id)
+);
+CREATE INDEX queries_created ON queries (space, created_at, id);

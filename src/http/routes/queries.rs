@@ -1,0 +1,193 @@
+//! Questions: ask, estimate, look at receipts, do it again.
+
+mod receipts;
+mod wire;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::jobs::JobSummaryResponse;
+use crate::base::ids::QueryId;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::idempotency::{Begun, Idempotency, location};
+use crate::http::page;
+use crate::http::state::AppState;
+use crate::http::trace::RequestIdentity;
+use crate::model::job::NewJob;
+use crate::model::query::StoredQuery;
+use crate::queries::{Ask, KIND, Queries, QueryResult, Who};
+use crate::store::QueryPage;
+pub use receipts::{QueryListResponse, QueryReceiptResponse, QueryReplayResponse, ReplayQueryRequest};
+pub use wire::{QueryEstimateResponse, QueryRequest};
+
+/// Which receipts, and which part of the list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListQueriesQuery {
+    /// Only questions about documents of this end user.
+    #[serde(default)]
+    user_id: Option<String>,
+    /// Items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// Ask
+///
+/// Walks the hierarchy level by level, reads the passages of the leaves that were chosen, makes them fit the budget, and
+/// answers from them, with everything that was decided on the way. With `mode: retrieve` the passages are the answer.
+/// With `wait: false` the answer is a job (202), whose `result` is the same; only then an `Idempotency-Key` counts, as a
+/// question that is waited for leaves nothing behind but its receipt.
+///
+/// Where no passage is found the problem's `context` is the result as far as it came (`no_chunks_found`). Other problems
+/// carry the calls that were made: `budget_exceeded`, `budget_too_small`, `character_budget_not_met`,
+/// `final_prompt_over_budget`, `spend_cap_reached`, `llm_invalid_output`, `llm_unavailable`, `query_timeout`.
+#[utoipa::path(
+    post, path = "/v1/queries", tag = "queries", operation_id = "create_query", request_body = QueryRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "With `wait: false`: repeating the request with the same key and body within 24 hours gives the first answer again.")),
+    responses(
+        (status = 200, description = "The answer and how it came about.", body = QueryResult),
+        (status = 202, description = "A job that answers it.", body = JobSummaryResponse, headers(("Location" = String, description = "The job."))),
+        (status = 404, response = crate::http::openapi::ProblemResponse),
+        (status = 429, response = crate::http::openapi::ProblemResponse),
+        (status = 502, response = crate::http::openapi::ProblemResponse),
+        (status = 504, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn create_query(
+    caller: Caller,
+    State(state): State<AppState>,
+    Extension(identity): Extension<RequestIdentity>,
+    headers: HeaderMap,
+    JsonBody { value: request, bytes }: JsonBody<QueryRequest>,
+) -> Result<Response, ApiError> {
+    let wait = request.wait.unwrap_or(true);
+    let ask = state.queries.resolve(request.into())?;
+    if !wait {
+        return queue(&caller, &state, &headers, &ask, &bytes).await;
+    }
+    Ok(Json(state.queries.answer(&who(caller, &identity), &ask).await?).into_response())
+}
+
+async fn queue(
+    caller: &Caller,
+    state: &AppState,
+    headers: &HeaderMap,
+    ask: &Ask,
+    bytes: &[u8],
+) -> Result<Response, ApiError> {
+    let idempotency = Idempotency::of(headers, "create_query", bytes)?;
+    let request = serde_json::to_value(ask).map_err(|error| ApiError::internal(error.to_string()))?;
+    let user_id = ask.user_id.clone().unwrap_or_else(|| "default".to_owned());
+    let new = NewJob { kind: KIND, user_id, source_id: None, request, max_attempts: state.jobs.max_attempts() };
+    let queued = state.store.retry_as("create_query", || async {
+        let mut tx = match idempotency.begin(&state.store, caller).await? {
+            Begun::Answered(response) => return Ok(response),
+            Begun::Fresh(tx) => tx,
+        };
+        let job = state.jobs.enqueue(&mut tx, &caller.space, &new, caller.now).await?;
+        let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
+        let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
+        let body = JobSummaryResponse::from(&job);
+        idempotency.finish(tx, caller, StatusCode::ACCEPTED, headers, &body).await
+    });
+    let response = queued.await?;
+    state.jobs.announce();
+    Ok(response)
+}
+
+/// What a question can take
+///
+/// The most calls and tokens that it can take with each strategy, from the hierarchy as it stands. No model is asked.
+/// `max_calls` and `max_cost_usd` of a question are held against the same numbers before its first call.
+#[utoipa::path(
+    post, path = "/v1/queries/estimate", tag = "queries", operation_id = "estimate_query", request_body = QueryRequest,
+    responses((status = 200, description = "Upper bounds, by strategy.", body = QueryEstimateResponse))
+)]
+pub async fn estimate_query(
+    caller: Caller,
+    State(queries): State<Queries>,
+    JsonBody { value: request, .. }: JsonBody<QueryRequest>,
+) -> Result<Json<QueryEstimateResponse>, ApiError> {
+    let ask = queries.resolve(request.into())?;
+    Ok(Json(queries.estimate(&caller.space, &ask).await?.into()))
+}
+
+/// List receipts
+///
+/// What was asked, newest first, in pages. Empty where `audit.persist` is off.
+#[utoipa::path(
+    get, path = "/v1/queries", tag = "queries", operation_id = "list_queries", params(ListQueriesQuery),
+    responses((status = 200, description = "A page of receipts.", body = QueryListResponse))
+)]
+pub async fn list_queries(
+    caller: Caller,
+    State(queries): State<Queries>,
+    QueryParams(query): QueryParams<ListQueriesQuery>,
+) -> Result<Json<QueryListResponse>, ApiError> {
+    let limit = page::limit(query.limit)?;
+    let fingerprint = format!("queries|{:?}", query.user_id);
+    let before = page::decode_place::<QueryId>(query.cursor.as_deref(), &fingerprint)?;
+    let found = queries.list(&caller.space, &QueryPage { before, user_id: query.user_id, limit: limit + 1 }).await?;
+    let key = |query: &StoredQuery| (query.created_at.as_micros(), query.id.to_string());
+    let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
+    Ok(Json(QueryListResponse { items: items.iter().map(Into::into).collect(), next_cursor }))
+}
+
+/// Read a receipt
+///
+/// Per level what was offered, chosen and rejected, the paths, what was left out and why, and every call. No text of a
+/// passage is kept.
+#[utoipa::path(
+    get, path = "/v1/queries/{id}", tag = "queries", operation_id = "get_query",
+    params(("id" = String, Path, description = "The question's id.")),
+    responses((status = 200, description = "The receipt.", body = QueryReceiptResponse))
+)]
+pub async fn get_query(
+    caller: Caller,
+    State(queries): State<Queries>,
+    PathId(id): PathId,
+) -> Result<Json<QueryReceiptResponse>, ApiError> {
+    Ok(Json(queries.find(&caller.space, &id).await?.into()))
+}
+
+/// Do it again
+///
+/// `recorded`: on the options, answers and passages of then, without asking a model; `identical` tells whether everything but
+/// times is the same. `live`: models are asked now, perhaps with another strategy or model, under a receipt of its own;
+/// `differences` shows what that changes.
+#[utoipa::path(
+    post, path = "/v1/queries/{id}/replay", tag = "queries", operation_id = "replay_query", request_body = ReplayQueryRequest,
+    params(("id" = String, Path, description = "The question's id.")),
+    responses(
+        (status = 200, description = "Both, side by side.", body = QueryReplayResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+        (status = 429, response = crate::http::openapi::ProblemResponse),
+        (status = 502, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn replay_query(
+    caller: Caller,
+    State(queries): State<Queries>,
+    Extension(identity): Extension<RequestIdentity>,
+    PathId(id): PathId,
+    JsonBody { value: request, .. }: JsonBody<ReplayQueryRequest>,
+) -> Result<Json<QueryReplayResponse>, ApiError> {
+    let wish = request.wish()?;
+    Ok(Json(queries.replay(&who(caller, &identity), &id, wish).await?.into()))
+}
+
+fn who(caller: Caller, identity: &RequestIdentity) -> Who {
+    Who { space: caller.space, now: caller.now, traceparent: Some(identity.traceparent()) }
+}

@@ -1,0 +1,344 @@
+//! Receipts and replays on the wire.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::wire::QueryStrategy;
+use crate::base::field_error::FieldError;
+use crate::config::query::MOST_N;
+use crate::http::error::ApiError;
+use crate::http::routes::jobs::LlmCallResponse;
+use crate::model::query::StoredQuery;
+use crate::queries::{
+    Ask, DroppedChunk, DroppedPath, Level, LevelRank, PathError, PathRecord, PromptEstimate, QueryResult, QueryWarning,
+    Receipt, Remembered, Replay, ReplayWish, SummaryPart, Totals,
+};
+
+/// A question that was asked.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QuerySummaryResponse {
+    pub id: String,
+    pub query: String,
+    pub mode: String,
+    #[schema(example = "one_shot")]
+    pub strategy: String,
+    /// The end user whose documents were asked; null for everybody's.
+    pub user_id: Option<String>,
+    /// `succeeded` or `failed`.
+    pub state: String,
+    /// The code of the problem in which it ended.
+    pub error: Option<String>,
+    /// Characters of the answer.
+    pub answer_chars: i64,
+    pub totals: QueryTotalsResponse,
+    pub elapsed_ms: f64,
+    #[schema(format = DateTime)]
+    pub created_at: String,
+}
+
+/// What a question took.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueryTotalsResponse {
+    /// Attempts, failed ones too.
+    pub calls: i64,
+    pub tokens_prompt: i64,
+    pub tokens_completion: i64,
+    /// Null where a price is not known.
+    pub cost_usd: Option<f64>,
+    /// Milliseconds of all model calls and retrievals together.
+    pub total_latency: f64,
+}
+
+/// A page of receipts, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueryListResponse {
+    pub items: Vec<QuerySummaryResponse>,
+    /// Pass it as `cursor` to go on; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// What is kept of a question.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueryReceiptResponse {
+    #[serde(flatten)]
+    pub summary: QuerySummaryResponse,
+    /// Every parameter as it was in force.
+    pub parameters: Option<Ask>,
+    /// The walk, level by level.
+    pub levels: Vec<QueryLevelResponse>,
+    pub paths: Vec<QueryPathResponse>,
+    pub dropped_paths: Vec<DroppedPath>,
+    pub dropped_chunks: Vec<DroppedChunk>,
+    pub path_errors: Vec<PathError>,
+    pub warnings: Vec<QueryWarning>,
+    pub estimate: Option<PromptEstimate>,
+    /// How passages were shortened, if they were.
+    pub summarization: Option<QuerySummarizationResponse>,
+    /// The passages that the answer was written from.
+    pub used_chunk_ids: Vec<i64>,
+    /// Every attempt to ask a model, in order.
+    pub responses: Vec<LlmCallResponse>,
+    /// A fingerprint of the whole result but for its times.
+    pub result_sha256: String,
+}
+
+/// One level of a walk.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueryLevelResponse {
+    pub level: i64,
+    /// Whether a model was asked; a single option is taken as it is.
+    pub asked: bool,
+    pub max_selectable: i64,
+    /// What was offered, in order.
+    pub options: Vec<QueryOptionResponse>,
+    /// What was chosen, best first.
+    pub chosen: Vec<QueryChoiceResponse>,
+    /// What was not.
+    pub rejected: Vec<QueryOptionResponse>,
+}
+
+/// An option.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct QueryOptionResponse {
+    pub category_id: i64,
+    /// The name, or the whole path where several parents were open.
+    pub label: String,
+}
+
+/// An option that was chosen.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueryChoiceResponse {
+    pub category_id: i64,
+    pub label: String,
+    pub ranked_relevance: i64,
+}
+
+/// A path with the passages that were read of it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueryPathResponse {
+    pub names: Vec<String>,
+    pub ids: Vec<i64>,
+    pub ranks: Vec<LevelRank>,
+    pub chunk_ids: Vec<i64>,
+}
+
+/// How passages were shortened.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QuerySummarizationResponse {
+    pub ratio: f64,
+    pub part_token_cap: i64,
+    pub parts: Vec<SummaryPart>,
+    pub combined_char_count: i64,
+    pub allowed_char_count: i64,
+}
+
+/// How to do it again.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"mode": "live", "strategy": "wide_branch"}))]
+pub struct ReplayQueryRequest {
+    /// `recorded` if left out.
+    #[serde(default)]
+    pub mode: Option<ReplayMode>,
+    /// `live` only: another strategy.
+    #[serde(default)]
+    pub strategy: Option<QueryStrategy>,
+    /// `live` only: categories chosen on level 1.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 100)]
+    pub n: Option<i64>,
+    /// `live` only: by how many that changes from level to level.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 100)]
+    pub n2: Option<i64>,
+    /// `live` only: another model, as `provider:model`.
+    #[serde(default)]
+    pub model: Option<String>,
+}
+
+/// On the answers of then, or with models that are asked now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayMode {
+    Recorded,
+    Live,
+}
+
+/// A question and its replay, side by side.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueryReplayResponse {
+    pub mode: ReplayMode,
+    /// `recorded`: whether everything but times is the same. Null for `live`.
+    pub identical: Option<bool>,
+    pub original: QuerySummaryResponse,
+    pub differences: QueryDifferencesResponse,
+    /// The code of the problem in which the replay ended.
+    pub error: Option<String>,
+    /// What the replay led to.
+    pub result: QueryResult,
+}
+
+/// What the replay changed; numbers are the replay's less the original's.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueryDifferencesResponse {
+    pub leaves: QueryLeavesResponse,
+    pub calls: i64,
+    pub tokens_prompt: i64,
+    pub tokens_completion: i64,
+    /// Null where a price is not known.
+    pub cost_usd: Option<f64>,
+    /// Milliseconds.
+    pub total_latency: f64,
+}
+
+/// Leaves by their paths.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueryLeavesResponse {
+    /// Read by both.
+    pub kept: Vec<Vec<String>>,
+    /// Read by the replay alone.
+    pub added: Vec<Vec<String>>,
+    /// Read by the original alone.
+    pub removed: Vec<Vec<String>>,
+}
+
+impl ReplayQueryRequest {
+    /// What is wished, checked.
+    pub fn wish(self) -> Result<ReplayWish, ApiError> {
+        let mut faults = Vec::new();
+        let mut number = |field: &str, given: Option<i64>, least: u64| {
+            let number = u64::try_from(given?).ok().filter(|number| (least..=MOST_N).contains(number));
+            if number.is_none() {
+                faults.push(FieldError::new(field, format!("must be a whole number from {least} to {MOST_N}")));
+            }
+            number
+        };
+        let (n, n2) = (number("n", self.n, 1), number("n2", self.n2, 0));
+        let live = self.mode == Some(ReplayMode::Live);
+        for (field, given) in [
+            ("strategy", self.strategy.is_some()),
+            ("n", self.n.is_some()),
+            ("n2", self.n2.is_some()),
+            ("model", self.model.is_some()),
+        ] {
+            if given && !live {
+                faults.push(FieldError::new(field, "goes with mode live only: a record is what it is"));
+            }
+        }
+        if !faults.is_empty() {
+            return Err(ApiError::invalid(faults));
+        }
+        Ok(if live {
+            ReplayWish::Live { strategy: self.strategy.map(Into::into), n, n2, model: self.model }
+        } else {
+            ReplayWish::Recorded
+        })
+    }
+}
+
+impl From<&StoredQuery> for QuerySummaryResponse {
+    fn from(stored: &StoredQuery) -> Self {
+        let receipt = Receipt::of(stored);
+        let text = |name: &str| stored.request[name].as_str().unwrap_or_default().to_owned();
+        Self {
+            id: stored.id.to_string(),
+            query: text("query"),
+            mode: text("mode"),
+            strategy: text("strategy"),
+            user_id: (!stored.user_id.is_empty()).then(|| stored.user_id.clone()),
+            state: stored.state.clone(),
+            error: receipt.error,
+            answer_chars: stored.answer_chars,
+            totals: receipt.totals.into(),
+            elapsed_ms: stored.elapsed_ms,
+            created_at: stored.created_at.to_string(),
+        }
+    }
+}
+
+impl From<Totals> for QueryTotalsResponse {
+    fn from(totals: Totals) -> Self {
+        let Totals { calls, tokens_prompt, tokens_completion, cost_usd, total_latency } = totals;
+        Self { calls, tokens_prompt, tokens_completion, cost_usd, total_latency }
+    }
+}
+
+impl From<Remembered> for QueryReceiptResponse {
+    fn from(remembered: Remembered) -> Self {
+        let Remembered { stored, receipt, calls } = remembered;
+        let summarization = receipt.summarization.map(|record| QuerySummarizationResponse {
+            ratio: record.ratio,
+            part_token_cap: record.part_token_cap,
+            parts: record.parts,
+            combined_char_count: record.combined_char_count,
+            allowed_char_count: record.allowed_char_count,
+        });
+        Self {
+            summary: QuerySummaryResponse::from(&stored),
+            parameters: Receipt::ask(&stored),
+            levels: receipt.levels.into_iter().map(Into::into).collect(),
+            paths: receipt.paths.into_iter().map(Into::into).collect(),
+            dropped_paths: receipt.dropped_paths,
+            dropped_chunks: receipt.dropped_chunks,
+            path_errors: receipt.path_errors,
+            warnings: receipt.warnings,
+            estimate: receipt.estimate,
+            summarization,
+            used_chunk_ids: receipt.used_chunk_ids,
+            responses: calls.into_iter().map(LlmCallResponse::from).collect(),
+            result_sha256: receipt.result_sha256,
+        }
+    }
+}
+
+impl From<Level> for QueryLevelResponse {
+    fn from(level: Level) -> Self {
+        let label = |id: i64| level.options.iter().find(|offer| offer.id == id).map(|offer| offer.label.clone());
+        let chosen: Vec<QueryChoiceResponse> = level
+            .chosen
+            .iter()
+            .map(|choice| QueryChoiceResponse {
+                category_id: choice.id,
+                label: label(choice.id).unwrap_or_default(),
+                ranked_relevance: choice.ranked_relevance,
+            })
+            .collect();
+        let options: Vec<QueryOptionResponse> = level
+            .options
+            .iter()
+            .map(|offer| QueryOptionResponse { category_id: offer.id, label: offer.label.clone() })
+            .collect();
+        let taken = |option: &&QueryOptionResponse| chosen.iter().any(|choice| choice.category_id == option.category_id);
+        let rejected = options.iter().filter(|option| !taken(option)).cloned().collect();
+        Self { level: level.level, asked: level.asked, max_selectable: level.max_selectable, options, chosen, rejected }
+    }
+}
+
+impl From<PathRecord> for QueryPathResponse {
+    fn from(record: PathRecord) -> Self {
+        let rank = |(ranked_relevance, best)| LevelRank { ranked_relevance, best };
+        let ranks = record.ranks.into_iter().map(rank).collect();
+        Self { names: record.names, ids: record.ids, ranks, chunk_ids: record.chunk_ids }
+    }
+}
+
+impl From<Replay> for QueryReplayResponse {
+    fn from(replay: Replay) -> Self {
+        let (before, after) = (replay.original.receipt.totals, replay.totals);
+        Self {
+            mode: if replay.identical.is_some() { ReplayMode::Recorded } else { ReplayMode::Live },
+            identical: replay.identical,
+            original: QuerySummaryResponse::from(&replay.original.stored),
+            differences: QueryDifferencesResponse {
+                leaves: QueryLeavesResponse { kept: replay.kept, added: replay.added, removed: replay.removed },
+                calls: after.calls - before.calls,
+                tokens_prompt: after.tokens_prompt - before.tokens_prompt,
+                tokens_completion: after.tokens_completion - before.tokens_completion,
+                cost_usd: after.cost_usd.zip(before.cost_usd).map(|(after, before)| after - before),
+                total_latency: after.total_latency - before.total_latency,
+            },
+            error: replay.error,
+            result: *replay.result,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! A question as it is asked of the store, and the receipt that remains of it.
+
+use serde_json::Value;
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::{QueryId, SourceId};
+
+/// Which passages a question may find; the default is everything that the documents say now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryScope {
+    /// Only these documents; none named: all.
+    pub source_ids: Vec<SourceId>,
+    /// Only documents that carry all of these.
+    pub tags: Vec<String>,
+    pub user_id: Option<String>,
+    /// As things stood then.
+    pub as_of: Option<Timestamp>,
+    /// Passages of older versions too.
+    pub all_versions: bool,
+}
+
+impl QueryScope {
+    /// Whether it leaves out documents or times, so that categories may turn out empty.
+    pub fn is_narrow(&self) -> bool {
+        self.names_sources() || self.as_of.is_some()
+    }
+
+    /// Whether it tells documents apart.
+    pub fn names_sources(&self) -> bool {
+        !self.source_ids.is_empty() || !self.tags.is_empty() || self.user_id.is_some()
+    }
+}
+
+/// A passage that a question found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub id: i64,
+    pub source_id: SourceId,
+    pub source_version: i64,
+    pub text: String,
+    /// In characters, the end excluded.
+    pub start_char: i64,
+    pub end_char: i64,
+    pub category_id: i64,
+    pub created_at: Timestamp,
+}
+
+/// A description of a document, by the version in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceHelper {
+    pub source_id: SourceId,
+    pub version: i64,
+    pub text: String,
+}
+
+/// What is kept of a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredQuery {
+    pub id: QueryId,
+    /// Empty where it asked everybody's documents.
+    pub user_id: String,
+    /// The question with every parameter as it was in force.
+    pub request: Value,
+    pub receipt: Value,
+    /// `succeeded` or `failed`.
+    pub state: String,
+    pub answer_chars: i64,
+    pub elapsed_ms: f64,
+    pub created_at: Timestamp,
+}

@@ -1,0 +1,258 @@
+//! A question with every parameter: what the caller wished, filled up from the settings, checked all at once.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::QueryError;
+use super::strategy::Strategy;
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::ids::SourceId;
+use crate::base::text::{char_count, has_control};
+use crate::config;
+use crate::config::query::{MOST_BUDGET, MOST_LIMIT, MOST_N, MOST_SECONDS, Overflow, PromptLimiting, ROOM, StrategyName};
+use crate::model::query::QueryScope;
+
+/// Most characters of a question.
+pub const MOST_QUERY_CHARS: usize = 100_000;
+/// Most documents, and most tags, that one question names.
+pub const MOST_NAMED: usize = 100;
+
+/// What to do with what was found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Ask a model for an answer.
+    #[default]
+    Answer,
+    /// Give the passages, without an answer.
+    Retrieve,
+}
+
+/// Of which versions passages may come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VersionScope {
+    /// What each document says now.
+    #[default]
+    Latest,
+    /// What it ever said.
+    All,
+}
+
+/// A question as its caller puts it; what is left out comes from the settings.
+#[derive(Debug, Clone, Default)]
+pub struct Wish {
+    pub query: String,
+    pub mode: Mode,
+    pub strategy: Option<StrategyName>,
+    pub n: Option<i64>,
+    pub n2: Option<i64>,
+    pub per_level_max: Option<i64>,
+    pub prompt_limiting_strategy: Option<PromptLimiting>,
+    pub max_token_budget: Option<i64>,
+    pub use_rankings: Option<bool>,
+    pub overflow: Option<Overflow>,
+    pub source_ids: Vec<String>,
+    pub tags: Vec<String>,
+    pub user_id: Option<String>,
+    pub as_of: Option<String>,
+    pub version_scope: VersionScope,
+    pub per_path_limit: Option<i64>,
+    pub limit: Option<i64>,
+    pub cursor: Option<String>,
+    pub model: Option<String>,
+    pub deterministic: bool,
+    pub max_calls: Option<i64>,
+    pub max_cost_usd: Option<f64>,
+    pub timeout_s: Option<i64>,
+}
+
+/// A question with every parameter as it is in force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = QueryParameters)]
+pub struct Ask {
+    pub query: String,
+    /// `answer` or `retrieve`.
+    #[schema(value_type = String, example = "answer")]
+    pub mode: Mode,
+    /// `one_shot`, `wide_branch`, `zoom_in` or `branch_out`.
+    #[schema(value_type = String, example = "one_shot")]
+    pub strategy: StrategyName,
+    /// Categories chosen on level 1.
+    pub n: u64,
+    /// By how many that changes from level to level.
+    pub n2: u64,
+    /// Most categories that `branch_out` chooses on a level.
+    pub per_level_max: u64,
+    /// `PRUNE` or `SUMMARIZE`.
+    #[schema(value_type = String, example = "PRUNE")]
+    pub prompt_limiting_strategy: PromptLimiting,
+    /// Most tokens of the prompt that asks for the answer.
+    pub max_token_budget: u64,
+    /// Whether the budget was named in the request; without an answer to write, only then it holds.
+    #[serde(default)]
+    #[schema(ignore)]
+    pub budget_named: bool,
+    pub use_rankings: bool,
+    /// `trim` or `error`.
+    #[schema(value_type = String, example = "trim")]
+    pub overflow: Overflow,
+    pub source_ids: Vec<String>,
+    pub tags: Vec<String>,
+    pub user_id: Option<String>,
+    #[schema(format = DateTime)]
+    pub as_of: Option<String>,
+    /// `latest` or `all`.
+    #[schema(value_type = String, example = "latest")]
+    pub version_scope: VersionScope,
+    /// Most passages of one category; 0: no limit.
+    pub per_path_limit: u64,
+    /// Most passages in all.
+    pub limit: u64,
+    pub cursor: Option<String>,
+    /// The model for every task, if the request named one.
+    pub model: Option<String>,
+    pub deterministic: bool,
+    pub max_calls: Option<u64>,
+    pub max_cost_usd: Option<f64>,
+    pub timeout_s: u64,
+}
+
+impl Ask {
+    pub fn strategy(&self) -> Strategy {
+        Strategy { name: self.strategy, n: self.n, n2: self.n2, per_level_max: self.per_level_max }
+    }
+
+    /// The same with another strategy and its own numbers.
+    #[must_use]
+    pub fn with_strategy(&self, name: StrategyName) -> Self {
+        Self { strategy: name, n: Strategy::own_n(name), ..self.clone() }
+    }
+
+    pub fn scope(&self) -> QueryScope {
+        QueryScope {
+            source_ids: self.source_ids.iter().filter_map(|id| id.parse().ok()).collect(),
+            tags: self.tags.clone(),
+            user_id: self.user_id.clone(),
+            as_of: self.as_of.as_deref().and_then(Timestamp::parse_rfc3339),
+            all_versions: self.version_scope == VersionScope::All,
+        }
+    }
+}
+
+impl Wish {
+    /// Fills in the settings and checks everything; whatever is wrong is told at once.
+    ///
+    /// # Errors
+    /// [`QueryError::Invalid`].
+    pub fn resolve(self, settings: &config::Query, chunk_min_tokens: u64) -> Result<Ask, QueryError> {
+        let mut faults = Faults::default();
+        faults.check_texts(&self);
+        let strategy = self.strategy.unwrap_or(settings.strategy);
+        let n = faults.number("n", self.n, 1..=MOST_N).unwrap_or(match settings.n {
+            0 => Strategy::own_n(strategy),
+            n => n,
+        });
+        let limiting = self.prompt_limiting_strategy.unwrap_or(settings.prompt_limiting_strategy);
+        let least = chunk_min_tokens.saturating_add(ROOM).saturating_add(1);
+        let budget = faults.number("max_token_budget", self.max_token_budget, least..=MOST_BUDGET);
+        let max_token_budget = budget.unwrap_or(settings.max_token_budget);
+        let headroom = settings.summarization_instruction_headroom_tokens;
+        if limiting == PromptLimiting::Summarize && max_token_budget <= headroom {
+            faults.add("max_token_budget", format!("must be more than {headroom}, the headroom of SUMMARIZE"));
+        }
+        let source_ids = self.source_ids.iter().enumerate().filter_map(|(place, id)| {
+            let parsed = id.parse::<SourceId>();
+            if parsed.is_err() {
+                faults.add(&format!("source_ids[{place}]"), "must be the id of a source".to_owned());
+            }
+            Some(parsed.ok()?.to_string())
+        });
+        let source_ids = source_ids.collect();
+        let as_of = self.as_of.as_deref().and_then(|text| {
+            let moment = Timestamp::parse_rfc3339(text);
+            if moment.is_none() {
+                faults.add("as_of", "must be a moment like 2026-01-31T12:00:00Z".to_owned());
+            }
+            Some(moment?.to_string())
+        });
+        if self.max_cost_usd.is_some_and(|usd| !(usd.is_finite() && usd > 0.0)) {
+            faults.add("max_cost_usd", "must be more than 0".to_owned());
+        }
+        let ask = Ask {
+            mode: self.mode,
+            strategy,
+            n: if strategy == StrategyName::OneShot { 1 } else { n },
+            n2: faults.number("n2", self.n2, 0..=MOST_N).unwrap_or(settings.n2),
+            per_level_max: faults.number("per_level_max", self.per_level_max, 1..=MOST_N).unwrap_or(settings.per_level_max),
+            prompt_limiting_strategy: limiting,
+            max_token_budget,
+            budget_named: self.max_token_budget.is_some(),
+            use_rankings: self.use_rankings.unwrap_or(settings.use_rankings),
+            overflow: self.overflow.unwrap_or(settings.overflow),
+            source_ids,
+            tags: self.tags,
+            user_id: self.user_id,
+            as_of,
+            version_scope: self.version_scope,
+            per_path_limit: faults
+                .number("per_path_limit", self.per_path_limit, 1..=MOST_LIMIT)
+                .unwrap_or(settings.per_path_limit),
+            limit: faults.number("limit", self.limit, 1..=MOST_LIMIT).unwrap_or(settings.limit),
+            cursor: self.cursor,
+            model: self.model,
+            deterministic: self.deterministic,
+            max_calls: faults.number("max_calls", self.max_calls, 1..=1_000_000),
+            max_cost_usd: self.max_cost_usd,
+            timeout_s: faults.number("timeout_s", self.timeout_s, 1..=MOST_SECONDS).unwrap_or(settings.timeout_s),
+            query: self.query,
+        };
+        faults.into_result().map(|()| ask)
+    }
+}
+
+/// What is wrong, as it is found.
+#[derive(Default)]
+struct Faults(Vec<FieldError>);
+
+impl Faults {
+    fn add(&mut self, field: &str, message: String) {
+        self.0.push(FieldError::new(field, message));
+    }
+
+    fn check_texts(&mut self, wish: &Wish) {
+        if wish.query.trim().is_empty() {
+            self.add("query", "must not be empty".to_owned());
+        }
+        if char_count(&wish.query) > MOST_QUERY_CHARS {
+            self.add("query", format!("must have at most {MOST_QUERY_CHARS} characters"));
+        }
+        for (field, named) in [("source_ids", wish.source_ids.len()), ("tags", wish.tags.len())] {
+            if named > MOST_NAMED {
+                self.add(field, format!("must name at most {MOST_NAMED}"));
+            }
+        }
+        let plain = |text: &str, most: usize| !text.trim().is_empty() && !has_control(text) && char_count(text) <= most;
+        for (place, tag) in wish.tags.iter().enumerate().filter(|(_, tag)| !plain(tag, 100)) {
+            let _ = tag;
+            self.add(&format!("tags[{place}]"), "must be 1 to 100 characters, none of them control characters".to_owned());
+        }
+        if wish.user_id.as_deref().is_some_and(|user_id| !plain(user_id, 128)) {
+            self.add("user_id", "must be 1 to 128 characters, none of them control characters".to_owned());
+        }
+    }
+
+    fn number(&mut self, field: &str, given: Option<i64>, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+        let given = given?;
+        let number = u64::try_from(given).ok().filter(|number| range.contains(number));
+        if number.is_none() {
+            self.add(field, format!("must be a whole number from {} to {}", range.start(), range.end()));
+        }
+        number
+    }
+
+    fn into_result(self) -> Result<(), QueryError> {
+        if self.0.is_empty() { Ok(()) } else { Err(QueryError::Invalid(self.0)) }
+    }
+}

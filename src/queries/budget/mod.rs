@@ -1,0 +1,150 @@
+//! The budget: what a prompt takes, counted piece by piece, and what follows when that is too much (M-9).
+//!
+//! The arithmetic is pure; `prune` and `summarize` decide on it, never both.
+
+pub mod keywords;
+pub mod prune;
+pub mod summarize;
+
+use std::sync::Arc;
+
+use crate::base::text::{char_count, one_line};
+use crate::base::tokens::TokenCounter;
+use crate::llm::Task;
+use crate::llm::tasks::answer::Answer;
+
+/// Above so many bytes counting is moved off the threads that serve requests.
+const MUCH_TEXT: usize = 50_000;
+
+/// Tokens and characters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    pub tokens: i64,
+    pub chars: i64,
+}
+
+impl Size {
+    pub fn of(counter: TokenCounter, text: &str) -> Self {
+        let whole = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        Self { tokens: whole(counter.count(text)), chars: whole(char_count(text)) }
+    }
+
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { tokens: self.tokens + other.tokens, chars: self.chars + other.chars }
+    }
+}
+
+/// A passage on its way into a prompt.
+#[derive(Debug, Clone)]
+pub struct Passage {
+    pub chunk_id: i64,
+    /// The number of its path, in order.
+    pub path: usize,
+    /// The number of its document, in order of first use.
+    pub source: usize,
+    pub label: Arc<str>,
+    pub text: Arc<str>,
+}
+
+/// What each piece of the prompt takes.
+#[derive(Debug, Clone)]
+pub struct Sheet {
+    /// Instruction and question.
+    pub base: Size,
+    pub query: Size,
+    /// The line that stands where no document has a description.
+    no_helper: Size,
+    /// By document: its description, if it has one.
+    helpers: Vec<Option<Size>>,
+    pub items: Vec<Item>,
+}
+
+/// What a passage takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Item {
+    pub path: usize,
+    pub source: usize,
+    /// The frame around it.
+    pub frame: Size,
+    pub text: Size,
+}
+
+impl Sheet {
+    /// Counts every piece once.
+    pub async fn count(
+        counter: TokenCounter,
+        query: Arc<str>,
+        helpers: Vec<Option<Arc<str>>>,
+        passages: Vec<Passage>,
+    ) -> Self {
+        let bytes: usize = query.len() + passages.iter().map(|passage| passage.text.len()).sum::<usize>();
+        let count = move || Self::count_now(counter, &query, &helpers, &passages);
+        if bytes < MUCH_TEXT {
+            return count();
+        }
+        #[expect(clippy::disallowed_methods, reason = "pure, and over in milliseconds")]
+        let counted = tokio::task::spawn_blocking(count.clone()).await;
+        counted.unwrap_or_else(|_| count())
+    }
+
+    fn count_now(
+        counter: TokenCounter,
+        query: &str,
+        helpers: &[Option<Arc<str>>],
+        passages: &[Passage],
+    ) -> Self {
+        let line = |helper: &str| Size::of(counter, &format!("contextual_helper: {}\n", one_line(helper)));
+        let query = Size::of(counter, &format!("query: {}\n", one_line(query)));
+        let end = Size::of(counter, "\n\"\"\"\n");
+        let item = |passage: &Passage| Item {
+            path: passage.path,
+            source: passage.source,
+            frame: Size::of(counter, &format!("Chunk {} [{}]:\n\"\"\"\n", passage.chunk_id, passage.label)).plus(end),
+            text: Size::of(counter, &passage.text),
+        };
+        Self {
+            base: Size::of(counter, Answer::SYSTEM).plus(query),
+            query,
+            no_helper: line("none"),
+            helpers: helpers.iter().map(|helper| helper.as_deref().map(line)).collect(),
+            items: passages.iter().map(item).collect(),
+        }
+    }
+
+    /// All but the passages themselves, for those that are kept.
+    pub fn fixed(&self, kept: &[bool]) -> Size {
+        let mut used = vec![false; self.helpers.len()];
+        let mut size = self.base;
+        for (item, _) in self.items.iter().zip(kept).filter(|(_, kept)| **kept) {
+            size = size.plus(item.frame);
+            used[item.source] = true;
+        }
+        let lines: Vec<Size> =
+            self.helpers.iter().zip(&used).filter(|(_, used)| **used).filter_map(|(line, _)| *line).collect();
+        if lines.is_empty() { size.plus(self.no_helper) } else { lines.into_iter().fold(size, Size::plus) }
+    }
+
+    /// The passages that are kept.
+    pub fn content(&self, kept: &[bool]) -> Size {
+        let kept = self.items.iter().zip(kept).filter(|(_, kept)| **kept);
+        kept.fold(Size::default(), |sum, (item, _)| sum.plus(item.text))
+    }
+
+    /// Tokens of a prompt with those that are kept.
+    pub fn tokens(&self, kept: &[bool]) -> i64 {
+        self.fixed(kept).tokens + self.content(kept).tokens
+    }
+}
+
+/// The prompt as it will be sent, counted as a whole (K-36).
+pub async fn count_prompt(counter: TokenCounter, task: &Answer) -> i64 {
+    let (task, bytes) = (task.clone(), task.chunks.iter().map(|chunk| chunk.text.len()).sum::<usize>());
+    let count = move || Size::of(counter, Answer::SYSTEM).tokens + Size::of(counter, &task.frame()).tokens;
+    if bytes < MUCH_TEXT {
+        return count();
+    }
+    #[expect(clippy::disallowed_methods, reason = "pure, and over in milliseconds")]
+    let counted = tokio::task::spawn_blocking(count.clone()).await;
+    counted.unwrap_or_else(|_| count())
+}

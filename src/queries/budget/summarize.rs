@@ -1,0 +1,176 @@
+//! SUMMARIZE: every passage is shortened by the same ratio, in parts that fit a call (M-9.B3).
+
+use std::sync::Arc;
+
+use super::{Passage, Sheet, Size};
+use crate::base::tokens::TokenCounter;
+use crate::llm::Task;
+use crate::llm::tasks::summarize::{INSTRUCTION, Summarize, SummarizeChunk};
+
+/// How it is done.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    pub budget: i64,
+    /// What each call keeps free for its instruction and answer.
+    pub headroom: i64,
+    pub tolerance_percent: i64,
+    pub retries: u64,
+}
+
+/// What each passage is to become, and in which calls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What the budget leaves for passages, and what they take.
+    pub room: i64,
+    pub total: Size,
+    /// By passage.
+    pub targets: Vec<i64>,
+    pub part_cap: i64,
+    pub parts: Vec<Part>,
+}
+
+/// Passages of one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    pub from: usize,
+    pub to: usize,
+    pub input_tokens: i64,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoPlan {
+    /// The fixed prompt alone takes the budget.
+    NoRoom,
+    /// This passage alone is larger than a call may be.
+    TooLarge { chunk_id: i64, tokens: i64 },
+}
+
+impl Plan {
+    /// The share of the passages' tokens that there is room for.
+    #[expect(clippy::cast_precision_loss, reason = "counts of tokens")]
+    pub fn ratio(&self) -> f64 {
+        self.room as f64 / self.total.tokens.max(1) as f64
+    }
+
+    /// Most characters that all summaries together may have.
+    pub fn allowed_chars(&self, rules: Rules) -> i64 {
+        let wide = i128::from;
+        let allowed = wide(self.total.chars) * wide(self.room) * wide(100 + rules.tolerance_percent);
+        i64::try_from(allowed / (wide(self.total.tokens.max(1)) * 100)).unwrap_or(i64::MAX)
+    }
+
+    /// The question for one part.
+    pub fn task(&self, part: &Part, passages: &[Passage], retries: u64) -> Summarize {
+        let chunk = |(passage, target): (&Passage, &i64)| SummarizeChunk {
+            chunk_id: passage.chunk_id,
+            text: Arc::clone(&passage.text),
+            target_chars: usize::try_from(*target).unwrap_or(1),
+        };
+        let (texts, targets) = (&passages[part.from..part.to], &self.targets[part.from..part.to]);
+        Summarize { chunks: texts.iter().zip(targets).map(chunk).collect(), retries }
+    }
+}
+
+/// Decides what each passage is to become. `None` where everything fits as it is.
+pub fn plan(counter: TokenCounter, sheet: &Sheet, passages: &[Passage], rules: Rules) -> Result<Option<Plan>, NoPlan> {
+    let all = vec![true; sheet.items.len()];
+    let (fixed, total) = (sheet.fixed(&all), sheet.content(&all));
+    let room = rules.budget - fixed.tokens;
+    if room >= total.tokens {
+        return Ok(None);
+    }
+    if room <= 0 {
+        return Err(NoPlan::NoRoom);
+    }
+    let target = |chars: i64| {
+        let share = i128::from(chars) * i128::from(room) / i128::from(total.tokens);
+        i64::try_from(share).unwrap_or(i64::MAX).max(1)
+    };
+    let targets: Vec<i64> = sheet.items.iter().map(|item| target(item.text.chars)).collect();
+    let part_cap = rules.budget - rules.headroom;
+    let preface = Size::of(counter, Summarize::SYSTEM).plus(Size::of(counter, INSTRUCTION)).tokens;
+    let sizes = passages.iter().zip(&sheet.items).zip(&targets).map(|((passage, item), target)| {
+        let (id, chars) = (passage.chunk_id, item.text.chars);
+        let heading = format!("Chunk {id} (original_chars={chars}, target_chars={target}):\n\"\"\"\n");
+        Size::of(counter, &heading).tokens + Size::of(counter, "\n\"\"\"\n").tokens + item.text.tokens
+    });
+    let sizes: Vec<i64> = sizes.collect();
+    let parts = parts(&sizes, preface, part_cap, rules.budget).map_err(|place| NoPlan::TooLarge {
+        chunk_id: passages[place].chunk_id,
+        tokens: sizes[place] + preface,
+    })?;
+    Ok(Some(Plan { room, total, targets, part_cap, parts }))
+}
+
+/// Fills parts in order. A passage above the cap goes alone where the whole budget holds it (K-38); else its place is told.
+fn parts(sizes: &[i64], preface: i64, cap: i64, budget: i64) -> Result<Vec<Part>, usize> {
+    let mut parts: Vec<Part> = Vec::new();
+    for (place, size) in sizes.iter().enumerate() {
+        match parts.last_mut() {
+            Some(part) if part.input_tokens + size <= cap => {
+                part.to = place + 1;
+                part.input_tokens += size;
+            }
+            _ if size + preface <= cap.max(budget) => {
+                parts.push(Part { from: place, to: place + 1, input_tokens: preface + size });
+            }
+            _ => return Err(place),
+        }
+    }
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_filled_in_order_up_to_the_cap() {
+        let shape = |sizes: &[i64], cap, budget| {
+            parts(sizes, 10, cap, budget).map(|parts| parts.iter().map(|part| (part.from, part.to)).collect::<Vec<_>>())
+        };
+        assert_eq!(shape(&[40, 50, 41, 50], 100, 200), Ok(vec![(0, 2), (2, 3), (3, 4)]));
+        assert_eq!(shape(&[40, 50, 40, 50], 100, 200), Ok(vec![(0, 2), (2, 4)]));
+        // Larger than the cap, but not than the budget: alone.
+        assert_eq!(shape(&[10, 150, 10], 100, 200), Ok(vec![(0, 1), (1, 2), (2, 3)]));
+        assert_eq!(shape(&[10, 191], 100, 200), Err(1));
+        assert_eq!(shape(&[10, 190], 100, 200), Ok(vec![(0, 1), (1, 2)]));
+    }
+
+    fn sheet(fixed: i64, texts: &[(i64, i64)]) -> (Sheet, Vec<Passage>) {
+        let size = |tokens, chars| Size { tokens, chars };
+        let item = |(tokens, chars): &(i64, i64)| super::super::Item {
+            path: 0,
+            source: 0,
+            frame: size(0, 0),
+            text: size(*tokens, *chars),
+        };
+        let sheet = Sheet {
+            base: size(fixed, 0),
+            query: size(0, 0),
+            no_helper: size(0, 0),
+            helpers: vec![None],
+            items: texts.iter().map(item).collect(),
+        };
+        let passage = |chunk_id| Passage { chunk_id, path: 0, source: 0, label: "A".into(), text: "x".into() };
+        (sheet, (1..=i64::try_from(texts.len()).unwrap()).map(passage).collect())
+    }
+
+    #[test]
+    fn the_ratio_decides() {
+        let counter = TokenCounter::for_model(None);
+        let rules = |budget| Rules { budget, headroom: 0, tolerance_percent: 5, retries: 1 };
+        let (sheet, passages) = sheet(1000, &[(600, 2400), (400, 3), (1000, 4001)]);
+        let plan = |budget| plan(counter, &sheet, &passages, rules(budget));
+        assert_eq!(plan(3000), Ok(None), "a ratio of one leaves everything as it is");
+        assert_eq!(plan(1000), Err(NoPlan::NoRoom), "a ratio of zero leaves nothing");
+        assert_eq!(plan(900), Err(NoPlan::NoRoom));
+        let half = plan(2000).unwrap().unwrap();
+        assert!((half.ratio() - 0.5).abs() < 1e-12);
+        assert_eq!(half.targets, [1200, 1, 2000]);
+        assert_eq!(half.allowed_chars(rules(2000)), (6404.0_f64 * 0.5 * 1.05) as i64);
+        let tiny = plan(1001).unwrap().unwrap();
+        assert_eq!(tiny.targets, [1, 1, 2]);
+    }
+}

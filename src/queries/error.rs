@@ -1,0 +1,174 @@
+//! Why a question has no result, as its problem document says it.
+
+use serde_json::{Map, Value, json};
+
+use super::result::QueryResult;
+use crate::base::field_error::FieldError;
+use crate::jobs::{Failure, JobError};
+use crate::llm::LlmError;
+use crate::store::{AsStoreError, StoreError};
+
+/// A question could not be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// 422: fields break a rule.
+    #[error("the question breaks a rule")]
+    Invalid(Vec<FieldError>),
+    /// 400.
+    #[error("{0}")]
+    Cursor(&'static str),
+    /// 404: no receipt of this id.
+    #[error("no query {0} in this space")]
+    NotFound(String),
+    /// 404: nothing lies under any chosen path (M-4.6).
+    #[error("no passages were found under any chosen path")]
+    NoChunks,
+    /// 422: not even the best path fits (M-9.B2.4).
+    #[error("the passages do not fit the budget of {budget} tokens: {needed} would be needed for the last path")]
+    BudgetExceeded { budget: i64, needed: i64 },
+    /// 422: the budget leaves no room for passages (M-9.B3.3c).
+    #[error("the budget of {budget} tokens is too small: {reason}")]
+    BudgetTooSmall { budget: i64, reason: String },
+    /// 422: the summaries are too long (M-9.B3.7).
+    #[error("the summaries have {combined} characters together; at most {allowed} are allowed")]
+    CharacterBudget { combined: i64, allowed: i64 },
+    /// 422: the prompt, counted as a whole, is over budget (M-9.B3.8); it was not sent.
+    #[error("the final prompt has {tokens} tokens; the budget is {budget}")]
+    FinalPromptOverBudget { tokens: i64, budget: i64 },
+    /// 504.
+    #[error("the question was not answered within {seconds} seconds")]
+    Timeout { seconds: u64 },
+    /// As the model's door says.
+    #[error(transparent)]
+    Llm(#[from] LlmError),
+    /// 503 and 500, as the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A question that failed, with all that was done for it.
+#[derive(Debug)]
+pub struct Failed {
+    pub error: QueryError,
+    /// Missing where nothing was done yet.
+    pub result: Option<Box<QueryResult>>,
+}
+
+impl From<QueryError> for Failed {
+    fn from(error: QueryError) -> Self {
+        Self { error, result: None }
+    }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        QueryError::from(error).into()
+    }
+}
+
+impl From<LlmError> for Failed {
+    fn from(error: LlmError) -> Self {
+        QueryError::from(error).into()
+    }
+}
+
+impl AsStoreError for QueryError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        if let Self::Store(error) = self { Some(error) } else { None }
+    }
+}
+
+impl QueryError {
+    /// Code, status and title of its problem document.
+    pub fn kind(&self) -> (&'static str, u16, &'static str) {
+        match self {
+            Self::Invalid(_) => ("invalid_request", 422, "Invalid request"),
+            Self::Cursor(_) => ("invalid_cursor", 400, "Invalid cursor"),
+            Self::NotFound(_) => ("not_found", 404, "Not found"),
+            Self::NoChunks => ("no_chunks_found", 404, "No passages found"),
+            Self::BudgetExceeded { .. } => ("budget_exceeded", 422, "Budget exceeded"),
+            Self::BudgetTooSmall { .. } => ("budget_too_small", 422, "Budget too small"),
+            Self::CharacterBudget { .. } => ("character_budget_not_met", 422, "Character budget not met"),
+            Self::FinalPromptOverBudget { .. } => ("final_prompt_over_budget", 422, "Final prompt over budget"),
+            Self::Timeout { .. } => ("query_timeout", 504, "Query timed out"),
+            Self::Llm(error) => (error.code(), error.status(), error.title()),
+            Self::Store(_) => ("database_unavailable", 503, "Database unavailable"),
+        }
+    }
+
+    pub fn code(&self) -> &'static str {
+        self.kind().0
+    }
+
+    /// What to do about it.
+    pub fn remediation(&self) -> String {
+        let text = match self {
+            Self::Invalid(_) => "Correct the fields listed in errors; /docs describes each of them.",
+            Self::Cursor(_) => "Start again without cursor, then pass on next_cursor as it came, with the same question.",
+            Self::NotFound(_) => {
+                "Check the id and the space; with audit.persist = false no receipts are kept."
+            }
+            Self::NoChunks => {
+                "Ingest documents first (POST /v1/ingestions), or ask wider: another strategy, fewer filters."
+            }
+            Self::BudgetExceeded { .. } => {
+                "Raise max_token_budget, lower per_path_limit, let overflow be \"trim\", or use \
+                 prompt_limiting_strategy \"SUMMARIZE\"."
+            }
+            Self::BudgetTooSmall { .. } => "Raise max_token_budget, or shorten the question and the descriptions of the documents.",
+            Self::CharacterBudget { .. } => {
+                "Raise query.summary_max_retries or query.summary_char_overage_tolerance_percent, choose a stronger \
+                 model for summarize (llm.models), or raise max_token_budget."
+            }
+            Self::FinalPromptOverBudget { .. } => "Raise max_token_budget a little, or read fewer passages (limit, per_path_limit).",
+            Self::Timeout { .. } => "Raise timeout_s, ask with a narrower strategy, or send it with wait=false.",
+            Self::Llm(error) => return error.remediation(),
+            Self::Store(_) => "Try again when the database is back.",
+        };
+        text.to_owned()
+    }
+}
+
+impl Failed {
+    /// Facts for the problem document: what was done, so that nothing paid for is lost from sight.
+    pub fn context(&self) -> Map<String, Value> {
+        let mut context = match &self.error {
+            QueryError::Llm(error) => error.context(),
+            _ => Map::new(),
+        };
+        let Some(result) = &self.result else { return context };
+        if matches!(self.error, QueryError::NoChunks) {
+            // The result itself, in its documented shape (M-4.7).
+            if let Ok(Value::Object(whole)) = serde_json::to_value(result) {
+                context.extend(whole);
+            }
+            return context;
+        }
+        let considered: Vec<&Vec<String>> = result.paths.iter().map(|path| &path.names).collect();
+        context.insert("query_id".to_owned(), result.id.as_str().into());
+        context.insert("considered_paths".to_owned(), json!(considered));
+        context.insert("dropped_paths".to_owned(), json!(result.dropped_paths));
+        context.insert("estimate".to_owned(), json!(result.estimate));
+        context.insert("responses".to_owned(), json!(result.responses));
+        if let Some(summarization) = &result.summarization {
+            context.insert("summarization".to_owned(), json!(summarization));
+        }
+        context
+    }
+}
+
+impl From<Failed> for JobError {
+    fn from(failed: Failed) -> Self {
+        let (code, status, title) = failed.error.kind();
+        let context = failed.context();
+        match failed.error {
+            QueryError::Store(error) => error.into(),
+            QueryError::Llm(error) if error.may_pass() => error.into(),
+            error => {
+                let mut failure = Failure::new(code, title, status, error.to_string()).fix(error.remediation());
+                failure.context = context;
+                Self::fail(failure)
+            }
+        }
+    }
+}

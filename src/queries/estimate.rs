@@ -1,0 +1,240 @@
+//! Known before it is spent: the most that a question can take with each strategy, from the hierarchy as it stands.
+//!
+//! Bounds, not guesses: each level is taken at its widest, each answer at the longest that is allowed. Repeated attempts are
+//! told apart, as they are the exception; the caps of a question count them when they happen.
+
+use super::ask::{Ask, Mode};
+use super::strategy::Strategy;
+use super::{Inner, Queries, QueryError};
+use crate::base::field_error::FieldError;
+use crate::base::ids::Space;
+use crate::base::text::one_line;
+use crate::base::tokens::TokenCounter;
+use crate::config::query::{PromptLimiting, StrategyName};
+use crate::llm::tasks::select::Select;
+use crate::llm::{LlmError, Task};
+use crate::model::category::Category;
+use crate::store::{CategoryFilter, CategoryPage};
+
+/// The most that a question can take, by strategy.
+#[derive(Debug, Clone)]
+pub struct Estimates {
+    /// `provider:model` for the answer.
+    pub model: String,
+    pub tokenizer: &'static str,
+    pub exact: bool,
+    pub strategies: Vec<Bound>,
+}
+
+/// The most that a question can take with one strategy.
+#[derive(Debug, Clone)]
+pub struct Bound {
+    pub strategy: StrategyName,
+    pub n: u64,
+    pub n2: u64,
+    pub levels: Vec<LevelBound>,
+    pub select_calls: i64,
+    pub summarize_calls: i64,
+    pub answer_calls: i64,
+    /// Without repeated attempts.
+    pub calls: i64,
+    /// With every answer asked again as often as the settings allow.
+    pub calls_with_retries: i64,
+    pub tokens_prompt: i64,
+    pub tokens_completion: i64,
+    /// Missing where a price is not known.
+    pub cost_usd: Option<f64>,
+}
+
+/// One level at its widest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LevelBound {
+    pub level: i64,
+    pub options: i64,
+    pub max_selectable: i64,
+    pub tokens_prompt: i64,
+}
+
+/// The children of one parent.
+struct Family {
+    level: i64,
+    children: i64,
+    /// Tokens of their lines, by name and by whole path.
+    name_tokens: i64,
+    path_tokens: i64,
+}
+
+impl Queries {
+    /// The most that a question can take, with each strategy.
+    ///
+    /// # Errors
+    /// The store's, or a model is not known.
+    pub async fn estimate(&self, space: &Space, ask: &Ask) -> Result<Estimates, QueryError> {
+        let inner = &*self.inner;
+        let counter = inner.counter(ask);
+        let tree = self.tree(space, ask).await?;
+        let families = families(&tree, counter);
+        let bounds = StrategyName::ALL.iter().map(|name| {
+            let ask = if *name == ask.strategy { ask.clone() } else { ask.with_strategy(*name) };
+            inner.bound(&ask, &families, &tree, counter)
+        });
+        Ok(Estimates {
+            model: inner.llm.model_of("answer", ask.model.as_deref())?,
+            tokenizer: counter.name(),
+            exact: counter.is_exact(),
+            strategies: bounds.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Refuses a question whose bound is over its own limits, before anything is asked.
+    pub(super) async fn check_bound(&self, space: &Space, ask: &Ask) -> Result<(), QueryError> {
+        if ask.max_calls.is_none() && ask.max_cost_usd.is_none() {
+            return Ok(());
+        }
+        let counter = self.inner.counter(ask);
+        let tree = self.tree(space, ask).await?;
+        let bound = self.inner.bound(ask, &families(&tree, counter), &tree, counter)?;
+        let over = |unit, limit, spent| LlmError::SpendCapReached { scope: "query", unit, limit, spent, resets_in: None };
+        #[expect(clippy::cast_precision_loss, reason = "shown to people")]
+        if let Some(most) = ask.max_calls
+            && u64::try_from(bound.calls).unwrap_or(0) > most
+        {
+            return Err(over("calls", most as f64, bound.calls as f64).into());
+        }
+        if let Some(most) = ask.max_cost_usd {
+            let Some(cost) = bound.cost_usd else {
+                let message = "cannot be kept: the price of a model is not configured (llm.providers.<name>.prices)";
+                return Err(QueryError::Invalid(vec![FieldError::new("max_cost_usd", message)]));
+            };
+            if cost > most {
+                return Err(over("usd", most, cost).into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn tree(&self, space: &Space, ask: &Ask) -> Result<Vec<Category>, QueryError> {
+        let (store, scope) = (&self.inner.store, ask.scope());
+        Ok(if scope.is_narrow() {
+            store.list_categories_in(space, self.inner.depth, &scope).await?
+        } else {
+            store.list_categories(space, &CategoryFilter::default(), &CategoryPage::default()).await?
+        })
+    }
+}
+
+impl Inner {
+    fn bound(
+        &self,
+        ask: &Ask,
+        families: &[Family],
+        tree: &[Category],
+        counter: TokenCounter,
+    ) -> Result<Bound, QueryError> {
+        let levels = self.levels(ask, families, counter);
+        let select_calls = whole(levels.iter().filter(|level| level.options > 1).count());
+        let leaves = levels.last().filter(|level| level.level == self.depth).map_or(0, |level| level.max_selectable);
+        let chunks = self.chunks(ask, leaves, tree);
+        let output = i64::try_from(self.llm.max_output_tokens()).unwrap_or(i64::MAX);
+        let budget = i64::try_from(ask.max_token_budget).unwrap_or(i64::MAX);
+        let limited = ask.mode == Mode::Answer || ask.budget_named;
+        let summarizing = limited && ask.prompt_limiting_strategy == PromptLimiting::Summarize && leaves > 0;
+        // Each call takes one passage at least, and no more than the whole budget.
+        let summarize_calls = if summarizing { chunks } else { 0 };
+        let answer_calls = i64::from(ask.mode == Mode::Answer && chunks > 0);
+        let stages = [
+            ("select", select_calls, levels.iter().map(|level| level.tokens_prompt).sum()),
+            ("summarize", summarize_calls, summarize_calls.saturating_mul(budget)),
+            ("answer", answer_calls, answer_calls.saturating_mul(budget)),
+        ];
+        let mut cost_usd = Some(0.0);
+        for (stage, calls, prompt) in stages {
+            let cost = self.llm.cost_of(stage, ask.model.as_deref(), prompt, calls.saturating_mul(output))?;
+            cost_usd = cost_usd.zip(if calls == 0 { Some(0.0) } else { cost }).map(|(sum, cost)| sum + cost);
+        }
+        let calls = select_calls + summarize_calls + answer_calls;
+        let retries = i64::try_from(self.llm.validation_retries()).unwrap_or(i64::MAX);
+        let Strategy { name, n, n2, .. } = ask.strategy();
+        Ok(Bound {
+            strategy: name,
+            n,
+            n2,
+            select_calls,
+            summarize_calls,
+            answer_calls,
+            calls,
+            calls_with_retries: calls.saturating_mul(retries.saturating_add(1)),
+            tokens_prompt: stages.iter().map(|(_, _, tokens)| tokens).fold(0, |sum, tokens| sum.saturating_add(*tokens)),
+            tokens_completion: calls.saturating_mul(output),
+            cost_usd,
+            levels,
+        })
+    }
+
+    /// Each level at its widest: the largest families that the level above can lead to.
+    fn levels(&self, ask: &Ask, families: &[Family], counter: TokenCounter) -> Vec<LevelBound> {
+        let fixed = whole(counter.count(Select::SYSTEM)) + whole(counter.count(&one_line(&ask.query))) + 64;
+        let mut levels = Vec::new();
+        let mut parents = 1;
+        for level in 1..=self.depth {
+            let here: Vec<&Family> = families.iter().filter(|family| family.level == level).collect();
+            let top = |size: &dyn Fn(&Family) -> i64| {
+                let mut sizes: Vec<i64> = here.iter().map(|family| size(family)).collect();
+                sizes.sort_unstable_by(|one, other| other.cmp(one));
+                sizes.into_iter().take(parents).sum::<i64>()
+            };
+            let options = top(&|family| family.children);
+            if options == 0 {
+                break;
+            }
+            let several = parents > 1 && here.len() > 1;
+            let lines = if several { top(&|family| family.path_tokens) } else { top(&|family| family.name_tokens) };
+            let max_selectable = whole(ask.strategy().n(level)).min(options);
+            let tokens_prompt = if options > 1 { fixed + lines } else { 0 };
+            levels.push(LevelBound { level, options, max_selectable, tokens_prompt });
+            parents = usize::try_from(max_selectable).unwrap_or(1);
+        }
+        levels
+    }
+
+    /// The most passages that can be read from so many leaves.
+    fn chunks(&self, ask: &Ask, leaves: i64, tree: &[Category]) -> i64 {
+        let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
+        let per_path = if ask.per_path_limit == 0 { i64::MAX } else { i64::try_from(ask.per_path_limit).unwrap_or(i64::MAX) };
+        let leaf = tree.iter().filter(|category| category.level == self.depth);
+        // Counts are of what the documents say now; anything else may be more.
+        let count = |category: &Category| if ask.scope().all_versions || ask.as_of.is_some() { limit } else { category.chunk_count };
+        let mut counts: Vec<i64> = leaf.map(|category| count(category).min(per_path)).collect();
+        counts.sort_unstable_by(|one, other| other.cmp(one));
+        let most = counts.into_iter().take(usize::try_from(leaves).unwrap_or(0));
+        most.fold(0_i64, i64::saturating_add).min(limit)
+    }
+}
+
+fn families(tree: &[Category], counter: TokenCounter) -> Vec<Family> {
+    use std::collections::BTreeMap;
+    let mut path_tokens: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut families: BTreeMap<(i64, i64), Family> = BTreeMap::new();
+    // Parents come before children.
+    for category in tree {
+        let parent = category.parent_id.unwrap_or(0);
+        // Dash, line break and the mark between names.
+        let own = whole(counter.count(&category.name)) + 3;
+        let path = own + path_tokens.get(&parent).copied().unwrap_or(0);
+        path_tokens.insert(category.id, path);
+        let family = families.entry((category.level, parent)).or_insert(Family {
+            level: category.level,
+            children: 0,
+            name_tokens: 0,
+            path_tokens: 0,
+        });
+        family.children += 1;
+        family.name_tokens += own;
+        family.path_tokens += path;
+    }
+    families.into_values().collect()
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,41 @@
+//! A question that nobody waits for: a job of its own kind, whose result is the question's.
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+
+use super::{Ask, Queries, Who};
+use crate::base::ids::QueryId;
+use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
+
+/// The name of this kind of work.
+pub const KIND: &str = "query";
+
+/// Answers questions in the background.
+#[derive(Clone)]
+pub struct QueryWork {
+    pub queries: Queries,
+}
+
+impl Work for QueryWork {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn run(&self, context: JobContext) -> BoxFuture<'static, Result<Outcome, JobError>> {
+        let queries = self.queries.clone();
+        async move { work(&queries, &context).await }.boxed()
+    }
+}
+
+async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobError> {
+    let ask: Ask = serde_json::from_value(context.request().clone()).map_err(|error| {
+        JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string()))
+    })?;
+    // The question has the job's id: an attempt that had to stop has left its calls under it.
+    let id = QueryId::from_stored(context.id().to_string());
+    let store = &queries.inner.store;
+    let told = store.list_query_calls(context.space(), &id).await?;
+    context.report("answering", &serde_json::json!({})).await?;
+    let who = Who { space: context.space().clone(), now: context.clock().now(), traceparent: None };
+    let result = queries.answer_as(id, &who, &ask, told).await?;
+    Ok(Outcome::Done(serde_json::to_value(result).unwrap_or_default()))
+}

@@ -1,0 +1,280 @@
+//! Questions: walked down the hierarchy by a model, fitted to their budget, answered, with a receipt.
+//!
+//! `ask` fills in and checks what is wished; `run` takes one question through its steps: `traversal` chooses the paths,
+//! `candidates` reads their passages, `budget` makes them fit. `result` is what the caller gets, `receipt` what is kept,
+//! `replay` proves it, `estimate` tells beforehand what it can take at the most, `job` does it in the background.
+
+pub mod ask;
+mod budget;
+mod candidates;
+mod error;
+mod estimate;
+mod job;
+mod page;
+mod receipt;
+mod replay;
+mod result;
+mod run;
+mod strategy;
+mod traversal;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::task::TaskTracker;
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::{QueryId, Space};
+use crate::base::text::char_count;
+use crate::base::tokens::TokenCounter;
+use crate::categories::Taxonomy;
+use crate::config;
+use crate::config::llm::Caps;
+use crate::llm::{Llm, Session};
+use crate::model::llm_call::LlmCall;
+use crate::model::query::StoredQuery;
+use crate::store::{QueryPage, Store};
+
+pub use ask::{Ask, Wish};
+pub use error::{Failed, QueryError};
+pub use estimate::{Bound, Estimates, LevelBound};
+pub use job::{KIND, QueryWork};
+pub use receipt::{PathRecord, Receipt, SummaryRecord, Totals};
+pub use replay::{Replay, ReplayWish};
+pub use result::{
+    DroppedChunk, DroppedPath, LevelRank, PathError, PromptEstimate, QueryCall, QueryChunk, QueryPath, QueryResult,
+    QueryWarning, Retrieval, SummarizedChunk, Summarization, SummaryPart, UsedChunk,
+};
+pub use traversal::{Choice, Level, Offer};
+
+use candidates::{Shelf, milliseconds};
+use page::Cursor;
+use receipt::Trail;
+use run::Trip;
+use traversal::Map;
+
+/// How long an answer waits for its receipt to be written. A database that is busy does not hold it up any longer.
+const RECEIPT_PATIENCE: Duration = Duration::from_millis(100);
+
+/// The area's face, cheap to clone.
+#[derive(Clone)]
+pub struct Queries {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    llm: Llm,
+    settings: config::Query,
+    chunk_min_tokens: u64,
+    depth: i64,
+    persist: bool,
+    /// Receipts that are being written.
+    writes: TaskTracker,
+}
+
+/// Who asks, when, and in which trace.
+#[derive(Debug, Clone)]
+pub struct Who {
+    pub space: Space,
+    pub now: Timestamp,
+    pub traceparent: Option<String>,
+}
+
+/// A receipt with the calls that belong to it.
+#[derive(Debug, Clone)]
+pub struct Remembered {
+    pub stored: StoredQuery,
+    pub receipt: Receipt,
+    pub calls: Vec<LlmCall>,
+}
+
+impl Queries {
+    #[must_use]
+    pub fn new(config: &config::Config, store: Store, llm: Llm) -> Self {
+        let inner = Inner {
+            store,
+            llm,
+            settings: config.query.clone(),
+            chunk_min_tokens: config.ingestion.chunk_min_tokens,
+            depth: Taxonomy::new(&config.taxonomy).depth(),
+            persist: config.audit.persist,
+            writes: TaskTracker::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Fills in what is left out, and checks everything that needs no database.
+    ///
+    /// # Errors
+    /// [`QueryError::Invalid`], or the model is not one of this installation's.
+    pub fn resolve(&self, wish: Wish) -> Result<Ask, QueryError> {
+        let ask = wish.resolve(&self.inner.settings, self.inner.chunk_min_tokens)?;
+        for stage in ["select", "summarize", "answer"] {
+            self.inner.llm.model_of(stage, ask.model.as_deref())?;
+        }
+        Ok(ask)
+    }
+
+    /// Takes a question through all its steps.
+    ///
+    /// # Errors
+    /// Every way in which a question can fail, with what was done for it.
+    pub async fn answer(&self, who: &Who, ask: &Ask) -> Result<QueryResult, Failed> {
+        self.answer_as(QueryId::new(), who, ask, Vec::new()).await
+    }
+
+    /// The same under an id, going on from what an earlier attempt was told.
+    async fn answer_as(&self, id: QueryId, who: &Who, ask: &Ask, told: Vec<LlmCall>) -> Result<QueryResult, Failed> {
+        let begun = Instant::now();
+        let inner = &*self.inner;
+        let cursor = match &ask.cursor {
+            Some(text) => Some(Cursor::decode(text, ask, usize::try_from(inner.depth).unwrap_or(0))?),
+            None => None,
+        };
+        self.check_bound(&who.space, ask).await?;
+        let session = Session::of_query(who.space.clone(), id.to_string(), inner.caps(ask))
+            .with_model(ask.model.clone())
+            .deterministic(ask.deterministic)
+            .traced_by(who.traceparent.clone())
+            .resuming(told);
+        let _forgotten = (!inner.persist).then(|| Forget { queries: self.clone(), space: who.space.clone(), id: id.clone() });
+        let scope = ask.scope();
+        let (map, known_paths) = match &cursor {
+            Some(cursor) => (None, self.paths_of(&who.space, cursor).await?),
+            None if scope.is_narrow() => {
+                let part = inner.store.list_categories_in(&who.space, inner.depth, &scope).await?;
+                (Some(Map::part(part)), Vec::new())
+            }
+            None => (Some(Map::Whole { store: inner.store.clone(), space: who.space.clone() }), Vec::new()),
+        };
+        let mut trip = Trip {
+            inner,
+            ask,
+            session: &session,
+            shelf: Shelf::Stored { store: inner.store.clone(), space: who.space.clone(), scope },
+            map,
+            known_paths,
+            cursor,
+            counter: inner.counter(ask),
+            result: QueryResult::new(id.to_string(), ask),
+            trail: Trail::default(),
+            known_empty: None,
+        };
+        let limit = Duration::from_secs(ask.timeout_s);
+        let outcome = tokio::time::timeout(limit, trip.run()).await;
+        let outcome = outcome.unwrap_or(Err(QueryError::Timeout { seconds: ask.timeout_s }));
+        let Trip { mut result, trail, .. } = trip;
+        result.account(session.calls(), &trail.levels);
+        result.elapsed_ms = milliseconds(begun);
+        self.keep(who, ask, id, &result, trail, outcome.as_ref().err()).await;
+        match outcome {
+            Ok(()) => Ok(result),
+            Err(error) => Err(Failed { error, result: Some(Box::new(result)) }),
+        }
+    }
+
+    /// The paths that a cursor names, with their names.
+    async fn paths_of(&self, space: &Space, cursor: &Cursor) -> Result<Vec<traversal::Path>, QueryError> {
+        let names = self.inner.store.find_category_paths(space, &cursor.leaves()).await?;
+        let name = |leaf| names.get(&leaf).map(|path| path.iter().map(|(_, name)| name.clone()).collect());
+        Ok(cursor.paths(name))
+    }
+
+    /// Writes the receipt, unless none are kept.
+    async fn keep(
+        &self,
+        who: &Who,
+        ask: &Ask,
+        id: QueryId,
+        result: &QueryResult,
+        trail: Trail,
+        error: Option<&QueryError>,
+    ) {
+        if !self.inner.persist {
+            return;
+        }
+        let stored = StoredQuery {
+            id,
+            user_id: ask.user_id.clone().unwrap_or_default(),
+            request: serde_json::to_value(ask).unwrap_or_default(),
+            receipt: serde_json::to_value(Receipt::new(result, trail, error.map(QueryError::code))).unwrap_or_default(),
+            state: if error.is_none() { "succeeded" } else { "failed" }.to_owned(),
+            answer_chars: i64::try_from(result.answer.as_deref().map_or(0, char_count)).unwrap_or(i64::MAX),
+            elapsed_ms: result.elapsed_ms,
+            created_at: who.now,
+        };
+        let (store, space) = (self.inner.store.clone(), who.space.clone());
+        let writing = self.inner.writes.spawn(async move {
+            if let Err(error) = store.add_query(&space, &stored).await {
+                tracing::warn!(%error, "the receipt of a question could not be kept");
+            }
+        });
+        let _ = tokio::time::timeout(RECEIPT_PATIENCE, writing).await;
+    }
+
+    /// A receipt.
+    ///
+    /// # Errors
+    /// [`QueryError::NotFound`], or the store's.
+    pub async fn find(&self, space: &Space, id: &str) -> Result<Remembered, QueryError> {
+        let unknown = || QueryError::NotFound(id.chars().take(64).collect());
+        let parsed: QueryId = id.parse().map_err(|_| unknown())?;
+        // The calls are written by and by.
+        self.inner.llm.flush().await?;
+        let store = &self.inner.store;
+        let (stored, calls) =
+            tokio::try_join!(store.find_query(space, &parsed), store.list_query_calls(space, &parsed))?;
+        let stored = stored.ok_or_else(unknown)?;
+        Ok(Remembered { receipt: Receipt::of(&stored), stored, calls })
+    }
+
+    /// A page of receipts, newest first.
+    pub async fn list(&self, space: &Space, page: &QueryPage) -> Result<Vec<StoredQuery>, QueryError> {
+        Ok(self.inner.store.list_queries(space, page).await?)
+    }
+
+    /// Waits for the receipts that are being written.
+    pub async fn close(&self) {
+        self.inner.writes.close();
+        self.inner.writes.wait().await;
+    }
+}
+
+impl Inner {
+    /// Counts as the answering model does.
+    fn counter(&self, ask: &Ask) -> TokenCounter {
+        TokenCounter::for_model(self.llm.model_of("answer", ask.model.as_deref()).ok().as_deref())
+    }
+
+    /// The settings' caps and the question's own, whichever is less.
+    fn caps(&self, ask: &Ask) -> Caps {
+        let settings = self.llm.query_caps();
+        let least = |one: u64, other: u64| if one == 0 || other == 0 { one.max(other) } else { one.min(other) };
+        let usd = match (settings.usd, ask.max_cost_usd) {
+            (usd, Some(own)) if usd > 0.0 => usd.min(own),
+            (usd, own) => own.unwrap_or(usd),
+        };
+        Caps { calls: least(settings.calls, ask.max_calls.unwrap_or(0)), tokens: settings.tokens, usd }
+    }
+}
+
+/// Where no records are kept: removes the calls of a question when it is over, however it ends.
+struct Forget {
+    queries: Queries,
+    space: Space,
+    id: QueryId,
+}
+
+impl Drop for Forget {
+    fn drop(&mut self) {
+        let (queries, space, id) = (self.queries.clone(), self.space.clone(), self.id.clone());
+        self.queries.inner.writes.spawn(async move {
+            let inner = &queries.inner;
+            let written = inner.llm.flush().await;
+            if written.is_err() || inner.store.remove_query_calls(&space, &id).await.is_err() {
+                tracing::warn!("the calls of a question could not be removed");
+            }
+        });
+    }
+}

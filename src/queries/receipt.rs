@@ -1,0 +1,161 @@
+//! What is kept of a question: what was offered and chosen, what was left out and why, what it took. No text of a passage.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::ask::Ask;
+use super::page::Place;
+use super::result::{DroppedChunk, DroppedPath, PathError, PromptEstimate, QueryResult, QueryWarning, SummaryPart};
+use super::traversal::{Level, Path};
+use crate::base::hash::sha256_hex;
+use crate::base::ids::SourceId;
+use crate::model::query::StoredQuery;
+
+/// What remains of a question.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Receipt {
+    pub levels: Vec<Level>,
+    pub paths: Vec<PathRecord>,
+    pub dropped_paths: Vec<DroppedPath>,
+    pub dropped_chunks: Vec<DroppedChunk>,
+    pub path_errors: Vec<PathError>,
+    pub warnings: Vec<QueryWarning>,
+    pub estimate: Option<PromptEstimate>,
+    pub summarization: Option<SummaryRecord>,
+    pub used_chunk_ids: Vec<i64>,
+    /// The descriptions that stood in the prompt: document and version.
+    pub helpers: Vec<(String, i64)>,
+    pub next: Option<Place>,
+    pub totals: Totals,
+    /// The code of the problem in which it ended.
+    pub error: Option<String>,
+    /// A fingerprint of the whole result but for its times; a replay must have the same.
+    pub result_sha256: String,
+}
+
+/// A path with the passages that were read of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathRecord {
+    pub ids: Vec<i64>,
+    pub names: Vec<String>,
+    /// On each level: the rank, and the best rank there.
+    pub ranks: Vec<(i64, i64)>,
+    pub chunk_ids: Vec<i64>,
+}
+
+/// How passages were shortened, without their texts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SummaryRecord {
+    pub ratio: f64,
+    pub part_token_cap: i64,
+    pub parts: Vec<SummaryPart>,
+    pub combined_char_count: i64,
+    pub allowed_char_count: i64,
+}
+
+/// What a question took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Attempts, failed ones too.
+    pub calls: i64,
+    pub tokens_prompt: i64,
+    pub tokens_completion: i64,
+    /// Missing where a price is not known.
+    pub cost_usd: Option<f64>,
+    pub total_latency: f64,
+}
+
+impl Totals {
+    pub fn of(result: &QueryResult) -> Self {
+        let costs: Option<Vec<f64>> = result.responses.iter().map(|call| call.cost_usd).collect();
+        Self {
+            calls: i64::try_from(result.responses.len()).unwrap_or(i64::MAX),
+            tokens_prompt: result.responses.iter().map(|call| call.tokens_prompt).sum(),
+            tokens_completion: result.responses.iter().map(|call| call.tokens_completion).sum(),
+            cost_usd: costs.map(|costs| costs.iter().sum()),
+            total_latency: result.total_latency,
+        }
+    }
+}
+
+/// What was found out on the way that the result does not show.
+#[derive(Debug, Default)]
+pub struct Trail {
+    pub levels: Vec<Level>,
+    pub paths: Vec<Path>,
+    /// By path.
+    pub chunk_ids: Vec<Vec<i64>>,
+    pub helpers: Vec<(SourceId, i64)>,
+    pub next: Option<Place>,
+}
+
+impl Receipt {
+    pub fn new(result: &QueryResult, trail: Trail, error: Option<&str>) -> Self {
+        let record = |(path, chunk_ids): (Path, Vec<i64>)| PathRecord {
+            ids: path.ids,
+            names: path.names,
+            ranks: path.ranks,
+            chunk_ids,
+        };
+        let mut chunk_ids = trail.chunk_ids;
+        chunk_ids.resize(trail.paths.len(), Vec::new());
+        let summary = result.summarization.as_ref().map(|summarization| SummaryRecord {
+            ratio: summarization.ratio,
+            part_token_cap: summarization.part_token_cap,
+            parts: summarization.parts.clone(),
+            combined_char_count: summarization.combined_char_count,
+            allowed_char_count: summarization.allowed_char_count,
+        });
+        Self {
+            paths: trail.paths.into_iter().zip(chunk_ids).map(record).collect(),
+            levels: trail.levels,
+            dropped_paths: result.dropped_paths.clone(),
+            dropped_chunks: result.dropped_chunks.clone(),
+            path_errors: result.path_errors.clone(),
+            warnings: result.warnings.clone(),
+            estimate: result.estimate.clone(),
+            summarization: summary,
+            used_chunk_ids: result.used_chunks.iter().map(|chunk| chunk.chunk_id).collect(),
+            helpers: trail.helpers.iter().map(|(id, version)| (id.to_string(), *version)).collect(),
+            next: trail.next,
+            totals: Totals::of(result),
+            error: error.map(ToOwned::to_owned),
+            result_sha256: fingerprint(result),
+        }
+    }
+
+    /// Reads what was stored.
+    pub fn of(stored: &StoredQuery) -> Self {
+        serde_json::from_value(stored.receipt.clone()).unwrap_or_default()
+    }
+
+    /// The question with its parameters, if it can still be read.
+    pub fn ask(stored: &StoredQuery) -> Option<Ask> {
+        serde_json::from_value(stored.request.clone()).ok()
+    }
+
+    pub fn paths(&self) -> Vec<Path> {
+        let path = |record: &PathRecord| Path {
+            ids: record.ids.clone(),
+            names: record.names.clone(),
+            ranks: record.ranks.clone(),
+        };
+        self.paths.iter().map(path).collect()
+    }
+}
+
+/// A fingerprint of a result but for its times.
+pub fn fingerprint(result: &QueryResult) -> String {
+    let mut value = serde_json::to_value(result).unwrap_or_default();
+    for time in ["elapsed_ms", "total_latency"] {
+        value[time] = Value::Null;
+    }
+    for list in ["responses", "retrievals"] {
+        for item in value[list].as_array_mut().into_iter().flatten() {
+            item["latency_ms"] = Value::Null;
+            item["timestamp"] = Value::Null;
+        }
+    }
+    sha256_hex(value.to_string().as_bytes())
+}

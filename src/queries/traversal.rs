@@ -1,0 +1,275 @@
+//! The walk: level by level, one question to a model over the children of everything that was chosen before (K-35).
+//!
+//! A level with a single option is taken without a question. What is left behind on the way is told with its reason.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::QueryError;
+use super::strategy::Strategy;
+use crate::base::ids::Space;
+use crate::llm::tasks::select::Select;
+use crate::llm::{Llm, Session};
+use crate::model::category::Category;
+use crate::store::Store;
+
+/// What parts the names of a path.
+pub const MARK: &str = " / ";
+
+/// One level of a walk, as the receipt keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Level {
+    pub level: i64,
+    pub options: Vec<Offer>,
+    /// Most that could be chosen.
+    pub max_selectable: i64,
+    /// Best first.
+    pub chosen: Vec<Choice>,
+    /// Whether a model was asked; a single option is taken as it is.
+    pub asked: bool,
+}
+
+/// An option.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    pub id: i64,
+    /// 0 on level 1.
+    pub parent_id: i64,
+    pub label: String,
+}
+
+/// An option that was chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    pub id: i64,
+    pub ranked_relevance: i64,
+}
+
+/// A way down: to a leaf, or to where it ended.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Path {
+    pub ids: Vec<i64>,
+    pub names: Vec<String>,
+    /// On each level: the rank, and the best rank there.
+    pub ranks: Vec<(i64, i64)>,
+}
+
+impl Path {
+    pub fn leaf(&self) -> i64 {
+        self.ids.last().copied().unwrap_or(0)
+    }
+
+    /// `A / B / C`.
+    pub fn label(&self) -> String {
+        self.names.join(MARK)
+    }
+
+    /// The rank of its leaf.
+    pub fn ranked_relevance(&self) -> i64 {
+        self.ranks.last().map_or(0, |(rank, _)| *rank)
+    }
+
+    /// The mean over the levels of the rank by the best rank (K-34).
+    #[expect(clippy::cast_precision_loss, reason = "ranks are small")]
+    pub fn relevance(&self) -> f64 {
+        let shares: f64 = self.ranks.iter().map(|(rank, best)| *rank as f64 / (*best).max(1) as f64).sum();
+        shares / self.ranks.len().max(1) as f64
+    }
+
+    fn below(&self, child: &Child, rank: (i64, i64)) -> Self {
+        let mut path = self.clone();
+        path.ids.push(child.id);
+        path.names.push(child.name.clone());
+        path.ranks.push(rank);
+        path
+    }
+}
+
+/// Why a path came to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// It ends above the level of the leaves.
+    NotLeaf,
+    /// None of its children was chosen.
+    NotSelected,
+    /// Its leaf holds nothing of what was asked for.
+    Empty,
+    /// It did not fit the budget.
+    Pruned,
+}
+
+impl Reason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotLeaf => "not_leaf",
+            Self::NotSelected => "not_selected",
+            Self::Empty => "empty",
+            Self::Pruned => "pruned",
+        }
+    }
+}
+
+/// What a walk led to.
+#[derive(Debug, Default)]
+pub struct Walk {
+    pub levels: Vec<Level>,
+    /// In the declared order: ranks downwards level by level, then the leaf's id (K-42).
+    pub leaves: Vec<Path>,
+    pub dropped: Vec<(Path, Reason)>,
+}
+
+/// A category as the walk sees it.
+#[derive(Debug, Clone)]
+struct Child {
+    id: i64,
+    parent_id: i64,
+    name: String,
+}
+
+/// Where the options come from.
+pub enum Map {
+    /// The whole hierarchy, read level by level.
+    Whole { store: Store, space: Space },
+    /// The part of it that holds what was asked for, by parent.
+    Part(HashMap<i64, Vec<Category>>),
+    /// As it was recorded.
+    Recorded(Vec<Level>),
+}
+
+impl Map {
+    /// The part of the hierarchy that these categories are.
+    pub fn part(categories: Vec<Category>) -> Self {
+        let mut by_parent: HashMap<i64, Vec<Category>> = HashMap::new();
+        for category in categories {
+            by_parent.entry(category.parent_id.unwrap_or(0)).or_default().push(category);
+        }
+        Self::Part(by_parent)
+    }
+
+    async fn children(&self, level: i64, parents: &[i64]) -> Result<Vec<Child>, QueryError> {
+        let child = |category: &Category| Child {
+            id: category.id,
+            parent_id: category.parent_id.unwrap_or(0),
+            name: category.name.clone(),
+        };
+        Ok(match self {
+            Self::Whole { store, space } => store.list_children(space, parents).await?.iter().map(child).collect(),
+            Self::Part(by_parent) => {
+                parents.iter().filter_map(|parent| by_parent.get(parent)).flatten().map(child).collect()
+            }
+            Self::Recorded(levels) => {
+                let recorded = levels.iter().filter(|recorded| recorded.level == level);
+                let name = |label: &str| label.rsplit(MARK).next().unwrap_or(label).to_owned();
+                recorded
+                    .flat_map(|recorded| &recorded.options)
+                    .map(|offer| Child { id: offer.id, parent_id: offer.parent_id, name: name(&offer.label) })
+                    .collect()
+            }
+        })
+    }
+}
+
+/// What a walk needs to know.
+pub struct Walker<'a> {
+    pub llm: &'a Llm,
+    pub session: &'a Session,
+    pub map: Map,
+    pub query: Arc<str>,
+    pub contextual_helper: Option<Arc<str>>,
+    pub strategy: Strategy,
+    pub depth: i64,
+}
+
+impl Walker<'_> {
+    /// Walks down; `walk` holds what was done so far also when it ends in an error.
+    pub async fn run(&self, walk: &mut Walk) -> Result<(), QueryError> {
+        let mut frontier = vec![Path::default()];
+        for level in 1..=self.depth {
+            frontier = self.step(level, frontier, walk).await?;
+            if frontier.is_empty() {
+                break;
+            }
+        }
+        walk.leaves = frontier;
+        walk.leaves.sort_by(|one, other| {
+            let ranks = |path: &Path| path.ranks.iter().map(|(rank, _)| std::cmp::Reverse(*rank)).collect::<Vec<_>>();
+            ranks(one).cmp(&ranks(other)).then(one.leaf().cmp(&other.leaf()))
+        });
+        Ok(())
+    }
+
+    async fn step(&self, level: i64, frontier: Vec<Path>, walk: &mut Walk) -> Result<Vec<Path>, QueryError> {
+        let parents: Vec<i64> = frontier.iter().map(Path::leaf).collect();
+        let children = self.map.children(level, &parents).await?;
+        let of = |path: &Path| children.iter().filter(|child| child.parent_id == path.leaf()).collect::<Vec<_>>();
+        let families: Vec<(&Path, Vec<&Child>)> = frontier.iter().map(|path| (path, of(path))).collect();
+        for (path, _) in families.iter().filter(|(path, family)| family.is_empty() && !path.ids.is_empty()) {
+            walk.dropped.push(((*path).clone(), Reason::NotLeaf));
+        }
+        let options: Vec<(&Path, &Child)> =
+            families.iter().flat_map(|(path, family)| family.iter().map(|child| (*path, *child))).collect();
+        if options.is_empty() {
+            return Ok(Vec::new());
+        }
+        let several = families.iter().filter(|(_, family)| !family.is_empty()).count() > 1;
+        let labels: Arc<[String]> = options.iter().map(|(path, child)| label(path, child, several)).collect();
+        let offers = options.iter().zip(labels.iter()).map(|((_, child), label)| Offer {
+            id: child.id,
+            parent_id: child.parent_id,
+            label: label.clone(),
+        });
+        let most = self.strategy.n(level).min(options.len());
+        walk.levels.push(Level {
+            level,
+            options: offers.collect(),
+            max_selectable: i64::try_from(most).unwrap_or(i64::MAX),
+            chosen: Vec::new(),
+            asked: options.len() > 1,
+        });
+        let chosen = self.choose(level, &labels, most).await?;
+        let best = i64::try_from(most).unwrap_or(i64::MAX);
+        if let Some(record) = walk.levels.last_mut() {
+            record.chosen =
+                chosen.iter().map(|(at, rank)| Choice { id: options[*at].1.id, ranked_relevance: *rank }).collect();
+        }
+        let led_on: HashSet<i64> = chosen.iter().map(|(at, _)| options[*at].1.parent_id).collect();
+        for (path, _) in families.iter().filter(|(path, family)| !family.is_empty() && !led_on.contains(&path.leaf())) {
+            walk.dropped.push(((*path).clone(), Reason::NotSelected));
+        }
+        Ok(chosen.iter().map(|(at, rank)| options[*at].0.below(options[*at].1, (*rank, best))).collect())
+    }
+
+    /// The places of the chosen options with their ranks, best first, each once.
+    async fn choose(&self, level: i64, labels: &Arc<[String]>, most: usize) -> Result<Vec<(usize, i64)>, QueryError> {
+        if labels.len() == 1 {
+            return Ok(vec![(0, 1)]);
+        }
+        let task = Select {
+            contextual_helper: self.contextual_helper.clone(),
+            query: Arc::clone(&self.query),
+            level: u32::try_from(level).unwrap_or(u32::MAX),
+            depth: u32::try_from(self.depth).unwrap_or(u32::MAX),
+            options: Arc::clone(labels),
+            at_most: most,
+        };
+        let answered = self.llm.ask(self.session, task).await?;
+        let places: HashMap<&str, usize> = labels.iter().enumerate().map(|(at, label)| (label.as_str(), at)).collect();
+        let mut seen = HashSet::new();
+        let chosen = answered.value.selections.iter().filter_map(|selection| {
+            let at = *places.get(selection.category.as_str())?;
+            seen.insert(at).then_some((at, selection.ranked_relevance))
+        });
+        Ok(chosen.collect())
+    }
+}
+
+/// Names are unique within a parent only: beside children of others an option is told by its whole path.
+fn label(path: &Path, child: &Child, several: bool) -> String {
+    if !several || path.names.is_empty() {
+        return child.name.clone();
+    }
+    format!("{}{MARK}{}", path.label(), child.name)
+}

@@ -1,0 +1,269 @@
+//! What a question reads: the part of the hierarchy that it may see, passages of leaves, descriptions of documents.
+//!
+//! Each is one statement, however many leaves or documents it concerns.
+
+use std::fmt::Write as _;
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::chunks::ChunkPlace;
+use super::dialect::Statement;
+use super::{Store, StoreError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{SourceId, Space};
+use crate::model::category::Category;
+use crate::model::query::{Candidate, QueryScope, SourceHelper};
+
+const COLUMNS: &str = "c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, c.created_at";
+
+/// Ids in one statement.
+const AT_ONCE: usize = 500;
+/// A statement for so many leaves is worth keeping prepared.
+const KEPT_LEAVES: usize = 16;
+
+/// What is wanted of one leaf.
+#[derive(Debug, Clone, Copy)]
+pub struct LeafPart {
+    pub leaf: i64,
+    /// Only what comes after this passage.
+    pub after: Option<ChunkPlace>,
+    pub limit: usize,
+}
+
+/// A value of a statement that is put together.
+enum Bound {
+    Text(String),
+    Number(i64),
+}
+
+/// Pieces of a statement with the values for their marks.
+#[derive(Default)]
+struct Pieces {
+    sql: String,
+    values: Vec<Bound>,
+}
+
+impl Pieces {
+    fn push(&mut self, sql: &str) {
+        self.sql.push_str(sql);
+    }
+
+    fn text(&mut self, sql: &str, value: impl Into<String>) {
+        self.push(sql);
+        self.values.push(Bound::Text(value.into()));
+    }
+
+    fn number(&mut self, sql: &str, value: i64) {
+        self.push(sql);
+        self.values.push(Bound::Number(value));
+    }
+
+    /// The conditions of a scope on passages `c` of documents `s`, brought by versions `v`.
+    fn scope(&mut self, scope: &QueryScope) {
+        self.push(" AND s.eligible = 1");
+        if let Some(user_id) = &scope.user_id {
+            self.text(" AND s.user_id = ?", user_id);
+        }
+        if !scope.source_ids.is_empty() {
+            let _ = write!(self.sql, " AND s.id IN ({})", vec!["?"; scope.source_ids.len()].join(","));
+            self.values.extend(scope.source_ids.iter().map(|id| Bound::Text(id.as_str().to_owned())));
+        }
+        for tag in &scope.tags {
+            let carries = " AND EXISTS (SELECT 1 FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id AND t.tag = ?)";
+            self.text(carries, tag);
+        }
+        match (scope.as_of, scope.all_versions) {
+            (None, false) => self.push(" AND c.version_id = s.content_version_id"),
+            (None, true) => {}
+            (Some(moment), true) => {
+                self.number(" AND c.created_at <= ?", moment.as_micros());
+                self.number(" AND v.ingested_at <= ?", moment.as_micros());
+            }
+            (Some(moment), false) => {
+                self.number(" AND c.created_at <= ?", moment.as_micros());
+                // The newest version of then; one that brought nothing new names the one whose passages it shares.
+                let newest = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) FROM source_versions w \
+                              WHERE w.space = s.space AND w.source_id = s.id AND w.ingested_at <= ? \
+                              ORDER BY w.version DESC LIMIT 1)";
+                self.number(newest, moment.as_micros());
+            }
+        }
+    }
+}
+
+const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
+                        JOIN sources s ON s.space = c.space AND s.id = c.source_id";
+
+impl Store {
+    /// The categories that hold passages of a scope, with all that is above them, level by level.
+    pub async fn list_categories_in(
+        &self,
+        space: &Space,
+        depth: i64,
+        scope: &QueryScope,
+    ) -> Result<Vec<Category>, StoreError> {
+        let mut pieces = Pieces::default();
+        pieces.push("WITH RECURSIVE held (id) AS (");
+        if scope.names_sources() {
+            // From the documents to their passages: they are few.
+            pieces.text(&format!("SELECT DISTINCT c.category_id{OF_CHUNK} WHERE s.space = ?"), space.as_str());
+            pieces.push(" AND c.category_id IS NOT NULL");
+            pieces.scope(scope);
+        } else {
+            // From the leaves, of each of which the first passage that will do is enough.
+            pieces.text("SELECT k.id FROM categories k WHERE k.space = ?", space.as_str());
+            pieces.number(" AND k.level = ?", depth);
+            let _ = write!(
+                pieces.sql,
+                " AND EXISTS (SELECT 1{OF_CHUNK} WHERE c.space = k.space AND c.category_id = k.id"
+            );
+            pieces.scope(scope);
+            pieces.push(")");
+        }
+        pieces.text(
+            "), way (id, parent_id, level, name, chunk_count, created_at) AS (\
+             SELECT k.id, k.parent_id, k.level, k.name, k.chunk_count, k.created_at FROM held \
+             JOIN categories k ON k.space = ? AND k.id = held.id \
+             UNION SELECT k.id, k.parent_id, k.level, k.name, k.chunk_count, k.created_at FROM way \
+             JOIN categories k ON k.space = ?",
+            space.as_str(),
+        );
+        pieces.values.push(Bound::Text(space.as_str().to_owned()));
+        pieces.push(
+            " AND k.id = way.parent_id) \
+             SELECT id, parent_id, level, name, chunk_count, created_at FROM way ORDER BY level, id",
+        );
+        self.retry("list_categories_in", || async {
+            self.fetch_all(self.put_together(&pieces, false)).await?.iter().map(super::categories::read_category).collect()
+        })
+        .await
+    }
+
+    /// Passages of leaves, each in the order in which they came.
+    pub async fn list_candidates(
+        &self,
+        space: &Space,
+        scope: &QueryScope,
+        parts: &[LeafPart],
+    ) -> Result<Vec<Candidate>, StoreError> {
+        if parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pieces = Pieces::default();
+        for (number, part) in parts.iter().enumerate() {
+            pieces.push(if number == 0 { "" } else { " UNION ALL " });
+            let select = format!("SELECT * FROM (SELECT {COLUMNS}{OF_CHUNK} WHERE c.space = ?");
+            pieces.text(&select, space.as_str());
+            pieces.number(" AND c.category_id = ?", part.leaf);
+            pieces.scope(scope);
+            if let Some((moment, id)) = part.after {
+                pieces.number(" AND c.created_at >= ?", moment.as_micros());
+                pieces.number(" AND (c.created_at > ?", moment.as_micros());
+                pieces.number(" OR c.id > ?)", id);
+            }
+            let limit = i64::try_from(part.limit).unwrap_or(i64::MAX);
+            pieces.number(" ORDER BY c.created_at, c.id LIMIT ?", limit);
+            let _ = write!(pieces.sql, ") p{number}");
+        }
+        let kept = parts.len() <= KEPT_LEAVES && scope.source_ids.len() <= 1 && scope.tags.len() <= 1;
+        self.retry("list_candidates", || async {
+            self.fetch_all(self.put_together(&pieces, kept)).await?.iter().map(read_candidate).collect()
+        })
+        .await
+    }
+
+    /// Passages by their ids; those that are gone are not there.
+    pub async fn list_chunks_by_id(&self, space: &Space, ids: &[i64]) -> Result<Vec<Candidate>, StoreError> {
+        let sql = "SELECT c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, \
+                   c.created_at FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
+                   WHERE c.space = ? AND c.category_id IS NOT NULL AND c.id IN (??)";
+        let mut found = Vec::new();
+        for some in ids.chunks(AT_ONCE) {
+            let rows = self.retry("list_chunks_by_id", || async {
+                let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
+                self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id))).await
+            });
+            for row in rows.await? {
+                found.push(read_candidate(&row)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The descriptions of documents that are in force, or were at a moment.
+    pub async fn list_source_helpers(
+        &self,
+        space: &Space,
+        source_ids: &[SourceId],
+        as_of: Option<Timestamp>,
+    ) -> Result<Vec<SourceHelper>, StoreError> {
+        let sql = "SELECT h.source_id, h.version, h.text FROM contextual_helpers h \
+                   WHERE h.space = ? AND h.source_id IN (??) AND h.version = (SELECT MAX(w.version) \
+                   FROM contextual_helpers w WHERE w.space = h.space AND w.source_id = h.source_id AND w.created_at <= ?)";
+        let moment = as_of.map_or(i64::MAX, Timestamp::as_micros);
+        let mut found = Vec::new();
+        for some in source_ids.chunks(AT_ONCE) {
+            let rows = self.retry("list_source_helpers", || async {
+                let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
+                let query = some.iter().fold(query, |query, id| query.bind(id.as_str()));
+                self.fetch_all(query.bind(moment)).await
+            });
+            for row in rows.await? {
+                found.push(read_helper(&row)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Descriptions by document and version.
+    pub async fn list_helper_versions(
+        &self,
+        space: &Space,
+        wanted: &[(SourceId, i64)],
+    ) -> Result<Vec<SourceHelper>, StoreError> {
+        let sql = "SELECT h.source_id, h.version, h.text FROM contextual_helpers h \
+                   WHERE h.space = ? AND h.source_id IN (??)";
+        let mut found = Vec::new();
+        for some in wanted.chunks(AT_ONCE) {
+            let rows = self.retry("list_helper_versions", || async {
+                let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
+                self.fetch_all(some.iter().fold(query, |query, (id, _)| query.bind(id.as_str()))).await
+            });
+            for row in rows.await? {
+                found.push(read_helper(&row)?);
+            }
+        }
+        found.retain(|helper| wanted.iter().any(|(id, version)| *id == helper.source_id && *version == helper.version));
+        Ok(found)
+    }
+
+    fn put_together(&self, pieces: &Pieces, kept: bool) -> Statement {
+        let query = self.backend.dialect.assembled(&pieces.sql).persistent(kept);
+        pieces.values.iter().fold(query, |query, value| match value {
+            Bound::Text(text) => query.bind(text.clone()),
+            Bound::Number(number) => query.bind(*number),
+        })
+    }
+}
+
+fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
+    Ok(Candidate {
+        id: row.try_get(0)?,
+        source_id: SourceId::from_stored(row.try_get(1)?),
+        source_version: row.try_get(2)?,
+        text: row.try_get(3)?,
+        start_char: row.try_get(4)?,
+        end_char: row.try_get(5)?,
+        category_id: row.try_get(6)?,
+        created_at: Timestamp::from_micros(row.try_get(7)?),
+    })
+}
+
+fn read_helper(row: &AnyRow) -> Result<SourceHelper, StoreError> {
+    Ok(SourceHelper {
+        source_id: SourceId::from_stored(row.try_get(0)?),
+        version: row.try_get(1)?,
+        text: row.try_get(2)?,
+    })
+}

@@ -1,0 +1,120 @@
+//! Rows of `queries`: receipts of questions, and the model calls that belong to them.
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::jobs::read_json;
+use super::{Store, StoreError, llm_calls};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{QueryId, Space};
+use crate::model::llm_call::LlmCall;
+use crate::model::query::StoredQuery;
+
+/// A part of a list: at most `limit` questions, newest first, before the one named.
+#[derive(Debug, Clone, Default)]
+pub struct QueryPage {
+    pub before: Option<(Timestamp, QueryId)>,
+    pub user_id: Option<String>,
+    pub limit: usize,
+}
+
+const COLUMNS: &str = "id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, created_at";
+
+impl Store {
+    /// Keeps a receipt. One that is there already stays as it is.
+    pub async fn add_query(&self, space: &Space, query: &StoredQuery) -> Result<(), StoreError> {
+        let sql = "INSERT INTO queries (space, id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, \
+                   created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let (request, receipt) = (query.request.to_string(), query.receipt.to_string());
+        self.retry("add_query", || async {
+            let mut tx = self.begin().await?;
+            let insert = self.backend.dialect.insert_if_absent(sql).bind(space.as_str()).bind(query.id.as_str());
+            let insert = insert.bind(query.user_id.as_str()).bind(request.clone()).bind(receipt.clone());
+            let insert = insert.bind(query.state.as_str()).bind(query.answer_chars).bind(query.elapsed_ms);
+            tx.execute(insert.bind(query.created_at.as_micros())).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    pub async fn find_query(&self, space: &Space, id: &QueryId) -> Result<Option<StoredQuery>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM queries WHERE space = ? AND id = ?");
+        self.retry("find_query", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(id.as_str());
+            self.fetch_all(query).await?.first().map(read_query).transpose()
+        })
+        .await
+    }
+
+    pub async fn list_queries(&self, space: &Space, page: &QueryPage) -> Result<Vec<StoredQuery>, StoreError> {
+        let mut sql = format!("SELECT {COLUMNS} FROM queries WHERE space = ?");
+        if page.user_id.is_some() {
+            sql.push_str(" AND user_id = ?");
+        }
+        if page.before.is_some() {
+            sql.push_str(" AND created_at <= ? AND (created_at < ? OR id < ?)");
+        }
+        sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT ?");
+        self.retry("list_queries", || async {
+            let mut query = self.backend.dialect.assembled(&sql).bind(space.as_str());
+            if let Some(user_id) = &page.user_id {
+                query = query.bind(user_id.as_str());
+            }
+            if let Some((moment, id)) = &page.before {
+                query = query.bind(moment.as_micros()).bind(moment.as_micros()).bind(id.as_str());
+            }
+            let query = query.bind(i64::try_from(page.limit).unwrap_or(i64::MAX));
+            self.fetch_all(query).await?.iter().map(read_query).collect()
+        })
+        .await
+    }
+
+    /// Every attempt of a question to ask a model, in their order.
+    pub async fn list_query_calls(&self, space: &Space, id: &QueryId) -> Result<Vec<LlmCall>, StoreError> {
+        let sql = format!("SELECT {} FROM llm_calls WHERE space = ? AND query_id = ? ORDER BY seq", llm_calls::COLUMNS);
+        self.retry("list_query_calls", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(id.as_str());
+            self.fetch_all(query).await?.iter().map(llm_calls::read_call).collect()
+        })
+        .await
+    }
+
+    /// Forgets the attempts of a question; the sums of their day stay.
+    pub async fn remove_query_calls(&self, space: &Space, id: &QueryId) -> Result<(), StoreError> {
+        self.retry("remove_query_calls", || async {
+            let mut tx = self.begin().await?;
+            let delete = tx.sql("DELETE FROM llm_calls WHERE space = ? AND query_id = ?");
+            tx.execute(delete.bind(space.as_str()).bind(id.as_str())).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Empties the results of questions that were asked as jobs and ended before a moment: the only rows that hold
+    /// passages besides the passages themselves. Spans spaces.
+    pub async fn clear_query_results(&self, kind: &'static str, before: Timestamp) -> Result<u64, StoreError> {
+        self.retry("clear_query_results", || async {
+            let mut tx = self.begin().await?;
+            let update = "UPDATE jobs SET result_json = NULL WHERE kind = ? AND state = 'succeeded' \
+                          AND finished_at < ? AND result_json IS NOT NULL";
+            let update = tx.sql(update).bind(kind).bind(before.as_micros());
+            let cleared = tx.execute(update).await?;
+            tx.commit().await?;
+            Ok(cleared)
+        })
+        .await
+    }
+}
+
+fn read_query(row: &AnyRow) -> Result<StoredQuery, StoreError> {
+    Ok(StoredQuery {
+        id: QueryId::from_stored(row.try_get(0)?),
+        user_id: row.try_get(1)?,
+        request: read_json(row, 2)?.unwrap_or_default(),
+        receipt: read_json(row, 3)?.unwrap_or_default(),
+        state: row.try_get(4)?,
+        answer_chars: row.try_get(5)?,
+        elapsed_ms: row.try_get(6)?,
+        created_at: Timestamp::from_micros(row.try_get(7)?),
+    })
+}
