@@ -12,6 +12,7 @@ mod llm;
 mod logs;
 mod migrations;
 mod openapi;
+mod queries;
 mod scripted_model;
 mod store_faults;
 mod store_story;

@@ -1,0 +1,39 @@
+//! Questions: the walk, what is read, the budget, receipts, on a scripted model.
+
+mod budget;
+mod command;
+mod engines;
+mod failures;
+mod jobs;
+mod limits;
+mod receipts;
+mod reading;
+mod summaries;
+mod walk;
+
+use serde_json::Value;
+
+use crate::support::library::{Desk, Filed};
+
+/// Three categories on each level, and a passage in every leaf that names its way.
+pub async fn three_by_three(desk: &Desk) {
+    let mut chunks: Vec<(Vec<&str>, String)> = Vec::new();
+    for one in ["Animals", "Plants", "Stones"] {
+        for two in ["Big", "Middling", "Small"] {
+            for three in ["Old", "Recent", "New"] {
+                chunks.push((vec![one, two, three], format!("{one} that are {two} and {three}. ")));
+            }
+        }
+    }
+    let filed: Vec<Filed<'_>> = chunks.iter().map(|(path, text)| (path.as_slice(), text.as_str())).collect();
+    desk.library.add("/nature.txt", &filed).await;
+}
+
+/// The values of one field over a list.
+pub fn each(list: &Value, field: &str) -> Vec<Value> {
+    list.as_array().unwrap().iter().map(|item| item[field].clone()).collect()
+}
+
+pub fn texts(result: &Value) -> Vec<String> {
+    each(&result["chunks"], "text_content").iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
