@@ -1,5 +1,6 @@
 //! The commands. Data goes to stdout, talk to stderr; a configuration error exits with 2.
 
+mod ask;
 mod client;
 mod config;
 mod doctor;
@@ -24,6 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   memoir                                          serve on http://127.0.0.1:8080, data in ./memoir.db
   memoir ingest docs/                             bring files in, while memoir runs; --local if it does not
+  memoir ask "What did we decide?"                ask it, while memoir runs; --local if it does not
   memoir --config memoir.toml serve               the same with settings of your own
   DATABASE_URL=postgres://me@db/memoir memoir     on PostgreSQL
   memoir config print                             what is in force, secrets masked
@@ -52,6 +54,9 @@ enum Command {
     /// Bring files in and file them
     #[command(after_help = ingest::EXAMPLES)]
     Ingest(ingest::Arguments),
+    /// Ask a question
+    #[command(after_help = ask::EXAMPLES)]
+    Ask(ask::Arguments),
     /// Run background jobs without serving the API
     #[command(after_help = worker::EXAMPLES)]
     Worker,
@@ -104,6 +109,7 @@ pub fn run() -> ExitCode {
         Command::Serve => with_config(&origin, serve::run),
         Command::Worker => with_config(&origin, worker::run),
         Command::Ingest(arguments) => ingest::run(&arguments, &origin),
+        Command::Ask(arguments) => ask::run(&arguments, &origin),
         Command::Migrate => with_config(&origin, migrate::run),
         Command::Openapi(arguments) => openapi::run(&arguments),
         Command::Config(command) => config::run(&command, &origin),

@@ -9,7 +9,7 @@ impl Llm {
     ///
     /// # Errors
     /// The model is not one of this installation's.
-    pub fn model_of(&self, stage: &str, wished: Option<&str>) -> Result<String, LlmError> {
+    pub fn target_name(&self, stage: &str, wished: Option<&str>) -> Result<String, LlmError> {
         Ok(self.target(wished.unwrap_or_else(|| self.settings().model_for(stage)))?.name())
     }
 

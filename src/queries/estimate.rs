@@ -79,7 +79,7 @@ impl Queries {
             inner.bound(&ask, &families, &tree, counter)
         });
         Ok(Estimates {
-            model: inner.llm.model_of("answer", ask.model.as_deref())?,
+            model: inner.llm.target_name("answer", ask.model.as_deref())?,
             tokenizer: counter.name(),
             exact: counter.is_exact(),
             strategies: bounds.collect::<Result<_, _>>()?,

@@ -111,7 +111,7 @@ impl Queries {
     pub fn resolve(&self, wish: Wish) -> Result<Ask, QueryError> {
         let ask = wish.resolve(&self.inner.settings, self.inner.chunk_min_tokens)?;
         for stage in ["select", "summarize", "answer"] {
-            self.inner.llm.model_of(stage, ask.model.as_deref())?;
+            self.inner.llm.target_name(stage, ask.model.as_deref())?;
         }
         Ok(ask)
     }
@@ -244,7 +244,7 @@ impl Queries {
 impl Inner {
     /// Counts as the answering model does.
     fn counter(&self, ask: &Ask) -> TokenCounter {
-        TokenCounter::for_model(self.llm.model_of("answer", ask.model.as_deref()).ok().as_deref())
+        TokenCounter::for_model(self.llm.target_name("answer", ask.model.as_deref()).ok().as_deref())
     }
 
     /// The settings' caps and the question's own, whichever is less.

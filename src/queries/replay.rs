@@ -54,7 +54,7 @@ impl Queries {
                 ask.n2 = n2.unwrap_or(ask.n2);
                 ask.model = model.or(ask.model);
                 ask.cursor = None;
-                self.inner.llm.model_of("answer", ask.model.as_deref())?;
+                self.inner.llm.target_name("answer", ask.model.as_deref())?;
                 self.answer(who, &ask).await
             }
         };

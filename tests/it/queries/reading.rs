@@ -1,1 +1,198 @@
-//! To come.
+//! What is read of the leaves, in which order, and of which documents (M-4.3, M-9.D, D-2, K-18).
+
+use serde_json::{Value, json};
+
+use super::{each, texts, three_by_three};
+use crate::support::app::send;
+use crate::support::library::{Desk, choosing};
+use reqwest::Method;
+
+const HERE: &[&str] = &["A", "B", "C"];
+const THERE: &[&str] = &["A", "B", "D"];
+
+#[tokio::test]
+async fn passages_come_in_order_of_time_and_number() {
+    let desk = Desk::open().await;
+    desk.library.add("/1.txt", &[(HERE, "one"), (HERE, "two"), (THERE, "elsewhere")]).await;
+    desk.library.add("/2.txt", &[(HERE, "three")]).await;
+    desk.model.set_rule(choosing(&[("3", &["D", "C"])]));
+    let result = desk.ask_well(json!({"query": "?", "mode": "retrieve", "strategy": "wide_branch"})).await;
+    // The path with the higher rank first; within a path by time, equal times by number.
+    assert_eq!(texts(&result), ["elsewhere", "one", "two", "three"]);
+    let ids: Vec<i64> = each(&result["chunks"], "chunk_id").iter().map(|id| id.as_i64().unwrap()).collect();
+    assert!(ids[1] < ids[2] && ids[2] < ids[3]);
+    assert_eq!(each(&result["chunks"], "created_at")[1], each(&result["chunks"], "created_at")[2]);
+    for field in ["source_id", "source_version", "start_char", "end_char", "created_at", "category_path"] {
+        assert!(!result["chunks"][0][field].is_null(), "{field}");
+    }
+    assert_eq!(each(&result["retrievals"], "chunk_count"), [1, 3]);
+    assert_eq!(result["retrievals"][1]["latency_ms"], 0.0, "both were read in one trip");
+    desk.close().await;
+}
+
+#[tokio::test]
+async fn pages_and_limits_keep_the_order() {
+    let desk = Desk::open().await;
+    for number in 0..5 {
+        let (one, two) = (format!("c{number}"), format!("d{number}"));
+        desk.library.add(&format!("/{number}.txt"), &[(HERE, &one), (THERE, &two)]).await;
+    }
+    desk.model.set_rule(choosing(&[("3", &["C", "D"])]));
+    let body = json!({"query": "?", "mode": "retrieve", "strategy": "wide_branch"});
+    let whole = desk.ask_well(body.clone()).await;
+    assert_eq!(texts(&whole).len(), 10);
+    assert_eq!(whole["next_cursor"], Value::Null);
+
+    let (mut paged, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
+    desk.model.clear();
+    loop {
+        let mut body = body.clone();
+        body["limit"] = json!(2);
+        if !cursor.is_null() {
+            body["cursor"] = cursor;
+        }
+        let page = desk.ask_well(body).await;
+        assert!(texts(&page).len() <= 2);
+        assert_eq!(page["path_errors"], json!([]));
+        paged.extend(page["chunks"].as_array().unwrap().clone());
+        cursor = page["next_cursor"].clone();
+        pages += 1;
+        if cursor.is_null() {
+            break;
+        }
+        assert_eq!(each(&page["warnings"], "code"), ["limited"]);
+    }
+    assert_eq!((Value::Array(paged), pages), (whole["chunks"].clone(), 5));
+    assert_eq!(desk.seen("select").len(), 1, "only the first page is walked");
+
+    let mut first = body.clone();
+    first["per_path_limit"] = json!(1);
+    assert_eq!(texts(&desk.ask_well(first.clone()).await), ["c0", "d0"]);
+    first["limit"] = json!(1);
+    let page = desk.ask_well(first.clone()).await;
+    first["cursor"] = page["next_cursor"].clone();
+    assert_eq!((texts(&page), texts(&desk.ask_well(first).await)), (vec!["c0".to_owned()], vec!["d0".to_owned()]));
+
+    for (change, with) in [("query", json!("another")), ("tags", json!(["x"])), ("strategy", json!("zoom_in"))] {
+        let mut other = body.clone();
+        other["cursor"] = page["next_cursor"].clone();
+        other[change] = with;
+        desk.ask(other).await.assert_problem(400, "invalid_cursor");
+    }
+    let mut forged = body;
+    forged["cursor"] = json!("bm9uc2Vuc2U");
+    desk.ask(forged).await.assert_problem(400, "invalid_cursor");
+    desk.close().await;
+}
+
+#[tokio::test]
+async fn an_empty_leaf_is_told_and_the_rest_goes_on() {
+    let desk = Desk::open().await;
+    desk.library.add("/1.txt", &[(HERE, "one")]).await;
+    desk.library.category(THERE).await;
+    let result = desk.ask_well(json!({"query": "?", "strategy": "wide_branch"})).await;
+    assert_eq!(texts(&result), ["one"]);
+    assert_eq!(each(&result["path_errors"], "path"), [json!(["A", "B", "D"])]);
+    assert_eq!(result["dropped_paths"], json!([{"path": ["A", "B", "D"], "reason": "empty"}]));
+    assert_eq!(result["retrievals"].as_array().unwrap().len(), 2);
+
+    desk.model.set_rule(choosing(&[("3", &["D"])]));
+    let reply = desk.ask(json!({"query": "?"})).await;
+    reply.assert_problem(404, "no_chunks_found");
+    let context = &reply.json()["context"];
+    assert_eq!(context["dropped_paths"], json!([{"path": ["A", "B", "D"], "reason": "empty"}]));
+    assert_eq!(each(&context["responses"], "stage"), ["select"]);
+    assert_eq!(context["answer"], Value::Null);
+    assert!(context["id"].is_string() && context["parameters"].is_object(), "it is the result, in its own shape");
+    desk.close().await;
+}
+
+#[tokio::test]
+async fn only_what_the_documents_say_now_unless_told_otherwise() {
+    let desk = Desk::open().await;
+    let source = desk.library.add("/1.txt", &[(HERE, "first")]).await;
+    let first = desk.library.now();
+    desk.library.add_version(&source, 2, &[(HERE, "second"), (THERE, "second there")]).await;
+    let second = desk.library.now();
+    // Says the same as the second, and shares its passages.
+    desk.library.add_version(&source, 3, &[]).await;
+    desk.library.add_version(&source, 4, &[(HERE, "fourth")]).await;
+    let ask = |extra: Value| {
+        let mut body = json!({"query": "?", "mode": "retrieve", "strategy": "wide_branch"});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        desk.ask(body)
+    };
+    let found = async |extra: Value| texts(&Desk::answered(&ask(extra).await));
+    assert_eq!(found(json!({})).await, ["fourth"]);
+    assert_eq!(found(json!({"version_scope": "all"})).await, ["first", "second", "fourth", "second there"]);
+    assert_eq!(found(json!({"as_of": first.to_string()})).await, ["first"]);
+    assert_eq!(found(json!({"as_of": second.to_string()})).await, ["second", "second there"]);
+    let third = second.as_micros() + 1_500_000;
+    let third = memoir::base::clock::Timestamp::from_micros(third).to_string();
+    assert_eq!(found(json!({"as_of": third})).await, ["second", "second there"]);
+    assert_eq!(found(json!({"as_of": second.to_string(), "version_scope": "all"})).await, ["first", "second", "second there"]);
+    ask(json!({"as_of": "2020-01-01T00:00:00Z"})).await.assert_problem(404, "no_chunks_found");
+    let result = Desk::answered(&ask(json!({})).await);
+    assert_eq!(result["chunks"][0]["source_version"], 4);
+    desk.close().await;
+}
+
+#[tokio::test]
+async fn a_scope_shows_only_the_categories_that_hold_something_of_it() {
+    let desk = Desk::open().await;
+    three_by_three(&desk).await;
+    let own = desk.library.add_of("ann", &["red"], "/a.txt", &[(&["Stones", "Big", "Old"], "ann's")]).await;
+    let other = desk.library.add_of("bob", &["red", "blue"], "/b.txt", &[(&["Plants", "Big", "Old"], "bob's")]).await;
+    let ask = async |extra: Value| {
+        desk.model.clear();
+        let mut body = json!({"query": "?", "mode": "retrieve", "strategy": "wide_branch"});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let reply = desk.ask(body).await;
+        if reply.status.as_u16() == 200 { texts(&reply.json()) } else { vec![reply.json()["code"].to_string()] }
+    };
+    assert_eq!(ask(json!({"user_id": "ann"})).await, ["ann's"]);
+    assert!(desk.model.requests().is_empty(), "one way down: nobody is asked");
+    assert_eq!(ask(json!({"source_ids": [own.to_string()]})).await, ["ann's"]);
+    let mut red = ask(json!({"tags": ["red"]})).await;
+    red.sort();
+    assert_eq!(red, ["ann's", "bob's"]);
+    assert!(desk.seen("select")[0].user.ends_with("options:\n- Plants\n- Stones"));
+    assert_eq!(ask(json!({"tags": ["red", "blue"]})).await, ["bob's"]);
+    assert_eq!(ask(json!({"tags": ["red"], "user_id": "bob"})).await, ["bob's"]);
+    assert_eq!(ask(json!({"tags": ["green"]})).await, ["\"no_chunks_found\""]);
+    assert_eq!(ask(json!({"user_id": "nobody"})).await, ["\"no_chunks_found\""]);
+    assert_eq!(ask(json!({"source_ids": [memoir::base::ids::new_uuid()]})).await, ["\"no_chunks_found\""]);
+
+    // What retrieval may not use is not found.
+    let patch = desk.app.request(Method::PATCH, &format!("/v1/sources/{other}")).json(&json!({"eligible": false}));
+    assert_eq!(send(patch).await.status.as_u16(), 200);
+    assert_eq!(ask(json!({"user_id": "bob"})).await, ["\"no_chunks_found\""]);
+    let unscoped = desk.ask_well(json!({"query": "plants big old", "mode": "retrieve"})).await;
+    assert_eq!(texts(&unscoped), ["Plants that are Big and Old. "]);
+    desk.close().await;
+}
+
+#[tokio::test]
+async fn another_space_sees_nothing() {
+    let desk = Desk::open().await;
+    three_by_three(&desk).await;
+    let request = desk.app.request(Method::POST, "/v1/queries").header("x-memoir-space", "other");
+    send(request.json(&json!({"query": "plants"}))).await.assert_problem(404, "no_chunks_found");
+    assert!(desk.model.requests().is_empty());
+    desk.close().await;
+}
+
+#[tokio::test]
+async fn descriptions_go_with_a_few_named_documents() {
+    let desk = Desk::open().await;
+    let source = desk.library.add("/1.txt", &[(HERE, "one"), (THERE, "two")]).await;
+    desk.library.describe(&source, "An old description.").await;
+    desk.library.describe(&source, "A book about\nletters.").await;
+    desk.ask_well(json!({"query": "?"})).await;
+    assert!(desk.seen("select")[0].user.starts_with("contextual_helper: none\n"));
+    assert!(desk.seen("answer")[0].user.contains("contextual_helper: A book about letters.\nChunk "));
+    desk.model.clear();
+    desk.ask_well(json!({"query": "?", "source_ids": [source.to_string()]})).await;
+    assert!(desk.seen("select")[0].user.starts_with("contextual_helper: A book about letters.\n"));
+    desk.close().await;
+}

@@ -1,0 +1,191 @@
+//! `memoir ask`: a question, its answer, and the walk that led to it.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use super::client::{Client, Connection};
+use super::{CommandError, print, runtime};
+use crate::config::Origin;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  memoir ask \"What did we decide about refunds?\"       of the memoir that runs on this machine
+  memoir ask --local \"Who wrote the handbook?\"         without a running memoir, on the configured database
+  memoir ask --strategy zoom_in --budget 4000 \"…\"      wider at first, then narrower; a smaller prompt
+  memoir ask --retrieve --json \"…\" | jq .chunks        the passages themselves, as JSON
+  memoir ask --server https://memoir.example.com --key $KEY --space team \"…\"
+
+The answer comes first, then the walk down the hierarchy with the rank of each category on its level, then what it took.";
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The question
+    #[arg(value_name = "QUESTION")]
+    query: String,
+    /// How to walk the hierarchy: `one_shot`, `wide_branch`, `zoom_in` or `branch_out`
+    #[arg(long, value_name = "NAME")]
+    strategy: Option<String>,
+    /// Most tokens of the prompt that asks for the answer
+    #[arg(long, value_name = "TOKENS")]
+    budget: Option<i64>,
+    /// The model for every task, as provider:model
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Only documents of this end user
+    #[arg(long, value_name = "ID")]
+    user: Option<String>,
+    /// Only documents with this label; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Give the passages instead of an answer
+    #[arg(long)]
+    retrieve: bool,
+    /// Print the whole result as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
+    let result = runtime()?.block_on(async {
+        let client = Client::open(&arguments.connection, origin).await?;
+        let answered = client.post("/v1/queries", &arguments.request()).await;
+        client.close().await;
+        answered.map_err(CommandError::from)
+    })?;
+    if arguments.json {
+        print(&format!("{}\n", serde_json::to_string_pretty(&result).unwrap_or_default()));
+    } else {
+        print(&told(&result));
+    }
+    Ok(())
+}
+
+impl Arguments {
+    fn request(&self) -> Value {
+        let mut request = Map::new();
+        let mut put = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                request.insert(name.to_owned(), value);
+            }
+        };
+        put("query", Some(json!(self.query)));
+        put("mode", self.retrieve.then(|| json!("retrieve")));
+        put("strategy", self.strategy.as_ref().map(|strategy| json!(strategy)));
+        put("max_token_budget", self.budget.map(|budget| json!(budget)));
+        put("model", self.model.as_ref().map(|model| json!(model)));
+        put("user_id", self.user.as_ref().map(|user| json!(user)));
+        put("tags", (!self.tags.is_empty()).then(|| json!(self.tags)));
+        Value::Object(request)
+    }
+}
+
+/// A category on the way, with what is below it.
+#[derive(Default)]
+struct Branch {
+    name: String,
+    note: String,
+    below: Vec<Branch>,
+}
+
+impl Branch {
+    /// The branch of this name, made if need be.
+    fn child(&mut self, name: &str) -> &mut Self {
+        let place = self.below.iter().position(|branch| branch.name == name).unwrap_or_else(|| {
+            self.below.push(Self { name: name.to_owned(), ..Self::default() });
+            self.below.len() - 1
+        });
+        &mut self.below[place]
+    }
+
+    fn draw(&self, indent: &str, text: &mut String) {
+        for (place, branch) in self.below.iter().enumerate() {
+            let last = place + 1 == self.below.len();
+            let (mark, deeper) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            let _ = writeln!(text, "{indent}{mark}{}{}", branch.name, branch.note);
+            branch.draw(&format!("{indent}{deeper}"), text);
+        }
+    }
+}
+
+/// The result as a person reads it.
+fn told(result: &Value) -> String {
+    let mut text = String::new();
+    if let Some(answer) = result["answer"].as_str() {
+        let _ = writeln!(text, "{answer}\n");
+    } else {
+        for chunk in list(&result["chunks"]) {
+            let (id, passage) = (&chunk["chunk_id"], chunk["text_content"].as_str().unwrap_or_default());
+            let _ = writeln!(text, "[{id}] {}\n{}\n", names(&chunk["category_path"]).join(" / "), passage.trim_end());
+        }
+    }
+    tree(result).draw("", &mut text);
+    for warning in list(&result["warnings"]) {
+        let _ = writeln!(text, "note: {}", warning["message"].as_str().unwrap_or_default());
+    }
+    let sum = |field: &str| list(&result["responses"]).filter_map(|call| call[field].as_i64()).sum::<i64>();
+    let calls = list(&result["responses"]).count();
+    let _ = writeln!(
+        text,
+        "\n{calls} {}, {} tokens sent, {} received, {:.0} ms ({})",
+        if calls == 1 { "call" } else { "calls" },
+        sum("tokens_prompt"),
+        sum("tokens_completion"),
+        result["elapsed_ms"].as_f64().unwrap_or_default(),
+        result["id"].as_str().unwrap_or_default(),
+    );
+    text
+}
+
+fn tree(result: &Value) -> Branch {
+    let mut root = Branch::default();
+    for path in list(&result["paths"]) {
+        let mut at = &mut root;
+        for (name, rank) in names(&path["names"]).iter().zip(list(&path["ranks"])) {
+            at = at.child(name);
+            if at.note.is_empty() {
+                at.note = format!("  {} of {}", rank["ranked_relevance"], rank["best"]);
+            }
+        }
+        let count = path["chunk_count"].as_i64().unwrap_or_default();
+        let _ = write!(at.note, ", {count} {}", if count == 1 { "passage" } else { "passages" });
+    }
+    for dropped in list(&result["dropped_paths"]) {
+        let at = names(&dropped["path"]).iter().fold(&mut root, |at, name| at.child(name));
+        let reason = dropped["reason"].as_str().unwrap_or_default().replace('_', " ");
+        let _ = write!(at.note, "  ({reason})");
+    }
+    root
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn names(value: &Value) -> Vec<String> {
+    list(value).filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_told_as_an_answer_a_tree_and_a_bill() {
+        let rank = |rank: i64, best: i64| json!({"ranked_relevance": rank, "best": best});
+        let result = json!({
+            "id": "q1", "answer": "Forty-two [7].", "elapsed_ms": 12.4, "warnings": [],
+            "paths": [
+                {"names": ["A", "X"], "ranks": [rank(2, 2), rank(2, 2)], "chunk_count": 3},
+                {"names": ["A", "Y"], "ranks": [rank(2, 2), rank(1, 2)], "chunk_count": 1},
+            ],
+            "dropped_paths": [{"path": ["B"], "reason": "not_selected"}],
+            "responses": [{"tokens_prompt": 10, "tokens_completion": 2}, {"tokens_prompt": 5, "tokens_completion": 1}],
+        });
+        let wanted = "Forty-two [7].\n\n├─ A  2 of 2\n│  ├─ X  2 of 2, 3 passages\n│  └─ Y  1 of 2, 1 passage\n\
+                      └─ B  (not selected)\n\n2 calls, 15 tokens sent, 3 received, 12 ms (q1)\n";
+        assert_eq!(told(&result), wanted);
+    }
+}
