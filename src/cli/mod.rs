@@ -25,7 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   memoir                                          serve on http://127.0.0.1:8080, data in ./memoir.db
   memoir ingest docs/                             bring files in, while memoir runs; --local if it does not
-  memoir ask "What did we decide?"                ask it, while memoir runs; --local if it does not
+  memoir ask 'What did we decide?'                ask it, while memoir runs; --local if it does not
   memoir --config memoir.toml serve               the same with settings of your own
   DATABASE_URL=postgres://me@db/memoir memoir     on PostgreSQL
   memoir config print                             what is in force, secrets masked

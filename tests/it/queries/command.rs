@@ -1,1 +1,53 @@
-//! To come.
+//! `memoir ask`, as it is typed.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::three_by_three;
+use crate::support::library::Desk;
+
+fn ask(arguments: &[&str], url: &str) -> (bool, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_memoir"))
+        .arg("ask")
+        .args(arguments)
+        .env_clear()
+        .env("DATABASE_URL", url)
+        .env("MEMOIR__TELEMETRY__LOG_LEVEL", "error")
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_on_the_command_line() {
+    let desk = Desk::open().await;
+    three_by_three(&desk).await;
+    let server = format!("http://{}", desk.app.address);
+    let url = desk.app.database.url.clone();
+
+    let (fine, answer, problem) = ask(&["small plants that are new", "--server", &server], &url);
+    assert!(fine, "{problem}");
+    let tree = "└─ Plants  1 of 1\n   └─ Small  1 of 1\n      └─ New  1 of 1, 1 passage\n";
+    assert!(answer.contains("Plants that are Small and New.") && answer.contains(tree), "{answer}");
+    assert!(answer.contains("\n4 calls, "), "{answer}");
+
+    let wide = ["small plants", "--strategy", "wide_branch", "--budget", "2000", "--server", &server, "--json"];
+    let (_, json, _) = ask(&wide, &url);
+    let result: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&result["strategy"], &result["parameters"]["max_token_budget"]), (&"wide_branch".into(), &2000.into()));
+
+    // In its own process, with the embedded model.
+    let (fine, answer, problem) = ask(&["Which plants are small and new?", "--local", "--retrieve"], &url);
+    assert!(fine, "{problem}");
+    assert!(answer.contains("Plants") && answer.contains("passage"), "{answer}");
+
+    let (fine, _, problem) = ask(&["nothing here", "--server", &server, "--space", "empty"], &url);
+    assert!(!fine && problem.contains("no passages were found"), "{problem}");
+    let (fine, _, problem) = ask(&["x", "--strategy", "sideways", "--server", &server], &url);
+    assert!(!fine && problem.contains("strategy"), "{problem}");
+    let (fine, _, problem) = ask(&["x", "--server", "http://127.0.0.1:9"], &url);
+    assert!(!fine && problem.contains("--local"), "{problem}");
+    desk.close().await;
+}

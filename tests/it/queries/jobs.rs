@@ -1,1 +1,74 @@
-//! To come.
+//! Questions that nobody waits for: jobs of their own kind.
+
+use serde_json::{Value, json};
+
+use super::{texts, three_by_three};
+use crate::support::app::send;
+use crate::support::library::Desk;
+use reqwest::Method;
+
+async fn finished(desk: &Desk, location: &str) -> Value {
+    let job = desk.app.get(&format!("{location}?wait=20")).await.json();
+    assert!(["succeeded", "failed"].contains(&job["state"].as_str().unwrap()), "{job}");
+    job
+}
+
+#[tokio::test]
+async fn a_job_answers_the_question() {
+    let desk = Desk::open().await;
+    three_by_three(&desk).await;
+    let reply = desk.ask(json!({"query": "small plants that are new", "wait": false})).await;
+    assert_eq!(reply.status.as_u16(), 202, "{}", reply.text);
+    assert_eq!(reply.json()["kind"], "query");
+    let location = reply.header("location").to_owned();
+    let job = finished(&desk, &location).await;
+    let result = &job["result"];
+    assert_eq!(texts(result), ["Plants that are Small and New. "]);
+    assert_eq!(result["id"], job["id"], "the receipt has the job's id");
+    let receipt = desk.app.get(&format!("/v1/queries/{}", result["id"].as_str().unwrap())).await;
+    assert_eq!(receipt.status.as_u16(), 200);
+
+    let waited = desk.ask_well(json!({"query": "small plants that are new"})).await;
+    assert_eq!((&waited["answer"], &waited["chunks"]), (&result["answer"], &result["chunks"]));
+    desk.close().await;
+}
+
+#[tokio::test]
+async fn a_key_makes_one_job_of_two_requests() {
+    let desk = Desk::open().await;
+    three_by_three(&desk).await;
+    let body = json!({"query": "plants", "wait": false});
+    let request = || desk.app.request(Method::POST, "/v1/queries").header("idempotency-key", "k1").json(&body);
+    let (one, two) = (send(request()).await, send(request()).await);
+    assert_eq!(one.json()["id"], two.json()["id"]);
+    assert_eq!(two.header("idempotency-replayed"), "true");
+    finished(&desk, one.header("location")).await;
+    assert_eq!(desk.seen("answer").len(), 1);
+    desk.close().await;
+}
+
+#[tokio::test]
+async fn a_job_fails_with_the_problem_of_its_question() {
+    let desk = Desk::open().await;
+    let reply = desk.ask(json!({"query": "anything", "wait": false})).await;
+    let job = finished(&desk, reply.header("location")).await;
+    assert_eq!((&job["state"], &job["error"]["code"]), (&json!("failed"), &json!("no_chunks_found")));
+    assert_eq!(job["error"]["context"]["dropped_paths"], json!([]));
+    desk.ask(json!({"query": "", "wait": false})).await.assert_problem(422, "invalid_request");
+    desk.close().await;
+}
+
+#[tokio::test]
+async fn a_retried_job_does_not_ask_again_what_it_was_told() {
+    let desk = Desk::with(&[("LLM__TRANSPORT__TRIES", "1"), ("JOBS__BACKOFF_MS", "10")]).await;
+    three_by_three(&desk).await;
+    let away = memoir::scripted_model::Fault::Status { status: 503, headers: Default::default(), body: String::new() };
+    desk.model.push(memoir::scripted_model::Step::new(away).only_stage("answer"));
+    let reply = desk.ask(json!({"query": "small plants", "wait": false})).await;
+    let job = finished(&desk, reply.header("location")).await;
+    assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(2)), "{job}");
+    assert_eq!((desk.seen("select").len(), desk.seen("answer").len()), (3, 2));
+    let outcomes = super::each(&job["result"]["responses"], "outcome");
+    assert_eq!(outcomes, ["ok", "ok", "ok", "transport_error", "ok"]);
+    desk.close().await;
+}
