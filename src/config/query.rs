@@ -104,8 +104,9 @@ impl Query {
         }
         let headroom = self.summarization_instruction_headroom_tokens;
         if self.prompt_limiting_strategy == PromptLimiting::Summarize && self.max_token_budget <= headroom {
-            let rule =
-                format!("more than query.summarization_instruction_headroom_tokens, which is {headroom}, for SUMMARIZE");
+            let rule = format!(
+                "more than query.summarization_instruction_headroom_tokens, which is {headroom}, for SUMMARIZE"
+            );
             refuse(violations, &rule);
         }
     }

@@ -6,8 +6,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::ledger::Entry;
-use super::recall::Recalled;
 use super::provider::{Mode, ProviderError, Reply, Usage};
+use super::recall::Recalled;
 use super::send::Target;
 use super::today::Reservation;
 use super::{Llm, LlmError, Session, measure};

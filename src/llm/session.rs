@@ -97,9 +97,9 @@ impl Session {
 
     /// The next reply to a stage out of the record, with the attempts that it took.
     pub(super) fn recall(&self, stage: &'static str) -> (Vec<LlmCall>, Result<Option<Recalled>, LlmError>) {
-        let mut state = self.state();
-        let (taken, outcome) = state.record.next(stage);
-        state.calls.extend(taken.iter().cloned());
+        let mut held = self.state();
+        let (taken, outcome) = held.record.next(stage);
+        held.calls.extend(taken.iter().cloned());
         (taken, outcome)
     }
 

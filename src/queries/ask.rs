@@ -10,7 +10,9 @@ use crate::base::field_error::FieldError;
 use crate::base::ids::SourceId;
 use crate::base::text::{char_count, has_control};
 use crate::config;
-use crate::config::query::{MOST_BUDGET, MOST_LIMIT, MOST_N, MOST_SECONDS, Overflow, PromptLimiting, ROOM, StrategyName};
+use crate::config::query::{
+    MOST_BUDGET, MOST_LIMIT, MOST_N, MOST_SECONDS, Overflow, PromptLimiting, ROOM, StrategyName,
+};
 use crate::model::query::QueryScope;
 
 /// Most characters of a question.
@@ -185,7 +187,9 @@ impl Wish {
             strategy,
             n: if strategy == StrategyName::OneShot { 1 } else { n },
             n2: faults.number("n2", self.n2, 0..=MOST_N).unwrap_or(settings.n2),
-            per_level_max: faults.number("per_level_max", self.per_level_max, 1..=MOST_N).unwrap_or(settings.per_level_max),
+            per_level_max: faults
+                .number("per_level_max", self.per_level_max, 1..=MOST_N)
+                .unwrap_or(settings.per_level_max),
             prompt_limiting_strategy: limiting,
             max_token_budget,
             budget_named: self.max_token_budget.is_some(),
@@ -236,7 +240,10 @@ impl Faults {
         let plain = |text: &str, most: usize| !text.trim().is_empty() && !has_control(text) && char_count(text) <= most;
         for (place, tag) in wish.tags.iter().enumerate().filter(|(_, tag)| !plain(tag, 100)) {
             let _ = tag;
-            self.add(&format!("tags[{place}]"), "must be 1 to 100 characters, none of them control characters".to_owned());
+            self.add(
+                &format!("tags[{place}]"),
+                "must be 1 to 100 characters, none of them control characters".to_owned(),
+            );
         }
         if wish.user_id.as_deref().is_some_and(|user_id| !plain(user_id, 128)) {
             self.add("user_id", "must be 1 to 128 characters, none of them control characters".to_owned());

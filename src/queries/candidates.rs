@@ -13,9 +13,19 @@ use crate::store::{LeafPart, Store};
 
 /// Where passages come from.
 pub enum Shelf {
-    Stored { store: Store, space: Space, scope: QueryScope },
+    Stored {
+        store: Store,
+        space: Space,
+        scope: QueryScope,
+    },
     /// Those that were found then, and the versions of the descriptions.
-    Recorded { store: Store, space: Space, chunk_ids: Vec<i64>, helpers: Vec<(SourceId, i64)>, next: Option<Place> },
+    Recorded {
+        store: Store,
+        space: Space,
+        chunk_ids: Vec<i64>,
+        helpers: Vec<(SourceId, i64)>,
+        next: Option<Place>,
+    },
 }
 
 /// Passages in order, with the place of their path.
@@ -58,9 +68,9 @@ impl Shelf {
             Self::Recorded { store, space, chunk_ids, .. } => store.list_chunks_by_id(space, chunk_ids).await?,
         };
         let latency_ms = milliseconds(begun);
-        let places: HashMap<i64, usize> = paths.iter().enumerate().map(|(place, path)| (path.leaf(), place)).collect();
-        let placed = rows.into_iter().filter_map(|chunk| Some((*places.get(&chunk.category_id)?, chunk)));
-        let mut chunks: Vec<(usize, Candidate)> = placed.collect();
+        let numbers: HashMap<i64, usize> = paths.iter().enumerate().map(|(place, path)| (path.leaf(), place)).collect();
+        let known = rows.into_iter().filter_map(|chunk| Some((*numbers.get(&chunk.category_id)?, chunk)));
+        let mut chunks: Vec<(usize, Candidate)> = known.collect();
         chunks.sort_by_key(|(place, chunk)| (*place, chunk.created_at, chunk.id));
         let mut empty = vec![true; paths.len()];
         for (place, _) in &chunks {

@@ -104,10 +104,10 @@ impl QueryError {
     pub fn remediation(&self) -> String {
         let text = match self {
             Self::Invalid(_) => "Correct the fields listed in errors; /docs describes each of them.",
-            Self::Cursor(_) => "Start again without cursor, then pass on next_cursor as it came, with the same question.",
-            Self::NotFound(_) => {
-                "Check the id and the space; with audit.persist = false no receipts are kept."
+            Self::Cursor(_) => {
+                "Start again without cursor, then pass on next_cursor as it came, with the same question."
             }
+            Self::NotFound(_) => "Check the id and the space; with audit.persist = false no receipts are kept.",
             Self::NoChunks => {
                 "Ingest documents first (POST /v1/ingestions), or ask wider: another strategy, fewer filters."
             }
@@ -115,12 +115,16 @@ impl QueryError {
                 "Raise max_token_budget, lower per_path_limit, let overflow be \"trim\", or use \
                  prompt_limiting_strategy \"SUMMARIZE\"."
             }
-            Self::BudgetTooSmall { .. } => "Raise max_token_budget, or shorten the question and the descriptions of the documents.",
+            Self::BudgetTooSmall { .. } => {
+                "Raise max_token_budget, or shorten the question and the descriptions of the documents."
+            }
             Self::CharacterBudget { .. } => {
                 "Raise query.summary_max_retries or query.summary_char_overage_tolerance_percent, choose a stronger \
                  model for summarize (llm.models), or raise max_token_budget."
             }
-            Self::FinalPromptOverBudget { .. } => "Raise max_token_budget a little, or read fewer passages (limit, per_path_limit).",
+            Self::FinalPromptOverBudget { .. } => {
+                "Raise max_token_budget a little, or read fewer passages (limit, per_path_limit)."
+            }
             Self::Timeout { .. } => "Raise timeout_s, ask with a narrower strategy, or send it with wait=false.",
             Self::Llm(error) => return error.remediation(),
             Self::Store(_) => "Try again when the database is back.",

@@ -94,7 +94,8 @@ impl Queries {
         let counter = self.inner.counter(ask);
         let tree = self.tree(space, ask).await?;
         let bound = self.inner.bound(ask, &families(&tree, counter), &tree, counter)?;
-        let over = |unit, limit, spent| LlmError::SpendCapReached { scope: "query", unit, limit, spent, resets_in: None };
+        let over =
+            |unit, limit, spent| LlmError::SpendCapReached { scope: "query", unit, limit, spent, resets_in: None };
         #[expect(clippy::cast_precision_loss, reason = "shown to people")]
         if let Some(most) = ask.max_calls
             && u64::try_from(bound.calls).unwrap_or(0) > most
@@ -164,7 +165,10 @@ impl Inner {
             answer_calls,
             calls,
             calls_with_retries: calls.saturating_mul(retries.saturating_add(1)),
-            tokens_prompt: stages.iter().map(|(_, _, tokens)| tokens).fold(0, |sum, tokens| sum.saturating_add(*tokens)),
+            tokens_prompt: stages
+                .iter()
+                .map(|(_, _, tokens)| tokens)
+                .fold(0, |sum, tokens| sum.saturating_add(*tokens)),
             tokens_completion: calls.saturating_mul(output),
             cost_usd,
             levels,
@@ -200,10 +204,13 @@ impl Inner {
     /// The most passages that can be read from so many leaves.
     fn chunks(&self, ask: &Ask, leaves: i64, tree: &[Category]) -> i64 {
         let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
-        let per_path = if ask.per_path_limit == 0 { i64::MAX } else { i64::try_from(ask.per_path_limit).unwrap_or(i64::MAX) };
+        let per_path =
+            if ask.per_path_limit == 0 { i64::MAX } else { i64::try_from(ask.per_path_limit).unwrap_or(i64::MAX) };
         let leaf = tree.iter().filter(|category| category.level == self.depth);
         // Counts are of what the documents say now; anything else may be more.
-        let count = |category: &Category| if ask.scope().all_versions || ask.as_of.is_some() { limit } else { category.chunk_count };
+        let count = |category: &Category| {
+            if ask.scope().all_versions || ask.as_of.is_some() { limit } else { category.chunk_count }
+        };
         let mut counts: Vec<i64> = leaf.map(|category| count(category).min(per_path)).collect();
         counts.sort_unstable_by(|one, other| other.cmp(one));
         let most = counts.into_iter().take(usize::try_from(leaves).unwrap_or(0));

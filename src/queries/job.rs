@@ -27,9 +27,8 @@ impl Work for QueryWork {
 }
 
 async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobError> {
-    let ask: Ask = serde_json::from_value(context.request().clone()).map_err(|error| {
-        JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string()))
-    })?;
+    let ask: Ask = serde_json::from_value(context.request().clone())
+        .map_err(|error| JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string())))?;
     // The question has the job's id: an attempt that had to stop has left its calls under it.
     let id = QueryId::from_stored(context.id().to_string());
     let store = &queries.inner.store;

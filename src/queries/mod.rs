@@ -43,7 +43,7 @@ pub use receipt::{PathRecord, Receipt, SummaryRecord, Totals};
 pub use replay::{Replay, ReplayWish};
 pub use result::{
     DroppedChunk, DroppedPath, LevelRank, PathError, PromptEstimate, QueryCall, QueryChunk, QueryPath, QueryResult,
-    QueryWarning, Retrieval, SummarizedChunk, Summarization, SummaryPart, UsedChunk,
+    QueryWarning, Retrieval, Summarization, SummarizedChunk, SummaryPart, UsedChunk,
 };
 pub use traversal::{Choice, Level, Offer};
 
@@ -138,7 +138,8 @@ impl Queries {
             .deterministic(ask.deterministic)
             .traced_by(who.traceparent.clone())
             .resuming(told);
-        let _forgotten = (!inner.persist).then(|| Forget { queries: self.clone(), space: who.space.clone(), id: id.clone() });
+        let _forgotten =
+            (!inner.persist).then(|| Forget { queries: self.clone(), space: who.space.clone(), id: id.clone() });
         let scope = ask.scope();
         let (map, known_paths) = match &cursor {
             Some(cursor) => (None, self.paths_of(&who.space, cursor).await?),

@@ -10,11 +10,13 @@ use super::traversal::Path;
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
 
+/// A path by its ids, with the rank and the best rank on each level.
+type Way = (Vec<i64>, Vec<(i64, i64)>);
+
 /// The paths of a walk, and the last passage that was given.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cursor {
-    /// For each path its ids and its ranks.
-    paths: Vec<(Vec<i64>, Vec<(i64, i64)>)>,
+    paths: Vec<Way>,
     pub after: Place,
     /// A cursor belongs to its question.
     of: String,
@@ -59,8 +61,9 @@ impl Cursor {
             return Err(QueryError::Cursor("the cursor belongs to another question"));
         }
         // A forged one may name any category of the space, but nothing that makes no sense.
-        let whole = |(ids, ranks): &(Vec<i64>, Vec<(i64, i64)>)| ids.len() == depth && ranks.len() == depth;
-        let fine = cursor.paths.iter().all(whole) && cursor.after.path < cursor.paths.len() && cursor.paths.len() <= 500;
+        let whole = |(ids, ranks): &Way| ids.len() == depth && ranks.len() == depth;
+        let fine =
+            cursor.paths.iter().all(whole) && cursor.after.path < cursor.paths.len() && cursor.paths.len() <= 500;
         if fine { Ok(cursor) } else { Err(not_ours()) }
     }
 
@@ -70,7 +73,7 @@ impl Cursor {
 
     /// The paths, once their names are known.
     pub fn paths(&self, names: impl Fn(i64) -> Option<Vec<String>>) -> Vec<Path> {
-        let path = |(ids, ranks): &(Vec<i64>, Vec<(i64, i64)>)| Path {
+        let path = |(ids, ranks): &Way| Path {
             names: ids.last().and_then(|leaf| names(*leaf)).unwrap_or_default(),
             ids: ids.clone(),
             ranks: ranks.clone(),
@@ -82,8 +85,17 @@ impl Cursor {
 /// All that decides which passages a question finds, and in which order.
 fn fingerprint(ask: &Ask) -> String {
     let said = serde_json::json!([
-        ask.query, ask.source_ids, ask.tags, ask.user_id, ask.as_of, ask.version_scope, ask.per_path_limit, ask.strategy,
-        ask.n, ask.n2, ask.per_level_max,
+        ask.query,
+        ask.source_ids,
+        ask.tags,
+        ask.user_id,
+        ask.as_of,
+        ask.version_scope,
+        ask.per_path_limit,
+        ask.strategy,
+        ask.n,
+        ask.n2,
+        ask.per_level_max,
     ]);
     sha256_hex(said.to_string().as_bytes())[..16].to_owned()
 }

@@ -69,7 +69,8 @@ impl Queries {
         let read = |names: &[(Vec<String>, bool)]| -> BTreeSet<Vec<String>> {
             names.iter().filter(|(_, full)| *full).map(|(names, _)| names.clone()).collect()
         };
-        let before: Vec<_> = original.receipt.paths.iter().map(|path| (path.names.clone(), !path.chunk_ids.is_empty())).collect();
+        let before: Vec<_> =
+            original.receipt.paths.iter().map(|path| (path.names.clone(), !path.chunk_ids.is_empty())).collect();
         let after: Vec<_> = result.paths.iter().map(|path| (path.names.clone(), path.chunk_count > 0)).collect();
         let (before, after) = (read(&before), read(&after));
         Ok(Replay {
@@ -98,7 +99,7 @@ impl Queries {
             path.ids.last().copied()
         });
         let helpers = receipt.helpers.iter().filter_map(|(id, version)| Some((id.parse().ok()?, *version)));
-        let shelf = Shelf::Recorded {
+        let books = Shelf::Recorded {
             store: inner.store.clone(),
             space: who.space.clone(),
             chunk_ids: receipt.paths.iter().flat_map(|path| path.chunk_ids.iter().copied()).collect(),
@@ -110,7 +111,7 @@ impl Queries {
             inner,
             ask,
             session: &session,
-            shelf,
+            shelf: books,
             known_paths: if map.is_none() { receipt.paths() } else { Vec::new() },
             map,
             cursor,

@@ -283,7 +283,8 @@ impl QueryResult {
 
 impl From<&Path> for QueryPath {
     fn from(path: &Path) -> Self {
-        let rank = |(ranked_relevance, best): &(i64, i64)| LevelRank { ranked_relevance: *ranked_relevance, best: *best };
+        let rank =
+            |(ranked_relevance, best): &(i64, i64)| LevelRank { ranked_relevance: *ranked_relevance, best: *best };
         Self {
             names: path.names.clone(),
             ids: path.ids.clone(),

@@ -11,8 +11,8 @@ use super::candidates::{Found, Shelf};
 use super::page::Cursor;
 use super::receipt::Trail;
 use super::result::{
-    DroppedChunk, PathError, PromptEstimate, QueryChunk, QueryPath, QueryResult, Retrieval, SummarizedChunk, Summarization,
-    SummaryPart, UsedChunk,
+    DroppedChunk, PathError, PromptEstimate, QueryChunk, QueryPath, QueryResult, Retrieval, Summarization,
+    SummarizedChunk, SummaryPart, UsedChunk,
 };
 use super::traversal::{Map, Path, Reason, Walk, Walker};
 use super::{Inner, QueryError};
@@ -66,7 +66,8 @@ impl Trip<'_> {
         }
         let used = chunks.into_iter().zip(&kept).filter(|(_, kept)| **kept).map(|(chunk, _)| chunk);
         self.result.chunks = used.collect();
-        let name = |chunk: &QueryChunk| UsedChunk { chunk_id: chunk.chunk_id, category_path: chunk.category_path.clone() };
+        let name =
+            |chunk: &QueryChunk| UsedChunk { chunk_id: chunk.chunk_id, category_path: chunk.category_path.clone() };
         self.result.used_chunks = self.result.chunks.iter().map(name).collect();
         if self.ask.mode == Mode::Answer {
             self.answer(material, &kept, summaries).await?;
@@ -141,7 +142,8 @@ impl Trip<'_> {
         self.trail.next.clone_from(&found.next);
         if let Some(next) = &found.next {
             self.result.next_cursor = Some(Cursor::new(self.ask, paths, next.clone()).encode());
-            let message = format!("only the first {} passages were read; next_cursor leads to the others", self.ask.limit);
+            let message =
+                format!("only the first {} passages were read; next_cursor leads to the others", self.ask.limit);
             self.result.warn("limited", message);
         }
         if found.chunks.is_empty() { Err(QueryError::NoChunks) } else { Ok(found) }
@@ -315,11 +317,8 @@ impl Trip<'_> {
             evidence.push(Evidence { chunk_id: passage.chunk_id, path: passage.label, text });
         }
         let helpers = material.helpers.into_iter().zip(used).filter(|(_, used)| *used).filter_map(|(helper, _)| helper);
-        let task = Answer {
-            query: self.ask.query.as_str().into(),
-            contextual_helpers: helpers.collect(),
-            chunks: evidence,
-        };
+        let task =
+            Answer { query: self.ask.query.as_str().into(), contextual_helpers: helpers.collect(), chunks: evidence };
         let tokens = count_prompt(self.counter, &task).await;
         if let Some(estimate) = &mut self.result.estimate {
             estimate.final_prompt_token_count = Some(tokens);

@@ -15,7 +15,8 @@ use crate::base::ids::{SourceId, Space};
 use crate::model::category::Category;
 use crate::model::query::{Candidate, QueryScope, SourceHelper};
 
-const COLUMNS: &str = "c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, c.created_at";
+const COLUMNS: &str =
+    "c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, c.created_at";
 
 /// Ids in one statement.
 const AT_ONCE: usize = 500;
@@ -114,10 +115,8 @@ impl Store {
             // From the leaves, of each of which the first passage that will do is enough.
             pieces.text("SELECT k.id FROM categories k WHERE k.space = ?", space.as_str());
             pieces.number(" AND k.level = ?", depth);
-            let _ = write!(
-                pieces.sql,
-                " AND EXISTS (SELECT 1{OF_CHUNK} WHERE c.space = k.space AND c.category_id = k.id"
-            );
+            let _ =
+                write!(pieces.sql, " AND EXISTS (SELECT 1{OF_CHUNK} WHERE c.space = k.space AND c.category_id = k.id");
             pieces.scope(scope);
             pieces.push(")");
         }
@@ -135,7 +134,11 @@ impl Store {
              SELECT id, parent_id, level, name, chunk_count, created_at FROM way ORDER BY level, id",
         );
         self.retry("list_categories_in", || async {
-            self.fetch_all(self.put_together(&pieces, false)).await?.iter().map(super::categories::read_category).collect()
+            self.fetch_all(self.put_together(&pieces, false))
+                .await?
+                .iter()
+                .map(super::categories::read_category)
+                .collect()
         })
         .await
     }

@@ -4,8 +4,8 @@
 //! function takes the space it works in. Nothing outside this folder speaks SQL or knows sqlx.
 
 mod backend;
-mod catalog;
 mod candidates;
+mod catalog;
 mod categories;
 mod chunks;
 mod contextual_helpers;

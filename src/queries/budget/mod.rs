@@ -84,16 +84,11 @@ impl Sheet {
             return count();
         }
         #[expect(clippy::disallowed_methods, reason = "pure, and over in milliseconds")]
-        let counted = tokio::task::spawn_blocking(count.clone()).await;
-        counted.unwrap_or_else(|_| count())
+        let elsewhere = tokio::task::spawn_blocking(count.clone()).await;
+        elsewhere.unwrap_or_else(|_| count())
     }
 
-    fn count_now(
-        counter: TokenCounter,
-        query: &str,
-        helpers: &[Option<Arc<str>>],
-        passages: &[Passage],
-    ) -> Self {
+    fn count_now(counter: TokenCounter, query: &str, helpers: &[Option<Arc<str>>], passages: &[Passage]) -> Self {
         let line = |helper: &str| Size::of(counter, &format!("contextual_helper: {}\n", one_line(helper)));
         let query = Size::of(counter, &format!("query: {}\n", one_line(query)));
         let end = Size::of(counter, "\n\"\"\"\n");
@@ -145,6 +140,6 @@ pub async fn count_prompt(counter: TokenCounter, task: &Answer) -> i64 {
         return count();
     }
     #[expect(clippy::disallowed_methods, reason = "pure, and over in milliseconds")]
-    let counted = tokio::task::spawn_blocking(count.clone()).await;
-    counted.unwrap_or_else(|_| count())
+    let elsewhere = tokio::task::spawn_blocking(count.clone()).await;
+    elsewhere.unwrap_or_else(|_| count())
 }

@@ -96,10 +96,8 @@ pub fn plan(counter: TokenCounter, sheet: &Sheet, passages: &[Passage], rules: R
         Size::of(counter, &heading).tokens + Size::of(counter, "\n\"\"\"\n").tokens + item.text.tokens
     });
     let sizes: Vec<i64> = sizes.collect();
-    let parts = parts(&sizes, preface, part_cap, rules.budget).map_err(|place| NoPlan::TooLarge {
-        chunk_id: passages[place].chunk_id,
-        tokens: sizes[place] + preface,
-    })?;
+    let parts = parts(&sizes, preface, part_cap, rules.budget)
+        .map_err(|place| NoPlan::TooLarge { chunk_id: passages[place].chunk_id, tokens: sizes[place] + preface })?;
     Ok(Some(Plan { room, total, targets, part_cap, parts }))
 }
 

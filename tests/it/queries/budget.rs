@@ -21,7 +21,7 @@ async fn three_leaves(desk: &Desk) {
     desk.model.set_rule(choosing(&[("3", &["E", "D", "C"])]));
 }
 
-fn body(extra: Value) -> Value {
+fn body(extra: &Value) -> Value {
     let mut body = json!({"query": "Which tree?", "strategy": "wide_branch"});
     body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     body
@@ -36,7 +36,7 @@ fn total(result: &Value) -> i64 {
 async fn the_estimate_can_be_recomputed() {
     let desk = Desk::open().await;
     three_leaves(&desk).await;
-    let result = desk.ask_well(body(json!({}))).await;
+    let result = desk.ask_well(body(&json!({}))).await;
     let estimate = &result["estimate"];
     let texts = texts(&result);
     let sum = |count: &dyn Fn(&str) -> i64| texts.iter().map(|text| count(text)).sum::<i64>();
@@ -62,10 +62,10 @@ async fn the_estimate_can_be_recomputed() {
 async fn what_fits_exactly_is_kept_and_one_token_less_drops_the_lowest_rank() {
     let desk = Desk::open().await;
     three_leaves(&desk).await;
-    let all = total(&desk.ask_well(body(json!({}))).await);
-    let result = desk.ask_well(body(json!({"max_token_budget": all}))).await;
+    let all = total(&desk.ask_well(body(&json!({}))).await);
+    let result = desk.ask_well(body(&json!({"max_token_budget": all}))).await;
     assert_eq!((each(&result["dropped_paths"], "reason").len(), texts(&result).len()), (0, 3));
-    let result = desk.ask_well(body(json!({"max_token_budget": all - 1}))).await;
+    let result = desk.ask_well(body(&json!({"max_token_budget": all - 1}))).await;
     assert_eq!(result["dropped_paths"], json!([{"path": ["A", "B", "C"], "reason": "pruned"}]));
     assert_eq!(texts(&result).len(), 2);
     assert_eq!(each(&result["used_chunks"], "category_path"), [json!(["A", "B", "E"]), json!(["A", "B", "D"])]);
@@ -73,7 +73,7 @@ async fn what_fits_exactly_is_kept_and_one_token_less_drops_the_lowest_rank() {
     assert!(!sent.user.contains("cedar") && sent.user.contains("daisy"));
     assert!(desk.seen("summarize").is_empty());
     // Much less: two are dropped, the lowest first.
-    let result = desk.ask_well(body(json!({"max_token_budget": 320}))).await;
+    let result = desk.ask_well(body(&json!({"max_token_budget": 320}))).await;
     assert_eq!(each(&result["dropped_paths"], "path"), [json!(["A", "B", "C"]), json!(["A", "B", "D"])]);
     desk.close().await;
 }
@@ -89,13 +89,18 @@ async fn without_rankings_the_last_path_goes_first() {
         ("2", &["X / Y", "A / B"]),
         ("3", &["X / Y / Z", "A / B / C"]),
     ]));
-    let ask = |use_rankings: bool| desk.ask_well(body(json!({"n": 2, "max_token_budget": 300, "use_rankings": use_rankings})));
+    let ask = |use_rankings: bool| {
+        desk.ask_well(body(&json!({"n": 2, "max_token_budget": 300, "use_rankings": use_rankings})))
+    };
     let ranked = ask(true).await;
     assert_eq!(each(&ranked["paths"], "names")[0], json!(["A", "B", "C"]));
     assert_eq!(ranked["dropped_paths"], json!([{"path": ["A", "B", "C"], "reason": "pruned"}]));
     let plain = ask(false).await;
     assert_eq!(plain["dropped_paths"], json!([{"path": ["X", "Y", "Z"], "reason": "pruned"}]));
-    assert_eq!((&plain["parameters"]["use_rankings"], &ranked["parameters"]["use_rankings"]), (&json!(false), &json!(true)));
+    assert_eq!(
+        (&plain["parameters"]["use_rankings"], &ranked["parameters"]["use_rankings"]),
+        (&json!(false), &json!(true))
+    );
     desk.close().await;
 }
 
@@ -142,11 +147,11 @@ async fn a_description_stands_once_and_goes_with_its_document() {
     desk.library.describe(&one, "About cedars.").await;
     desk.library.describe(&two, "About daisies.").await;
     desk.model.set_rule(choosing(&[("3", &["C", "D"])]));
-    let all = desk.ask_well(body(json!({}))).await;
+    let all = desk.ask_well(body(&json!({}))).await;
     let sent = desk.seen("answer").pop().unwrap().user;
     assert_eq!(sent.matches("About cedars.").count(), 1);
     assert!(sent.find("About cedars.") < sent.find("About daisies."));
-    let less = desk.ask_well(body(json!({"max_token_budget": total(&all) - 1}))).await;
+    let less = desk.ask_well(body(&json!({"max_token_budget": total(&all) - 1}))).await;
     let sent = desk.seen("answer").pop().unwrap().user;
     assert!(!sent.contains("About daisies."));
     assert_eq!(texts(&less).len(), 2);
@@ -170,10 +175,10 @@ async fn quotes_cannot_leave_their_frame() {
 async fn passages_alone_are_limited_only_by_a_budget_that_was_named() {
     let desk = Desk::with(&[("QUERY__MAX_TOKEN_BUDGET", "200")]).await;
     three_leaves(&desk).await;
-    let free = desk.ask_well(body(json!({"mode": "retrieve"}))).await;
+    let free = desk.ask_well(body(&json!({"mode": "retrieve"}))).await;
     assert_eq!((texts(&free).len(), &free["answer"]), (3, &Value::Null));
     assert!(total(&free) > 200, "the estimate is told all the same");
-    let bound = desk.ask_well(body(json!({"mode": "retrieve", "max_token_budget": 300}))).await;
+    let bound = desk.ask_well(body(&json!({"mode": "retrieve", "max_token_budget": 300}))).await;
     assert_eq!(texts(&bound).len(), 1);
     assert!(desk.seen("answer").is_empty());
     desk.close().await;

@@ -8,6 +8,9 @@ use super::three_by_three;
 use crate::support::database::TestDatabase;
 use crate::support::library::Desk;
 
+/// Fields that are times, or follow from ids and times.
+const TIMES: [&str; 6] = ["elapsed_ms", "total_latency", "timestamp", "request_id", "next_cursor", "result_sha256"];
+
 /// Replaces ids by the order in which they first appear, and times by nothing.
 struct Mask(HashMap<String, String>);
 
@@ -17,9 +20,7 @@ impl Mask {
             Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
             Value::Object(fields) => {
                 for (name, field) in fields.iter_mut() {
-                    if name.ends_with("latency_ms") || ["elapsed_ms", "total_latency"].contains(&name.as_str()) {
-                        *field = Value::Null;
-                    } else if ["timestamp", "request_id", "next_cursor", "result_sha256", "database"].contains(&name.as_str()) {
+                    if name.ends_with("latency_ms") || TIMES.contains(&name.as_str()) {
                         *field = Value::Null;
                     } else {
                         self.apply(field);
@@ -28,7 +29,7 @@ impl Mask {
             }
             Value::String(text) if text.len() == 36 && text.matches('-').count() == 4 => {
                 let count = self.0.len();
-                *text = self.0.entry(text.clone()).or_insert_with(|| format!("id-{count}")).clone();
+                text.clone_from(self.0.entry(text.clone()).or_insert_with(|| format!("id-{count}")));
             }
             _ => {}
         }
@@ -37,10 +38,15 @@ impl Mask {
 
 async fn story(desk: &Desk) -> Vec<Value> {
     three_by_three(desk).await;
-    let source = desk.library.add_of("ann", &["red"], "/ann.txt", &[
-        (&["Plants", "Small", "New"], "Größe, 漢字 and '; DROP TABLE chunks;-- %_\\ 😀"),
-        (&["Plants", "Small", "Old"], "second"),
-    ]);
+    let source = desk.library.add_of(
+        "ann",
+        &["red"],
+        "/ann.txt",
+        &[
+            (&["Plants", "Small", "New"], "Größe, 漢字 and '; DROP TABLE chunks;-- %_\\ 😀"),
+            (&["Plants", "Small", "Old"], "second"),
+        ],
+    );
     let source = source.await;
     desk.library.describe(&source, "Ann's notes.").await;
     let then = desk.library.now().to_string();
@@ -64,8 +70,8 @@ async fn story(desk: &Desk) -> Vec<Value> {
         answer["status"] = reply.status.as_u16().into();
         if let Some(id) = answer["id"].as_str() {
             told.push(desk.app.get(&format!("/v1/queries/{id}")).await.json());
-            let replay = desk.app.post(&format!("/v1/queries/{id}/replay"), &json!({})).await.json();
-            assert_eq!(replay["identical"], true, "{replay}");
+            let again = desk.app.post(&format!("/v1/queries/{id}/replay"), &json!({})).await.json();
+            assert_eq!(again["identical"], true, "{again}");
         }
         told.push(answer);
     }
@@ -87,7 +93,9 @@ async fn every_database_tells_the_same_story() {
             None => first = Some(told),
             Some(first) => {
                 let line = first.lines().zip(told.lines()).position(|(one, other)| one != other);
-                let around = |text: &str, at: usize| text.lines().skip(at.saturating_sub(4)).take(8).collect::<Vec<_>>().join("\n");
+                let around = |text: &str, at: usize| {
+                    text.lines().skip(at.saturating_sub(4)).take(8).collect::<Vec<_>>().join("\n")
+                };
                 if let Some(at) = line {
                     panic!("{engine:?} differs:\n{}\ninstead of\n{}", around(&told, at), around(first, at));
                 }

@@ -1,5 +1,7 @@
 //! What is refused, and what a model can do wrong: each has its problem, with the calls that were made (M-5, M-7.4).
 
+use std::collections::BTreeMap;
+
 use memoir::scripted_model::{Fault, Step};
 use serde_json::{Value, json};
 
@@ -62,7 +64,8 @@ async fn a_question_that_breaks_a_rule_is_refused_before_anything_is_asked() {
     assert_ne!(fits.status.as_u16(), 422, "{}", fits.text);
     desk.model.clear();
     // SUMMARIZE needs more than its headroom (K-38).
-    let reply = desk.ask(json!({"query": "?", "prompt_limiting_strategy": "SUMMARIZE", "max_token_budget": 1024})).await;
+    let reply =
+        desk.ask(json!({"query": "?", "prompt_limiting_strategy": "SUMMARIZE", "max_token_budget": 1024})).await;
     reply.assert_problem(422, "invalid_request");
     assert!(desk.model.requests().is_empty());
     desk.close().await;
@@ -80,7 +83,7 @@ async fn a_model_that_declines_or_is_away_ends_the_question() {
     assert_eq!(context["responses"].as_array().unwrap().len(), 4);
     assert_eq!(context["considered_paths"], json!([["Plants", "Small", "New"]]));
 
-    desk.model.always(Fault::Status { status: 503, headers: Default::default(), body: String::new() });
+    desk.model.always(Fault::Status { status: 503, headers: BTreeMap::default(), body: String::new() });
     let reply = desk.ask(json!({"query": "plants"})).await;
     reply.assert_problem(502, "llm_unavailable");
     let outcomes: Vec<Value> = super::each(&reply.json()["context"]["responses"], "outcome");
@@ -92,7 +95,8 @@ async fn a_model_that_declines_or_is_away_ends_the_question() {
 async fn an_answer_that_breaks_its_schema_is_asked_again_once() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
-    for wrong in [json!({"answer": ""}), json!({"answer": 5}), json!({"reply": "x"}), json!({"answer": "x", "more": 1})] {
+    for wrong in [json!({"answer": ""}), json!({"answer": 5}), json!({"reply": "x"}), json!({"answer": "x", "more": 1})]
+    {
         desk.model.clear();
         desk.model.push(Step::new(Fault::RawAnswer { json: wrong.clone() }).only_stage("answer"));
         let result = desk.ask_well(json!({"query": "plants"})).await;

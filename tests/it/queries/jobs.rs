@@ -1,5 +1,7 @@
 //! Questions that nobody waits for: jobs of their own kind.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::{texts, three_by_three};
@@ -62,7 +64,7 @@ async fn a_job_fails_with_the_problem_of_its_question() {
 async fn a_retried_job_does_not_ask_again_what_it_was_told() {
     let desk = Desk::with(&[("LLM__TRANSPORT__TRIES", "1"), ("JOBS__BACKOFF_MS", "10")]).await;
     three_by_three(&desk).await;
-    let away = memoir::scripted_model::Fault::Status { status: 503, headers: Default::default(), body: String::new() };
+    let away = memoir::scripted_model::Fault::Status { status: 503, headers: BTreeMap::default(), body: String::new() };
     desk.model.push(memoir::scripted_model::Step::new(away).only_stage("answer"));
     let reply = desk.ask(json!({"query": "small plants", "wait": false})).await;
     let job = finished(&desk, reply.header("location")).await;

@@ -22,13 +22,17 @@ async fn an_estimate_bounds_what_every_strategy_takes() {
     assert_eq!(estimate["model"], "stub:gpt-4o");
     for strategy in ["one_shot", "wide_branch", "zoom_in", "branch_out"] {
         let bound = of(&estimate, strategy);
-        assert_eq!((&bound["calls"], &bound["select_calls"], &bound["answer_calls"]), (&json!(4), &json!(3), &json!(1)));
+        assert_eq!(
+            (&bound["calls"], &bound["select_calls"], &bound["answer_calls"]),
+            (&json!(4), &json!(3), &json!(1))
+        );
         assert_eq!(bound["calls_with_retries"], 8);
         desk.model.clear();
         let result = desk.ask_well(json!({"query": "small plants", "strategy": strategy})).await;
         let calls = desk.model.requests();
         assert!(calls.len() <= usize::try_from(bound["calls"].as_i64().unwrap()).unwrap());
-        let sum = |field: &str| super::each(&result["responses"], field).iter().map(|n| n.as_i64().unwrap()).sum::<i64>();
+        let sum =
+            |field: &str| super::each(&result["responses"], field).iter().map(|n| n.as_i64().unwrap()).sum::<i64>();
         assert!(sum("tokens_prompt") <= bound["tokens_prompt"].as_i64().unwrap());
         assert!(sum("tokens_completion") <= bound["tokens_completion"].as_i64().unwrap());
         let selectable = super::each(&bound["levels"], "max_selectable");
@@ -67,7 +71,10 @@ async fn a_question_that_may_take_too_much_is_refused_before_its_first_call() {
         body.as_object_mut().unwrap().extend(limit.as_object().unwrap().clone());
         let reply = desk.ask(body).await;
         reply.assert_problem(429, "spend_cap_reached");
-        assert_eq!((&reply.json()["context"]["unit"], &reply.json()["context"]["scope"]), (&json!(unit), &json!("query")));
+        assert_eq!(
+            (&reply.json()["context"]["unit"], &reply.json()["context"]["scope"]),
+            (&json!(unit), &json!("query"))
+        );
     }
     assert!(desk.model.requests().is_empty());
     desk.ask_well(json!({"query": "plants", "max_calls": 4, "max_cost_usd": 1.0})).await;

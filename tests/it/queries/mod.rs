@@ -6,8 +6,8 @@ mod engines;
 mod failures;
 mod jobs;
 mod limits;
-mod receipts;
 mod reading;
+mod receipts;
 mod summaries;
 mod walk;
 

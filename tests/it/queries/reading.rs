@@ -43,7 +43,7 @@ async fn pages_and_limits_keep_the_order() {
     assert_eq!(texts(&whole).len(), 10);
     assert_eq!(whole["next_cursor"], Value::Null);
 
-    let (mut paged, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
+    let (mut gathered, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
     desk.model.clear();
     loop {
         let mut body = body.clone();
@@ -54,7 +54,7 @@ async fn pages_and_limits_keep_the_order() {
         let page = desk.ask_well(body).await;
         assert!(texts(&page).len() <= 2);
         assert_eq!(page["path_errors"], json!([]));
-        paged.extend(page["chunks"].as_array().unwrap().clone());
+        gathered.extend(page["chunks"].as_array().unwrap().clone());
         cursor = page["next_cursor"].clone();
         pages += 1;
         if cursor.is_null() {
@@ -62,7 +62,7 @@ async fn pages_and_limits_keep_the_order() {
         }
         assert_eq!(each(&page["warnings"], "code"), ["limited"]);
     }
-    assert_eq!((Value::Array(paged), pages), (whole["chunks"].clone(), 5));
+    assert_eq!((Value::Array(gathered), pages), (whole["chunks"].clone(), 5));
     assert_eq!(desk.seen("select").len(), 1, "only the first page is walked");
 
     let mut first = body.clone();
@@ -130,7 +130,10 @@ async fn only_what_the_documents_say_now_unless_told_otherwise() {
     let third = second.as_micros() + 1_500_000;
     let third = memoir::base::clock::Timestamp::from_micros(third).to_string();
     assert_eq!(found(json!({"as_of": third})).await, ["second", "second there"]);
-    assert_eq!(found(json!({"as_of": second.to_string(), "version_scope": "all"})).await, ["first", "second", "second there"]);
+    assert_eq!(
+        found(json!({"as_of": second.to_string(), "version_scope": "all"})).await,
+        ["first", "second", "second there"]
+    );
     ask(json!({"as_of": "2020-01-01T00:00:00Z"})).await.assert_problem(404, "no_chunks_found");
     let result = Desk::answered(&ask(json!({})).await);
     assert_eq!(result["chunks"][0]["source_version"], 4);

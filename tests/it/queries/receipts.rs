@@ -31,7 +31,8 @@ async fn a_receipt_tells_every_decision_and_no_text() {
     assert_eq!(receipt["estimate"], result["estimate"]);
     assert_eq!(each(&receipt["responses"], "llm_output"), each(&result["responses"], "llm_output"));
     assert_eq!(receipt["totals"]["calls"], 4);
-    let stored = desk.library.store.find_query(&desk.library.space, &id(&result).parse().unwrap()).await.unwrap().unwrap();
+    let stored =
+        desk.library.store.find_query(&desk.library.space, &id(&result).parse().unwrap()).await.unwrap().unwrap();
     for text in texts(&result) {
         assert!(!stored.receipt.to_string().contains(text.trim()), "no text of a passage is kept");
     }
@@ -48,7 +49,8 @@ async fn receipts_are_listed_newest_first_in_their_space() {
     }
     desk.ask(json!({"query": "of a user", "user_id": "nobody"})).await.assert_problem(404, "no_chunks_found");
     let first = desk.app.get("/v1/queries?limit=4").await.json();
-    let last = desk.app.get(&format!("/v1/queries?limit=4&cursor={}", first["next_cursor"].as_str().unwrap())).await.json();
+    let last =
+        desk.app.get(&format!("/v1/queries?limit=4&cursor={}", first["next_cursor"].as_str().unwrap())).await.json();
     let mut asked = each(&first["items"], "query");
     asked.extend(each(&last["items"], "query"));
     let wanted = ["of a user", "plants 4", "plants 3", "plants 2", "plants 1", "plants 0"];
@@ -103,23 +105,32 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
     failed.assert_problem(404, "no_chunks_found");
 
     // Everything moves on: new passages in the same leaves, new categories, another version, another description.
-    desk.library.add("/new.txt", &[(&["Plants", "Small", "New"], "newer"), (&["Fungi", "Small", "New"], "other")]).await;
+    desk.library
+        .add("/new.txt", &[(&["Plants", "Small", "New"], "newer"), (&["Fungi", "Small", "New"], "other")])
+        .await;
     desk.library.add_version(&source, 2, &[(&["Plants", "Small", "New"], "rewritten")]).await;
     desk.library.describe(&source, "Another list altogether.").await;
     desk.model.clear();
     for result in asked {
-        let reply = desk.app.post(&format!("/v1/queries/{}/replay", id(&result)), &json!({})).await;
-        assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
-        let replay = reply.json();
+        let answered = desk.app.post(&format!("/v1/queries/{}/replay", id(&result)), &json!({})).await;
+        assert_eq!(answered.status.as_u16(), 200, "{}", answered.text);
+        let replay = answered.json();
         assert_eq!(timeless(replay["result"].clone()), timeless(result.clone()));
         assert_eq!((&replay["identical"], &replay["mode"]), (&json!(true), &json!("recorded")));
-        assert_eq!((&replay["differences"]["leaves"]["added"], &replay["differences"]["calls"]), (&json!([]), &json!(0)));
+        assert_eq!(
+            (&replay["differences"]["leaves"]["added"], &replay["differences"]["calls"]),
+            (&json!([]), &json!(0))
+        );
     }
     let failed = failed.json()["context"]["id"].as_str().unwrap().to_owned();
     let replay = desk.app.post(&format!("/v1/queries/{failed}/replay"), &json!({"mode": "recorded"})).await.json();
     assert_eq!((&replay["identical"], &replay["error"]), (&json!(true), &json!("no_chunks_found")));
     assert!(desk.model.requests().is_empty(), "nobody is asked");
-    assert_eq!(desk.app.get("/v1/queries").await.json()["items"].as_array().unwrap().len(), 7, "and nothing is kept of it");
+    assert_eq!(
+        desk.app.get("/v1/queries").await.json()["items"].as_array().unwrap().len(),
+        7,
+        "and nothing is kept of it"
+    );
 
     // A document that is gone cannot be replayed, and that is told.
     let gone = desk.app.request(reqwest::Method::DELETE, &format!("/v1/sources/{source}"));
@@ -152,7 +163,9 @@ async fn a_live_replay_shows_what_another_way_would_change() {
     assert_eq!(other["result"]["responses"][0]["provider"], "local");
     assert_eq!(other["differences"]["leaves"]["kept"].as_array().unwrap().len(), 1);
 
-    for body in [json!({"strategy": "zoom_in"}), json!({"mode": "live", "n": 0}), json!({"mode": "again"}), json!({"x": 1})] {
+    for body in
+        [json!({"strategy": "zoom_in"}), json!({"mode": "live", "n": 0}), json!({"mode": "again"}), json!({"x": 1})]
+    {
         desk.app.post(&path, &body).await.assert_problem(422, "invalid_request");
     }
     desk.app.post(&path, &json!({"mode": "live", "model": "nobody:x"})).await.assert_problem(422, "unknown_model");
@@ -168,7 +181,8 @@ async fn without_audit_nothing_is_kept() {
     assert_eq!(desk.app.get("/v1/queries").await.json()["items"], json!([]));
     let usage = desk.app.get("/v1/usage").await.json();
     assert_eq!(usage["totals"]["calls"], 4, "the sums of the day stay");
-    let calls = async || desk.library.store.list_query_calls(&desk.library.space, &id(&result).parse().unwrap()).await.unwrap();
+    let calls =
+        async || desk.library.store.list_query_calls(&desk.library.space, &id(&result).parse().unwrap()).await.unwrap();
     for _ in 0..50 {
         if calls().await.is_empty() {
             break;

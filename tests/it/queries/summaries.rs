@@ -62,7 +62,10 @@ async fn everything_is_shortened_by_the_same_ratio_in_parts_that_fit() {
     let budget = 500;
     let result = desk.ask_well(body(budget)).await;
     let estimate = &result["estimate"];
-    let (fixed, total) = (estimate["fixed_prompt_token_count"].as_i64().unwrap(), estimate["chunks_total_token_count"].as_i64().unwrap());
+    let (fixed, total) = (
+        estimate["fixed_prompt_token_count"].as_i64().unwrap(),
+        estimate["chunks_total_token_count"].as_i64().unwrap(),
+    );
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let ratio = (budget - fixed) as f64 / total as f64;
     let summarization = &result["summarization"];
@@ -86,7 +89,8 @@ async fn everything_is_shortened_by_the_same_ratio_in_parts_that_fit() {
         assert!(schema.pointer("/properties/summaries/items/properties/chunk_id").is_some());
     }
     let (id, original, target) = listed[0];
-    let head = format!("Chunk {id} (original_chars={original}, target_chars={target}):\n\"\"\"\n{}\n\"\"\"\n", originals[0]);
+    let head =
+        format!("Chunk {id} (original_chars={original}, target_chars={target}):\n\"\"\"\n{}\n\"\"\"\n", originals[0]);
     assert!(calls[0].user.starts_with(&head));
     // All of them are used, none is dropped, and the prompt holds the summaries.
     assert_eq!(result["used_chunks"].as_array().unwrap().len(), 6);
@@ -106,7 +110,8 @@ async fn what_fits_is_left_as_it_is() {
     let first = desk.ask_well(body(8000)).await;
     assert_eq!((&first["summarization"], desk.seen("summarize").len()), (&Value::Null, 0));
     let estimate = &first["estimate"];
-    let all = estimate["fixed_prompt_token_count"].as_i64().unwrap() + estimate["chunks_total_token_count"].as_i64().unwrap();
+    let all =
+        estimate["fixed_prompt_token_count"].as_i64().unwrap() + estimate["chunks_total_token_count"].as_i64().unwrap();
     let exact = desk.ask_well(body(all)).await;
     assert_eq!((&exact["summarization"], desk.seen("summarize").len()), (&Value::Null, 0));
     let less = desk.ask_well(body(all - 1)).await;
@@ -150,7 +155,8 @@ async fn a_passage_above_the_cap_goes_alone() {
 async fn only_summaries_that_are_too_long_are_asked_again() {
     let desk = Desk::with(&[HEADROOM]).await;
     six(&desk).await;
-    let ids: Vec<i64> = each(&desk.ask_well(body(8000)).await["chunks"], "chunk_id").iter().map(|id| id.as_i64().unwrap()).collect();
+    let ids: Vec<i64> =
+        each(&desk.ask_well(body(8000)).await["chunks"], "chunk_id").iter().map(|id| id.as_i64().unwrap()).collect();
     let bad = ids[1];
     desk.model.clear();
     summarizing(&desk, move |seen, id, target| {
@@ -162,7 +168,8 @@ async fn only_summaries_that_are_too_long_are_asked_again() {
     let again: Vec<_> = calls.iter().filter(|call| call.user.contains("must have at most")).collect();
     assert_eq!(again.len(), 1);
     assert_eq!(asked(again[0]).iter().map(|(id, ..)| *id).collect::<Vec<_>>(), [bad]);
-    assert_eq!(result["responses"][1]["attempt"], 2);
+    let repeated = each(&result["responses"], "attempt").iter().filter(|attempt| **attempt == 2).count();
+    assert_eq!(repeated, 1);
     assert_eq!(result["summarization"]["chunks"].as_array().unwrap().len(), 6);
     desk.close().await;
 }
@@ -173,7 +180,12 @@ async fn together_they_may_be_a_little_too_long_but_no_more() {
         let desk = Desk::with(&[HEADROOM, ("QUERY__SUMMARY_MAX_RETRIES", retries)]).await;
         six(&desk).await;
         // Rounded down, so that 105 is not above 105.
-        summarizing(&desk, move |_, _, target| if percent == 105 { target * 105 / 100 } else { (target * percent).div_euclid(100) + 1 });
+        summarizing(
+            &desk,
+            move |_, _, target| {
+                if percent == 105 { target * 105 / 100 } else { (target * percent).div_euclid(100) + 1 }
+            },
+        );
         let reply = desk.ask(body(700)).await;
         let calls = desk.seen("summarize").len();
         if fine {

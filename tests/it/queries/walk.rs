@@ -38,7 +38,10 @@ async fn a_question_is_walked_down_and_answered() {
     assert_eq!(each(&result["responses"], "stage"), ["select", "select", "select", "answer"]);
     assert_eq!(each(&result["responses"], "level"), [json!(1), json!(2), json!(3), Value::Null]);
     assert_eq!(result["responses"].as_array().unwrap().len(), desk.model.requests().len());
-    assert_eq!(result["responses"][0]["llm_output"], json!({"selections": [{"category": "Plants", "ranked_relevance": 1}]}));
+    assert_eq!(
+        result["responses"][0]["llm_output"],
+        json!({"selections": [{"category": "Plants", "ranked_relevance": 1}]})
+    );
     let latencies: Vec<f64> = each(&result["responses"], "latency_ms").iter().map(|ms| ms.as_f64().unwrap()).collect();
     assert!(latencies.iter().all(|ms| *ms >= 100.0), "{latencies:?}");
     let retrievals: f64 = each(&result["retrievals"], "latency_ms").iter().map(|ms| ms.as_f64().unwrap()).sum();
@@ -125,11 +128,7 @@ async fn options_of_several_parents_are_told_by_their_whole_path() {
 async fn one_parent_left_means_names_again() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
-    desk.model.set_rule(choosing(&[
-        ("1", &["Stones", "Animals"]),
-        ("2", &["Animals / Big"]),
-        ("3", &["New", "Old"]),
-    ]));
+    desk.model.set_rule(choosing(&[("1", &["Stones", "Animals"]), ("2", &["Animals / Big"]), ("3", &["New", "Old"])]));
     let result = desk.ask_well(json!({"query": "?", "strategy": "wide_branch", "n": 2})).await;
     assert!(desk.seen("select")[2].user.contains("\n- Old\n"));
     // A parent of which no child was chosen.

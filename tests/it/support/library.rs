@@ -85,7 +85,14 @@ impl Library {
         tx.commit().await.unwrap();
     }
 
-    async fn write_version(&self, tx: &mut Tx, source_id: &SourceId, version: i64, chunks: &[Filed<'_>], now: Timestamp) {
+    async fn write_version(
+        &self,
+        tx: &mut Tx,
+        source_id: &SourceId,
+        version: i64,
+        chunks: &[Filed<'_>],
+        now: Timestamp,
+    ) {
         let text: String = chunks.iter().map(|(_, text)| *text).collect();
         let before = tx.find_current_content(&self.space, source_id).await.unwrap();
         let shared = before.filter(|_| chunks.is_empty());

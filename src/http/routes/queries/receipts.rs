@@ -308,7 +308,8 @@ impl From<Level> for QueryLevelResponse {
             .iter()
             .map(|offer| QueryOptionResponse { category_id: offer.id, label: offer.label.clone() })
             .collect();
-        let taken = |option: &&QueryOptionResponse| chosen.iter().any(|choice| choice.category_id == option.category_id);
+        let taken =
+            |option: &&QueryOptionResponse| chosen.iter().any(|choice| choice.category_id == option.category_id);
         let rejected = options.iter().filter(|option| !taken(option)).cloned().collect();
         Self { level: level.level, asked: level.asked, max_selectable: level.max_selectable, options, chosen, rejected }
     }
