@@ -8,6 +8,7 @@ mod jobs;
 mod limits;
 mod reading;
 mod receipts;
+mod settings;
 mod summaries;
 mod walk;
 
