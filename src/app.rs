@@ -13,7 +13,7 @@ use crate::base::clock::Clock;
 use crate::base::fail_point;
 use crate::base::metrics as names;
 use crate::categories::{Categories, Taxonomy};
-use crate::config::Config;
+use crate::config::{Config, ConfigurationError, Violation, Violations};
 use crate::contextual_helpers::ContextualHelpers;
 use crate::http::{self, AppState, HttpSettings};
 use crate::ingestion::{Ingestion, IngestionSettings};
@@ -40,12 +40,23 @@ pub struct App {
     metrics: Metrics,
 }
 
+/// Why the service cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The settings do not go with what the database holds.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
+    /// The database cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 impl App {
     /// Connects to the database, brings its schema up to date, and puts the parts together.
     ///
     /// # Errors
-    /// The database cannot be used.
-    pub async fn build(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+    /// The database cannot be used, or holds passages that the settings do not go with.
+    pub async fn build(config: Config, clock: Arc<dyn Clock>) -> Result<Self, BuildError> {
         fail_point::arm(&config.testing.fail_point);
         let metrics = Metrics::start();
         let store = Store::connect(&config.database).await?;
@@ -57,6 +68,7 @@ impl App {
                 "schema brought up to date"
             );
         }
+        check_depth(&config, &store).await?;
         metrics::gauge!(
             names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION"), "engine" => store.engine().name()
         )
@@ -146,6 +158,23 @@ impl App {
         }
         Runner::new(self.state.jobs.clone(), Arc::clone(&self.state.clock), work)
     }
+}
+
+/// Passages hang on the leaves of the hierarchy; with another depth these would no longer be leaves (K-43).
+async fn check_depth(config: &Config, store: &Store) -> Result<(), BuildError> {
+    let depth = config.taxonomy.hierarchy_depth;
+    let mut violations = Violations::default();
+    for (space, stored) in store.list_other_depths(i64::try_from(depth).unwrap_or(i64::MAX)).await? {
+        violations.add(
+            Violation::new("taxonomy.hierarchy_depth", depth.to_string())
+                .allowed(&format!(
+                    "{stored}, as the space {space:?} holds passages that are filed {stored} levels deep. To change the \
+                     depth start with a new database, or delete the documents of that space and bring them in again"
+                ))
+                .example(&format!("hierarchy_depth = {stored}")),
+        );
+    }
+    Ok(violations.into_result()?)
 }
 
 /// Waits for the stop, and then until no request is being answered or the time is up.

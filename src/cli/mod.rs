@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::app::BuildError;
 use crate::config::{Config, ConfigurationError, Origin};
 use crate::store::StoreError;
 
@@ -92,6 +93,15 @@ enum CommandError {
     /// Exit code 1.
     #[error(transparent)]
     Other(#[from] anyhow::Error),
+}
+
+impl From<BuildError> for CommandError {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Configuration(error) => Self::Configuration(error),
+            BuildError::Store(error) => Self::Start { error },
+        }
+    }
 }
 
 impl From<StoreError> for CommandError {
