@@ -277,7 +277,11 @@ impl Writer<'_> {
         let source_id = SourceId::from_stored(written.source_id.clone());
         let added = tx.add_chunks(space, &source_id, written.version_id, &chunks, now).await;
         added.during("add passages", "chunks")?;
-        tx.add_chunk_counts(space, &counts).await.during("count passages", "categories")?;
+        // A part that is written late, after a newer version, is not what the document says now.
+        let current = tx.find_current_content(space, &source_id).await.during("find what it said", "sources")?;
+        if current == Some(written.version_id) {
+            tx.add_chunk_counts(space, &counts).await.during("count passages", "categories")?;
+        }
         written.chunks += i64::try_from(chunks.len()).unwrap_or(i64::MAX);
         written.categories += made;
         Ok(())

@@ -7,6 +7,7 @@ use sqlx::any::AnyRow;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
+use crate::model::chunk::TAXONOMY;
 use crate::model::source_version::{SourceVersion, VersionFacts};
 
 const COLUMNS: &str = "id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
@@ -72,7 +73,8 @@ impl Store {
         .await
     }
 
-    /// The newest version of a document that has passages of its own and this content under these settings.
+    /// The newest version of a document that has passages of its own and this content under these settings. One that was
+    /// written in part only, as batches may be, does not say the same.
     pub async fn find_same_content(
         &self,
         space: &Space,
@@ -82,11 +84,13 @@ impl Store {
     ) -> Result<Option<SourceVersion>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND sha256 = ? AND settings_key = ? \
-             AND content_version_id IS NULL ORDER BY version DESC LIMIT 1"
+             AND content_version_id IS NULL AND char_count = (SELECT MAX(c.end_char) FROM chunks c \
+             WHERE c.space = source_versions.space AND c.version_id = source_versions.id AND c.profile = ?) \
+             ORDER BY version DESC LIMIT 1"
         );
         self.retry("find_same_content", || async {
             let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
-            let query = query.bind(sha256.to_owned()).bind(settings_key.to_owned());
+            let query = query.bind(sha256.to_owned()).bind(settings_key.to_owned()).bind(TAXONOMY);
             self.fetch_all(query).await?.first().map(read_version).transpose()
         })
         .await
