@@ -247,8 +247,9 @@ impl Filing<'_> {
             latency_ms: answered.calls.iter().map(|call| call.latency_ms).sum(),
             started_at,
         };
-        // Also when some have no answer: what is good is not asked again by the retry.
-        let step = (!answers.is_empty()).then(|| (layer_name(&call.step, layer), write_layer(seq, &answers)));
+        // Also when some or all have no answer: what is good is not asked again by the retry, and its calls go on in
+        // the log after this one.
+        let step = (layer_name(&call.step, layer), write_layer(seq, &answers));
         self.saver.save(Saved { step, batch }).await?;
         match answered.error {
             Some(error) => Err(error.into()),

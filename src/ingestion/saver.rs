@@ -31,8 +31,8 @@ struct Pending {
 
 /// One finished answer.
 pub struct Saved {
-    /// Its name and value, if there is anything to find again.
-    pub step: Option<(String, Value)>,
+    /// Its name and value.
+    pub step: (String, Value),
     pub batch: Batch,
 }
 
@@ -85,8 +85,7 @@ impl<'a> Saver<'a> {
     async fn write(&self, some: &[Pending], progress: &mut Progress) -> Result<(), JobError> {
         // What was paid for is in the ledger before anything rests on it.
         self.llm.flush().await?;
-        let steps = some.iter().filter_map(|pending| pending.entry.step.as_ref());
-        let steps = steps.map(|(name, value)| (name.as_str(), value)).collect();
+        let steps = some.iter().map(|pending| (pending.entry.step.0.as_str(), &pending.entry.step.1)).collect();
         let batches: Vec<&Batch> = some.iter().map(|pending| &pending.entry.batch).collect();
         self.context.record(&Record { steps, batches: batches.clone(), ..Record::default() }).await?;
         progress.done += batches.iter().map(|batch| batch.successes).sum::<i64>();
