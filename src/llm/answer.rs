@@ -27,14 +27,13 @@ pub fn judge<T: Task>(task: &T, validator: &Validator, text: &str) -> (Verdict<T
     let Some(value) = find_json(text).map(|value| unwrapped(value, T::STAGE)) else {
         return (bad(vec![Fault::whole(no_json(text))]), None);
     };
-    if holds_nul(&value) {
-        return (bad(vec![Fault::whole("the answer holds a NUL character")]), None);
-    }
+    let nul = holds_nul(&value);
     let verdict = match T::ITEMS {
         Some(items) => judge_items(task, validator, value.clone(), items),
+        None if nul => bad(vec![Fault::whole("the answer holds a NUL character")]),
         None => judge_whole(task, validator, &value),
     };
-    (verdict, Some(value))
+    (verdict, (!nul).then_some(value))
 }
 
 fn bad<O>(faults: Vec<Fault>) -> Verdict<O> {
@@ -68,6 +67,14 @@ fn judge_items<T: Task>(task: &T, validator: &Validator, mut value: Value, items
         broken.insert(place);
         if let Some(id) = value[items.list][place][items.id].as_i64().filter(|id| asked.contains(id)) {
             wrong.entry(id).or_insert_with(|| explain(&error));
+        }
+    }
+    // Anywhere but in an item the schema has no place for it.
+    let list = value[items.list].as_array().into_iter().flatten();
+    for (place, item) in list.enumerate().filter(|(_, item)| holds_nul(item)) {
+        broken.insert(place);
+        if let Some(id) = item[items.id].as_i64().filter(|id| asked.contains(id)) {
+            wrong.entry(id).or_insert_with(|| format!("{} {id} holds a NUL character", items.noun));
         }
     }
     let mut seen: BTreeMap<i64, usize> = BTreeMap::new();
