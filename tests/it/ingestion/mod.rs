@@ -1,5 +1,9 @@
 //! Texts come in: cut, described, filed and written, whatever the model, the database or the power does.
 
+mod categories;
+mod faults;
 mod filing;
 mod helpers;
+mod kills;
 mod text;
+mod writing;

@@ -1,0 +1,175 @@
+//! The hierarchy over the API: its rules, its lists, and the depth that is fixed once passages hang on it (M-3, K-43).
+
+use std::sync::Arc;
+
+use memoir::config::database::Engine;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::app::{TestApp, send};
+use crate::support::binary::Binary;
+use crate::support::database::TestDatabase;
+use crate::support::ingest::{Ingest, count, document, source};
+
+async fn made(app: &TestApp, body: Value) -> i64 {
+    let reply = app.post("/v1/categories", &body).await;
+    assert_eq!(reply.status, 201, "{body}: {}", reply.text);
+    reply.json()["id"].as_i64().unwrap()
+}
+
+#[tokio::test]
+async fn every_rule_of_the_hierarchy_is_kept() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let app = TestApp::on(database, &[("TAXONOMY__HIERARCHY_DEPTH", "2")]).await;
+        let root = made(&app, json!({"name": " Sea  and land "})).await;
+        let other = made(&app, json!({"name": "Art", "level": 1})).await;
+        let leaf = made(&app, json!({"name": "Ports", "parent_id": root, "level": 2})).await;
+        assert_eq!(app.get(&format!("/v1/categories/{root}")).await.json()["name"], "Sea and land");
+        // M-3.5: another parent may have the name.
+        made(&app, json!({"name": "Ports", "parent_id": other})).await;
+        for (body, status, code) in [
+            (json!({"name": "x", "parent_id": leaf}), 422, "max_depth"),
+            (json!({"name": "x", "parent_id": leaf, "level": 3}), 422, "max_depth"),
+            (json!({"name": "x", "parent_id": root, "level": 1}), 422, "invalid_request"),
+            (json!({"name": "x", "level": 2}), 422, "invalid_request"),
+            (json!({"name": "x", "level": 2, "parent_id": 999_999}), 422, "invalid_request"),
+            (json!({"name": "x", "parent_id": 999_999}), 422, "invalid_request"),
+            (json!({"name": "x", "level": 2, "parent_id": leaf}), 422, "max_depth"),
+            (json!({"name": "x", "level": 0}), 422, "invalid_request"),
+            (json!({"name": "x", "level": 3, "parent_id": root}), 422, "max_depth"),
+            (json!({"name": ""}), 422, "invalid_request"),
+            (json!({"name": "x".repeat(101)}), 422, "invalid_request"),
+            (json!({"name": "a\u{0}b"}), 422, "invalid_request"),
+            (json!({"name": "Art"}), 409, "category_exists"),
+            (json!({"name": " ＡＲＴ"}), 409, "category_exists"),
+            (json!({"name": "PORTS", "parent_id": root}), 409, "category_exists"),
+        ] {
+            let reply = app.post("/v1/categories", &body).await;
+            assert_eq!(reply.status.as_u16(), status, "{engine:?} {body}: {}", reply.text);
+            reply.assert_problem(status, code);
+        }
+        assert_eq!(count(&app.database, "SELECT COUNT(*) FROM categories").await, 4, "{engine:?}");
+        app.get("/v1/categories/77777").await.assert_problem(404, "not_found");
+        app.get(&format!("/v1/categories/{root}/chunks")).await.assert_problem(422, "not_a_leaf");
+        assert_eq!(app.get(&format!("/v1/categories/{leaf}/chunks")).await.json()["items"], json!([]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_that_make_the_same_root_at_once_one_succeeds() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let app = Arc::new(TestApp::on(database, &[]).await);
+        let mut making = tokio::task::JoinSet::new();
+        for number in 0..12 {
+            let app = Arc::clone(&app);
+            let name = if number % 2 == 0 { "History" } else { "HISTORY" };
+            making.spawn(async move { app.post("/v1/categories", &json!({ "name": name })).await.status.as_u16() });
+        }
+        let mut statuses = making.join_all().await;
+        statuses.sort_unstable();
+        assert_eq!(statuses, [vec![201], vec![409; 11]].concat(), "{engine:?}");
+    }
+}
+
+#[tokio::test]
+async fn lists_come_in_pages_and_in_the_same_order_every_time() {
+    let ingest = Ingest::with(&[("TAXONOMY__HIERARCHY_DEPTH", "2")]).await;
+    let paths: Vec<String> = (0..12).map(|n| format!("A{}/B{}", n % 3, n % 4)).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let job = ingest.succeed(&document(&paths, &json!({}))).await;
+    ingest.succeed(&document(&["A0/B0"; 6], &json!({"path": "/b.md"}))).await;
+    let whole = ingest.list("/v1/categories/tree").await;
+    assert_eq!(whole.len(), 3 + 12);
+    let mut known = vec![Value::Null];
+    for category in &whole {
+        assert!(known.contains(&category["parent_id"]), "parents come before their children");
+        known.push(category["id"].clone());
+    }
+    let mut paged: Vec<Value> = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = ingest.app.get(&format!("/v1/categories/tree?limit=4{cursor}")).await.json();
+        paged.extend(page["items"].as_array().unwrap().iter().cloned());
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(paged, whole);
+    let root = whole.iter().find(|category| category["name"] == "A0").unwrap();
+    assert_eq!(root["chunk_count"], 4 + 6, "counts go up to the root");
+    let children = ingest.list(&format!("/v1/categories?parent_id={}", root["id"])).await;
+    let leaf = children.iter().find(|category| category["name"] == "B0").unwrap();
+    let detail = ingest.app.get(&format!("/v1/categories/{}", leaf["id"])).await.json();
+    assert_eq!((&detail["path"], &detail["path_ids"]), (&json!(["A0", "B0"]), &json!([root["id"], leaf["id"]])));
+    let place = format!("/v1/categories/{}/chunks", leaf["id"]);
+    let all = ingest.list(&place).await;
+    assert_eq!(all.len(), 7);
+    let page = ingest.app.get(&format!("{place}?limit=3")).await.json();
+    let next = page["next_cursor"].as_str().unwrap();
+    let rest = ingest.app.get(&format!("{place}?limit=500&cursor={next}")).await.json();
+    let paged = [page["items"].as_array().unwrap().as_slice(), rest["items"].as_array().unwrap()].concat();
+    assert_eq!(paged, all);
+    let one = ingest.app.get(&format!("/v1/chunks/{}", all[0]["chunk_id"])).await.json();
+    assert_eq!(one, all[0]);
+    assert_eq!((&one["source_id"], &one["source_version"]), (&json!(source(&job)), &json!(1)));
+    ingest.app.get("/v1/chunks/999999").await.assert_problem(404, "not_found");
+    // Another space has a hierarchy of its own.
+    let foreign = ingest.app.request(Method::GET, "/v1/categories/tree").header("x-memoir-space", "other");
+    assert_eq!(send(foreign).await.json()["items"], json!([]));
+    let foreign = ingest.app.request(Method::GET, &place).header("x-memoir-space", "other");
+    send(foreign).await.assert_problem(404, "not_found");
+    // Passages of versions that are no longer current are shown only on request.
+    ingest.succeed(&document(&["A1/B1"], &json!({"path": "/b.md"}))).await;
+    assert_eq!(ingest.list(&place).await.len(), 1);
+    assert_eq!(ingest.list(&format!("{place}?version_scope=all")).await.len(), 7);
+}
+
+/// M-3.6, M-3.7, M-3.8, past the store.
+#[tokio::test]
+async fn the_database_itself_knows_the_indexes_and_refuses_strays() {
+    for database in TestDatabase::each().await {
+        let ingest = Ingest::on(database, &[]).await;
+        ingest.succeed(&document(&["A/B/C"], &json!({}))).await;
+        let database = &ingest.app.database;
+        for name in ["categories_parent", "chunks_category"] {
+            let sql = match database.engine {
+                Engine::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE type = 'index' AND name = ",
+                Engine::Postgres => {
+                    "SELECT COUNT(*) FROM pg_indexes WHERE schemaname = current_schema() AND indexname = "
+                }
+                Engine::Mysql => {
+                    "SELECT COUNT(DISTINCT index_name) FROM information_schema.statistics \
+                     WHERE table_schema = DATABASE() AND index_name = "
+                }
+            };
+            assert_eq!(count(database, &format!("{sql}'{name}'")).await, 1, "{:?} {name}", database.engine);
+        }
+        let strays = "SELECT COUNT(*) FROM chunks c JOIN categories k ON k.id = c.category_id WHERE k.level <> 3";
+        assert_eq!(count(database, strays).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn another_depth_is_refused_while_passages_hang_on_the_old_one() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let ingest = Ingest::on(database, &[("TAXONOMY__HIERARCHY_DEPTH", "2")]).await;
+        let job = ingest.succeed(&document(&["A/B"], &json!({}))).await;
+        let url = ingest.app.database.url.clone();
+        let memoir = Binary::new().env("DATABASE_URL", &url).env("MEMOIR__TAXONOMY__HIERARCHY_DEPTH", "3");
+        // A service that starts after all would go on for ever.
+        let refused = memoir.start(&["serve"]);
+        assert_eq!(refused.wait(), Some(2), "{engine:?} {}", memoir.log());
+        let said = memoir.log();
+        for part in ["ConfigurationError", "taxonomy.hierarchy_depth", "3", "2", "database"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        // Once nothing hangs on it any more, it may change.
+        let gone = send(ingest.app.request(Method::DELETE, &format!("/v1/sources/{}", source(&job)))).await;
+        assert_eq!(gone.status, 204);
+        let ingest = ingest.restart(&[("TAXONOMY__HIERARCHY_DEPTH", "3")]).await;
+        ingest.succeed(&document(&["A/B/C"], &json!({}))).await;
+        assert_eq!(ingest.names(3).await, ["C"], "{engine:?}");
+    }
+}
