@@ -1,15 +1,17 @@
 //! The hierarchy over the API: its rules, its lists, and the depth that is fixed once passages hang on it (M-3, K-43).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use memoir::config::database::Engine;
+use memoir::config::{Config, Origin};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, send};
 use crate::support::binary::Binary;
 use crate::support::database::TestDatabase;
-use crate::support::ingest::{Ingest, count, document, source};
+use crate::support::ingest::{Ingest, count, document, line, offered, source};
 
 async fn made(app: &TestApp, body: Value) -> i64 {
     let reply = app.post("/v1/categories", &body).await;
@@ -148,6 +150,94 @@ async fn the_database_itself_knows_the_indexes_and_refuses_strays() {
         let strays = "SELECT COUNT(*) FROM chunks c JOIN categories k ON k.id = c.category_id WHERE k.level <> 3";
         assert_eq!(count(database, strays).await, 0);
     }
+}
+
+/// M-3.1, M-3.9, M-7A: what the settings may be.
+#[test]
+fn settings_of_filing_have_their_limits() {
+    let load = |settings: &Value| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("memoir.json");
+        std::fs::write(&file, settings.to_string()).unwrap();
+        Config::load(&Origin { file: Some(file), environment: HashMap::new() })
+    };
+    let taxonomy = |fields: Value| json!({ "taxonomy": fields });
+    let ingestion = |fields: Value| json!({ "ingestion": fields });
+    for fine in [
+        taxonomy(json!({"hierarchy_depth": 1})),
+        taxonomy(json!({"hierarchy_depth": 100})),
+        taxonomy(
+            json!({"hierarchy_depth": 2, "max_categories_default": null, "max_categories_per_level": {"1": 1, "2": 9}}),
+        ),
+        ingestion(json!({"batch_size": 1})),
+        ingestion(json!({"batch_size": 50})),
+        json!({"query": {"max_token_budget": 401}}),
+    ] {
+        load(&fine).unwrap();
+    }
+    for (wrong, key) in [
+        (taxonomy(json!({"hierarchy_depth": 0})), "taxonomy.hierarchy_depth"),
+        (taxonomy(json!({"hierarchy_depth": 101})), "taxonomy.hierarchy_depth"),
+        (taxonomy(json!({"max_categories_default": 0})), "taxonomy.max_categories_default"),
+        (taxonomy(json!({"max_categories_default": -1})), "taxonomy.max_categories_default"),
+        (taxonomy(json!({"max_categories_default": 1.5})), "taxonomy.max_categories_default"),
+        (taxonomy(json!({"max_categories_per_level": {"2": 0}})), "taxonomy.max_categories_per_level.2"),
+        (taxonomy(json!({"max_categories_per_level": {"2": 1.5}})), "taxonomy.max_categories_per_level.2"),
+        (taxonomy(json!({"max_categories_per_level": {"4": 5}})), "taxonomy.max_categories_per_level.4"),
+        (
+            taxonomy(json!({"max_categories_default": null, "max_categories_per_level": {"1": 5, "2": 5}})),
+            "taxonomy.max_categories_per_level.3",
+        ),
+        (ingestion(json!({"batch_size": 0})), "ingestion.batch_size"),
+        (ingestion(json!({"batch_size": 51})), "ingestion.batch_size"),
+        (ingestion(json!({"chunk_min_tokens": 500})), "ingestion.chunk_min_tokens"),
+        (json!({"query": {"max_token_budget": 400}}), "query.max_token_budget"),
+    ] {
+        let error = load(&wrong).unwrap_err();
+        let said = error.to_string();
+        assert!(said.starts_with("ConfigurationError") && said.contains("allowed:"), "{said}");
+        assert!(error.violations.iter().any(|violation| violation.key == key), "{key}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_hierarchy_may_be_a_hundred_levels_deep() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let ingest = Ingest::on(database, &[("TAXONOMY__HIERARCHY_DEPTH", "100")]).await;
+        let job = ingest.succeed(&document(&["A", "A"], &json!({}))).await;
+        let levels: Vec<i64> = ingest
+            .asked("classify")
+            .iter()
+            .map(|seen| line(seen, "level:").split(' ').next().unwrap().parse().unwrap())
+            .collect();
+        assert!(levels.is_sorted() && levels.contains(&1) && levels.contains(&100), "{engine:?} {levels:?}");
+        let chunks = ingest.chunks(&job).await;
+        assert!(chunks.iter().all(|chunk| chunk["category_path"].as_array().unwrap().len() == 100), "{engine:?}");
+        let root = &ingest.list("/v1/categories?level=1").await[0];
+        assert_eq!((&root["name"], &root["chunk_count"]), (&json!("A"), &json!(2)), "{engine:?}");
+        let info = ingest.app.get("/v1/info").await.json();
+        assert_eq!(info["settings"]["taxonomy"]["hierarchy_depth"], 100);
+    }
+}
+
+/// K-06: made by hand, and left without a leaf when the level below is full.
+#[tokio::test]
+async fn a_parent_that_can_have_no_child_any_more_is_not_offered() {
+    let settings = [("TAXONOMY__HIERARCHY_DEPTH", "2"), ("TAXONOMY__MAX_CATEGORIES_PER_LEVEL", r#"{"2": 1}"#)];
+    let ingest = Ingest::with(&settings).await;
+    made(&ingest.app, json!({"name": "A"})).await;
+    made(&ingest.app, json!({"name": "B"})).await;
+    ingest.succeed(&document(&["B/Leaf"], &json!({}))).await;
+    assert_eq!(offered(&ingest.asked("classify")[0]), ["A", "B"]);
+    ingest.model.clear();
+    let job = ingest.succeed(&document(&["A/Other", "C/Third"], &json!({}))).await;
+    let first = &ingest.asked("classify")[0];
+    assert_eq!((offered(first), line(first, "new categories:")), (vec!["B"], "not allowed"));
+    for chunk in ingest.chunks(&job).await {
+        assert_eq!(chunk["category_path"], json!(["B", "Leaf"]));
+    }
+    ingest.app.post("/v1/categories", &json!({"name": "D"})).await.assert_problem(422, "category_limit");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ fn edit(pointer: &str, value: Value) -> Fault {
     Fault::Edit { pointer: pointer.to_owned(), value }
 }
 
-fn answer(chunks: Value) -> Fault {
+fn answer(chunks: &Value) -> Fault {
     Fault::RawAnswer { json: json!({ "chunks": chunks }) }
 }
 
@@ -48,8 +48,8 @@ async fn what_passes_costs_no_attempt_and_leaves_no_trace() {
         ("a page", Fault::Html, 1),
         ("too much", Fault::Huge { bytes: 1_000_000, chunked: true }, 1),
         ("without counts", Fault::NoUsage, 0),
-        ("wrong numbers", answer(json!([{"id": 7, "category": "X"}, {"id": 8, "category": "Y"}])), 1),
-        ("numbers as texts", answer(json!([{"id": "1", "category": "X"}])), 1),
+        ("wrong numbers", answer(&json!([{"id": 7, "category": "X"}, {"id": 8, "category": "Y"}])), 1),
+        ("numbers as texts", answer(&json!([{"id": "1", "category": "X"}])), 1),
         ("an extra number", edit("/chunks/-", json!({"id": 4, "category": "Extra"})), 0),
         ("no list", Fault::RawAnswer { json: json!({"chunks": {}}) }, 1),
         ("5,000 characters", edit("/chunks/1/category", json!("x".repeat(5000))), 1),
@@ -168,7 +168,7 @@ async fn spellings_of_a_name_are_one_category() {
         let names =
             ["Finance", "FINANCE", " finance ", "Ｆｉｎａｎｃｅ", "- finance", "fin\u{e1}nce", "fina\u{301}nce"];
         let answers: Vec<Value> = (1..).zip(&names).map(|(id, name)| json!({"id": id, "category": name})).collect();
-        ingest.model.push(Step::new(answer(answers.into())).only_stage("classify"));
+        ingest.model.push(Step::new(answer(&answers.into())).only_stage("classify"));
         let body = document(&["A"; 7], &json!({"options": {"batch_size": 7}}));
         let job = ingest.succeed(&body).await;
         let made = ingest.names(1).await;

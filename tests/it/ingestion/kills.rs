@@ -105,66 +105,80 @@ async fn model() -> ScriptedModel {
     model
 }
 
-#[tokio::test(flavor = "multi_thread")]
+/// The same on every engine, side by side: most of the time is spent waiting for leases.
+async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestDatabase) -> F) {
+    let mut all = tokio::task::JoinSet::new();
+    for database in TestDatabase::each().await {
+        all.spawn(test(database));
+    }
+    all.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn random_kills_lose_no_passage_and_double_none() {
+    on_each(killed_at_random).await;
+}
+
+async fn killed_at_random(database: TestDatabase) {
     let kills: usize = variable("MEMOIR_TEST_KILLS").map_or(4, |kills| kills.parse().unwrap());
     let mut dice = Dice::new("random_kills_of_ingestions");
-    for database in TestDatabase::each().await {
-        let model = model().await;
-        let memoir = memoir(&database, &model);
-        let mut documents = Documents::new();
-        for kill in 0..kills {
-            let running = memoir.serve();
-            documents.bring(&running, 17).await;
-            // Half of them in the middle of the calls, half of them about the end.
-            let wanted = model.stats().requests + dice.below(14);
-            let begun = model.wait_for_requests(wanted, Duration::from_secs(5)).await;
-            tokio::time::sleep(Duration::from_millis(dice.below(40))).await;
-            assert!(begun || kill > 0, "the model was never asked");
-            assert_eq!(running.signal_and_wait("KILL"), None);
-        }
-        let running = memoir.serve();
-        documents.check(&running, &database).await;
-        check_calls(&model, kills);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_death_at_every_fail_point_loses_no_passage_and_doubles_none() {
-    let points =
-        ["after_checkpoint:3", "after_helper", "after_filing", "in_transaction", "before_commit", "after_commit"];
-    for database in TestDatabase::each().await {
-        let model = model().await;
-        let mut documents = Documents::new();
-        for point in points {
-            let dying = memoir(&database, &model).env("MEMOIR__TESTING__FAIL_POINT", point);
-            let running = dying.serve_or_die();
-            documents.bring(&running, 7).await;
-            assert_eq!(running.wait(), None, "{point}: it should have died on the spot: {}", dying.log());
-        }
-        let alive = memoir(&database, &model);
-        let running = alive.serve();
-        documents.check(&running, &database).await;
-        check_calls(&model, points.len());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stop_hands_the_job_back_at_no_cost() {
-    for database in TestDatabase::each().await {
-        let model = model().await;
-        let memoir = memoir(&database, &model);
-        let mut documents = Documents::new();
+    let model = model().await;
+    let memoir = memoir(&database, &model);
+    let mut documents = Documents::new();
+    for _ in 0..kills {
         let running = memoir.serve();
         documents.bring(&running, 17).await;
-        assert!(model.wait_for_requests(4, Duration::from_secs(10)).await);
-        assert_eq!(running.signal_and_wait("TERM"), Some(0), "{}", memoir.log());
-        assert_eq!(count(&database, "SELECT COUNT(*) FROM jobs WHERE state = 'queued' AND attempt = 0").await, 1);
-        assert_eq!(count(&database, "SELECT COUNT(*) FROM chunks").await, 0);
-        let running = memoir.serve();
-        documents.check(&running, &database).await;
-        let job = Api::at(running.address).get("default", &format!("/v1/jobs/{}", documents.taken[0].0)).await;
-        assert_eq!(job["attempt"], 1, "{job:#}");
-        check_calls(&model, 1);
+        // In the middle of the calls, or about the end.
+        let wanted = model.stats().requests + 1 + dice.below(14);
+        model.wait_for_requests(wanted, Duration::from_secs(3)).await;
+        tokio::time::sleep(Duration::from_millis(dice.below(40))).await;
+        assert_eq!(running.signal_and_wait("KILL"), None);
     }
+    let running = memoir.serve();
+    documents.check(&running, &database).await;
+    check_calls(&model, kills);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn a_death_at_every_fail_point_loses_no_passage_and_doubles_none() {
+    on_each(killed_at_each_point).await;
+}
+
+async fn killed_at_each_point(database: TestDatabase) {
+    let points =
+        ["after_checkpoint:3", "after_helper", "after_filing", "in_transaction", "before_commit", "after_commit"];
+    let model = model().await;
+    let mut documents = Documents::new();
+    for point in points {
+        let dying = memoir(&database, &model).env("MEMOIR__TESTING__FAIL_POINT", point);
+        let running = dying.serve_or_die();
+        documents.bring(&running, 7).await;
+        assert_eq!(running.wait(), None, "{point}: it should have died on the spot: {}", dying.log());
+    }
+    let alive = memoir(&database, &model);
+    let running = alive.serve();
+    documents.check(&running, &database).await;
+    check_calls(&model, points.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn a_stop_hands_the_job_back_at_no_cost() {
+    on_each(stopped).await;
+}
+
+async fn stopped(database: TestDatabase) {
+    let model = model().await;
+    let memoir = memoir(&database, &model);
+    let mut documents = Documents::new();
+    let running = memoir.serve();
+    documents.bring(&running, 17).await;
+    assert!(model.wait_for_requests(4, Duration::from_secs(10)).await);
+    assert_eq!(running.signal_and_wait("TERM"), Some(0), "{}", memoir.log());
+    assert_eq!(count(&database, "SELECT COUNT(*) FROM jobs WHERE state = 'queued' AND attempt = 0").await, 1);
+    assert_eq!(count(&database, "SELECT COUNT(*) FROM chunks").await, 0);
+    let running = memoir.serve();
+    documents.check(&running, &database).await;
+    let job = Api::at(running.address).get("default", &format!("/v1/jobs/{}", documents.taken[0].0)).await;
+    assert_eq!(job["attempt"], 1, "{job:#}");
+    check_calls(&model, 1);
 }
