@@ -174,6 +174,12 @@ impl Writer<'_> {
     /// The document, its new version, its description; what it said before is no longer counted.
     async fn write_head(&self, tx: &mut Tx, draft: &Draft<'_>, now: Timestamp) -> Result<Written, WriteError> {
         let space = self.context.space();
+        if let Some(same) = &draft.same
+            && !tx.has_source_version(space, same.id).await.during("find what it said", "source_versions")?
+        {
+            // Removed meanwhile: there is nothing to share any more, and the next run files it.
+            return Err(WriteError::Job(JobError::Interrupted));
+        }
         tx.settle_depth(space, self.taxonomy.depth(), now).await.during("keep the depth", "settings")?;
         let source = self.source(tx, draft.order, now).await?;
         let version = source.latest_version + 1;

@@ -118,6 +118,12 @@ impl Tx {
         self.insert_for_id(insert.bind(now.as_micros())).await
     }
 
+    /// Whether a version is still there.
+    pub async fn has_source_version(&mut self, space: &Space, id: i64) -> Result<bool, StoreError> {
+        let query = self.sql("SELECT id FROM source_versions WHERE space = ? AND id = ?");
+        Ok(self.fetch_optional(query.bind(space.as_str()).bind(id)).await?.is_some())
+    }
+
     /// Makes a version what the document says now.
     pub async fn update_latest_version(
         &mut self,
