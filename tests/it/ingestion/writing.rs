@@ -275,3 +275,20 @@ async fn a_document_may_be_removed_while_it_is_filed() {
     assert_eq!(ingest.chunks(&job).await.len(), 1);
     assert_eq!(counts(&ingest).await, [0, 0, 1]);
 }
+
+/// The same when the new version was to share the passages that are gone: then it is filed after all.
+#[tokio::test]
+async fn what_is_removed_meanwhile_is_not_shared() {
+    let ingest = Ingest::with(FLAT).await;
+    let first = ingest.succeed(&document(&["A", "B"], &json!({"path": "/a.md"}))).await;
+    ingest.model.edit_script(|script| script.latency_ms = 150);
+    ingest.model.clear();
+    let id = ingest.queue(&document(&["A", "B"], &json!({"path": "/a.md", "regenerate_helper": true}))).await;
+    assert!(ingest.model.wait_for_requests(1, Duration::from_secs(5)).await);
+    let gone = send(ingest.app.request(Method::DELETE, &format!("/v1/sources/{}", source(&first)))).await;
+    assert_eq!(gone.status, 204);
+    let job = ingest.finished(&id).await;
+    assert_eq!(job["state"], "succeeded", "{job:#}");
+    assert_eq!(ordinals(&ingest.chunks(&job).await), [1, 2], "{job:#}");
+    assert_eq!((counts(&ingest).await, ingest.asked("helper").len()), (vec![1, 1], 1));
+}
