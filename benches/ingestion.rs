@@ -119,6 +119,10 @@ fn chunk_ten_megabytes(prose: &str) {
     let began = Instant::now();
     let count = cut(&text, &rules, counter).len();
     println!("10 MB of prose cut into {count} passages in {:.2} s", began.elapsed().as_secs_f64());
+    let text = "word ".repeat(2_000_000);
+    let began = Instant::now();
+    let count = cut(&text, &rules, counter).len();
+    println!("10 MB without a delimiter cut into {count} passages in {:.2} s", began.elapsed().as_secs_f64());
 }
 
 /// The longest text as it is, twice: the first time makes the tree, the second finds it settled.

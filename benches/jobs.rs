@@ -106,7 +106,7 @@ async fn queue(store: &Store, jobs: &Jobs, count: usize, at_once: usize) {
         kind: "nothing",
         user_id: "default".to_owned(),
         source_id: None,
-        request: serde_json::json!({"text": "x".repeat(1000)}),
+        request: serde_json::json!({"text": "x".repeat(1000)}).to_string(),
         max_attempts: 3,
     };
     let mut left = count;

@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS contextual_helpers (
     text LONGTEXT NOT NULL,
     origin VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- user or generated
     author LONGTEXT,
-    doc_date VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin,
+    doc_date LONGTEXT,
     topic LONGTEXT,
     description LONGTEXT,
     token_count BIGINT NOT NULL,

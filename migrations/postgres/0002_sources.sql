@@ -65,7 +65,7 @@ CREATE TABLE contextual_helpers (
     text TEXT NOT NULL,
     origin VARCHAR(16) NOT NULL,  -- user or generated
     author TEXT,
-    doc_date VARCHAR(32),
+    doc_date TEXT,
     topic TEXT,
     description TEXT,
     token_count BIGINT NOT NULL,

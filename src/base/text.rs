@@ -36,7 +36,8 @@ pub fn has_control_but_breaks(text: &str) -> bool {
 /// What makes two category names one: NFKC, case folded, white space collapsed (K-14).
 #[must_use]
 pub fn name_key(name: &str) -> String {
-    one_line(&name.nfkc().collect::<String>().to_lowercase()).nfkc().collect()
+    // Upper and then lower case folds what lower case alone leaves apart, such as ß and SS.
+    one_line(&name.nfkc().collect::<String>().to_uppercase().to_lowercase()).nfkc().collect()
 }
 
 /// The text on one line: every run of white space is one space.

@@ -1,8 +1,8 @@
 //! The hierarchy as a plan: what is stored, and what a document would add to it, within the limits (K-06).
 //!
 //! A limit counts over a whole level, so a new category high up could end without room for a leaf below it. Hence every
-//! category that is chosen is *assured*: it has a leaf below it, or it holds one free place on every deeper level, which
-//! passes to its first child.
+//! category that is chosen is *assured*: it has a leaf below it, or it holds one free place on every level that its
+//! longest branch does not reach. What it holds passes to the first of its children that is chosen.
 
 use std::collections::HashMap;
 
@@ -28,8 +28,10 @@ struct Entry {
     stored: Option<i64>,
     children: Vec<Node>,
     assured: bool,
-    /// Has a place of its own on every deeper level.
-    holds: bool,
+    /// The deepest level of what is below it, itself included.
+    reach: i64,
+    /// The first of the levels, down to the last, on which it holds a place; beyond the last if it holds none.
+    holds_from: i64,
 }
 
 #[derive(Debug)]
@@ -54,7 +56,8 @@ impl Tree {
             stored: Some(0),
             children: Vec::new(),
             assured: true,
-            holds: false,
+            reach: 0,
+            holds_from: taxonomy.depth() + 1,
         };
         Self {
             taxonomy,
@@ -92,8 +95,14 @@ impl Tree {
         if let Some(used) = self.used.get_mut(place(level)) {
             *used += 1;
         }
-        let (name, children) = (name.to_owned(), Vec::new());
-        self.entries.push(Entry { parent, level, name, key, stored: None, children, assured: false, holds: false });
+        let (name, children, holds_from) = (name.to_owned(), Vec::new(), self.beyond());
+        let (stored, assured) = (None, false);
+        self.entries.push(Entry { parent, level, name, key, stored, children, assured, reach: level, holds_from });
+        let mut above = parent;
+        while self.entries[above.0].reach < level {
+            self.entries[above.0].reach = level;
+            above = self.entries[above.0].parent;
+        }
         node
     }
 
@@ -104,21 +113,31 @@ impl Tree {
         }
     }
 
-    /// Whether every level from this one down has a place that nobody holds.
-    fn has_room(&self, from: i64) -> bool {
-        self.taxonomy.scope() == LimitScope::Parent
-            || (from..=self.taxonomy.depth())
-                .all(|level| self.used[place(level)] + self.held[place(level)] < self.taxonomy.limit(level))
+    /// Below the last level.
+    fn beyond(&self) -> i64 {
+        self.taxonomy.depth() + 1
     }
 
-    fn hold_below(&mut self, node: Node) {
-        let level = self.entries[node.0].level;
-        if self.taxonomy.scope() == LimitScope::Level && level < self.taxonomy.depth() {
-            for deeper in level + 1..=self.taxonomy.depth() {
-                self.held[place(deeper)] += 1;
+    /// Whether each of these levels has a place that nobody holds.
+    fn has_room(&self, levels: std::ops::Range<i64>) -> bool {
+        self.taxonomy.scope() == LimitScope::Parent || { levels }
+            .all(|level| self.used[place(level)] + self.held[place(level)] < self.taxonomy.limit(level))
+    }
+
+    /// Gives a child what its parent holds, from the level that it needs on; the rest is taken, or given back.
+    fn pass_on(&mut self, parent: Node, child: Node, needs_from: i64) {
+        if self.taxonomy.scope() == LimitScope::Level {
+            let held_from = self.entries[parent.0].holds_from;
+            for level in needs_from..held_from {
+                self.held[place(level)] += 1;
             }
-            self.entries[node.0].holds = true;
+            for level in held_from..needs_from {
+                self.held[place(level)] -= 1;
+            }
+            self.entries[parent.0].holds_from = self.beyond();
+            self.entries[child.0].holds_from = needs_from;
         }
+        self.mark_assured(child);
     }
 
     /// How many categories are there or planned.
@@ -132,10 +151,13 @@ impl Tree {
 
     /// The categories that may be chosen below a parent, oldest first.
     pub fn offered(&self, parent: Node) -> impl Iterator<Item = Node> {
-        self.entries[parent.0].children.iter().copied().filter(|node| {
-            let entry = &self.entries[node.0];
-            entry.assured || entry.level >= self.taxonomy.depth() || self.has_room(entry.level + 1)
-        })
+        self.entries[parent.0].children.iter().copied().filter(move |node| self.can_be_assured(parent, *node))
+    }
+
+    /// Whether there is, or can be, a leaf below a child.
+    fn can_be_assured(&self, parent: Node, child: Node) -> bool {
+        let entry = &self.entries[child.0];
+        entry.assured || self.has_room(entry.reach + 1..self.entries[parent.0].holds_from)
     }
 
     /// Their names.
@@ -147,7 +169,7 @@ impl Tree {
     pub fn may_create(&self, parent: Node) -> bool {
         let entry = &self.entries[parent.0];
         match self.taxonomy.scope() {
-            LimitScope::Level => entry.holds || self.has_room(entry.level + 1),
+            LimitScope::Level => self.has_room(entry.level + 1..entry.holds_from),
             LimitScope::Parent => {
                 i64::try_from(entry.children.len()).unwrap_or(i64::MAX) < self.taxonomy.limit(entry.level + 1)
             }
@@ -158,37 +180,21 @@ impl Tree {
     pub fn choose(&mut self, parent: Node, name: &str) -> Option<Node> {
         let key = name_key(name);
         if let Some(node) = self.by_key.get(&(parent, key.clone())).copied() {
-            return self.assure(node).then_some(node);
+            if !self.can_be_assured(parent, node) {
+                return None;
+            }
+            if !self.entries[node.0].assured {
+                self.pass_on(parent, node, self.entries[node.0].reach + 1);
+            }
+            return Some(node);
         }
         if !self.may_create(parent) {
             return None;
         }
-        let inherits = self.entries[parent.0].holds;
         let node = self.add(parent, name, key);
-        if inherits {
-            // The places that its parent held are now its own, less the one that it takes.
-            self.entries[parent.0].holds = false;
-            let level = self.entries[node.0].level;
-            self.held[place(level)] -= 1;
-            self.entries[node.0].holds = level < self.taxonomy.depth();
-        } else {
-            self.hold_below(node);
-        }
-        self.mark_assured(node);
+        // It is there already, and needs a place on the levels below its own.
+        self.pass_on(parent, node, self.entries[node.0].level + 1);
         Some(node)
-    }
-
-    fn assure(&mut self, node: Node) -> bool {
-        let entry = &self.entries[node.0];
-        if entry.assured {
-            return true;
-        }
-        let possible = entry.level >= self.taxonomy.depth() || self.has_room(entry.level + 1);
-        if possible {
-            self.hold_below(node);
-            self.mark_assured(node);
-        }
-        possible
     }
 
     /// Names from level 1 down.
@@ -291,6 +297,35 @@ mod tests {
         let full = roomy.choose(ROOT, "Full").unwrap();
         assert!(!roomy.may_create(full) && roomy.may_create(empty));
         assert!(roomy.choose(empty, "Its own").is_some());
+    }
+
+    #[test]
+    fn branches_that_end_early_need_places_only_where_they_end() {
+        // Made by hand: two levels are full, and only leaves are missing.
+        let by_hand =
+            [stored(1, None, 1, "A"), stored(2, None, 1, "B"), stored(3, Some(1), 2, "x"), stored(4, Some(2), 2, "y")];
+        let mut full = tree(3, &serde_json::json!({"1": 2, "2": 2}), "level");
+        full.load(&by_hand);
+        assert_eq!(full.options(ROOT), ["A", "B"]);
+        let a = full.choose(ROOT, "A").unwrap();
+        assert_eq!((full.options(a), full.may_create(a)), (vec!["x".to_owned()], false));
+        let x = full.choose(a, "x").unwrap();
+        assert!(full.choose(x, "leaf").is_some());
+        // With a single place for a leaf, whoever comes first has it.
+        let mut tight = tree(3, &serde_json::json!({"3": 1}), "level");
+        tight.load(&by_hand);
+        let a = tight.choose(ROOT, "A").unwrap();
+        assert_eq!(tight.choose(ROOT, "B"), None);
+        let x = tight.choose(a, "x").unwrap();
+        assert!(tight.choose(x, "leaf").is_some());
+        assert_eq!(tight.choose(x, "another"), None);
+        // A child that reaches less deep needs more.
+        let mut deep = tree(3, &serde_json::json!({"2": 2, "3": 1}), "level");
+        deep.load(&[stored(1, None, 1, "A"), stored(3, Some(1), 2, "x")]);
+        let a = deep.choose(ROOT, "A").unwrap();
+        let new = deep.choose(a, "new").unwrap();
+        assert!(deep.choose(new, "leaf").is_some());
+        assert_eq!(deep.choose(a, "x"), None, "the only leaf is elsewhere");
     }
 
     #[test]

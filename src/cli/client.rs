@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::CommandError;
 use crate::app::App;
 use crate::base::clock::SystemClock;
+use crate::base::ids::new_uuid;
+use crate::config::auth::ApiKey;
 use crate::config::{Config, Origin};
 
 /// Where and as whom to ask.
@@ -39,25 +41,28 @@ pub struct Client {
     key: Option<String>,
     space: Option<String>,
     http: reqwest::Client,
-    inside: Option<(CancellationToken, JoinHandle<()>)>,
+    inside: Option<Inside>,
 }
+
+/// The end of a service inside the command, and its task.
+type Inside = (CancellationToken, JoinHandle<()>);
 
 impl Client {
     pub async fn open(connection: &Connection, origin: &Origin) -> Result<Self, CommandError> {
         // A second call finds it installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().build().context("no HTTP client")?;
-        let (base, inside) = if connection.local {
-            let (address, inside) = serve_inside(Config::load(origin)?).await?;
-            (format!("http://{address}"), Some(inside))
+        let (base, key, inside) = if connection.local {
+            let (address, key, inside) = serve_inside(Config::load(origin)?).await?;
+            (format!("http://{address}"), Some(key), Some(inside))
         } else {
             let base = match &connection.server {
                 Some(server) => server.trim_end_matches('/').to_owned(),
                 None => format!("http://{}", reachable(Config::load(origin)?.server.listen)),
             };
-            (base, None)
+            (base, connection.key.clone(), None)
         };
-        Ok(Self { base, key: connection.key.clone(), space: connection.space.clone(), http, inside })
+        Ok(Self { base, key, space: connection.space.clone(), http, inside })
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -105,16 +110,17 @@ impl Client {
 }
 
 /// Serves on a free port of this machine, for this command alone.
-async fn serve_inside(mut config: Config) -> Result<(SocketAddr, (CancellationToken, JoinHandle<()>)), CommandError> {
-    // Nobody else is served: whoever may read the database may do this.
-    config.auth.keys.clear();
+async fn serve_inside(mut config: Config) -> Result<(SocketAddr, String, Inside), CommandError> {
+    // Nobody else on this machine is served.
+    let key = format!("{}{}", new_uuid(), new_uuid());
+    config.auth.keys = vec![ApiKey::of_admin("this command", &key)];
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no free port on this machine")?;
     let address = listener.local_addr().context("the listener has no address")?;
     let app = App::build(config, Arc::new(SystemClock)).await?;
     let stop = CancellationToken::new();
     #[expect(clippy::disallowed_methods, reason = "awaited by close")]
     let served = tokio::spawn(app.serve(listener, stop.clone()));
-    Ok((address, (stop, served)))
+    Ok((address, key, (stop, served)))
 }
 
 /// "Every address" is not one to call.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::client::{Client, Connection};
 use super::{CommandError, print, runtime, tell};
 use crate::config::Origin;
+use crate::model::source::TEXT_TYPES;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +24,6 @@ Examples:
 Files are .txt, .md, .json, .yml or .yaml, in UTF-8. A file that is brought in again becomes a new version of its
 document; if nothing in it has changed, no model is asked.";
 
-const TYPES: [&str; 5] = ["txt", "md", "json", "yml", "yaml"];
 /// Files that are on their way at once; the service has its own queue.
 const AT_ONCE: usize = 8;
 /// Characters of the bar.
@@ -96,9 +96,11 @@ async fn ingest_all(arguments: &Arguments, client: &Client, files: &[PathBuf]) -
 async fn ingest(arguments: &Arguments, client: &Client, file: &Path, bar: &Bar) -> anyhow::Result<Value> {
     let text = std::fs::read(file).context("it cannot be read")?;
     let text = String::from_utf8(text).ok().context("it is not UTF-8 text")?;
+    let path = std::path::absolute(file)?;
+    let path = path.to_str().context("its path is not UTF-8")?;
     let mtime = std::fs::metadata(file).ok().and_then(|facts| facts.modified().ok()).and_then(moment);
     let mut body = json!({
-        "text": text, "path": std::path::absolute(file)?.to_str(), "tags": arguments.tags, "force": arguments.force,
+        "text": text, "path": path, "tags": arguments.tags, "force": arguments.force,
         "mtime": mtime,
     });
     if let Some(user) = &arguments.user {
@@ -112,7 +114,7 @@ async fn ingest(arguments: &Arguments, client: &Client, file: &Path, bar: &Bar) 
     let id = job["id"].as_str().unwrap_or_default().to_owned();
     while matches!(job["state"].as_str(), Some("queued" | "running")) {
         bar.draw(file, &job);
-        job = client.get(&format!("/v1/jobs/{id}?wait={}", LOOK.as_secs_f64())).await?;
+        job = client.get(&format!("/v1/jobs/{id}?details=false&wait={}", LOOK.as_secs_f64())).await?;
     }
     Ok(job)
 }
@@ -169,7 +171,7 @@ fn add_folder(folder: &Path, found: &mut BTreeSet<PathBuf>) -> anyhow::Result<()
 
 fn is_text(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    TYPES.contains(&extension.to_ascii_lowercase().as_str())
+    TEXT_TYPES.contains(&extension.to_ascii_lowercase().as_str())
 }
 
 /// One line that is drawn over on a terminal; a line for each file elsewhere.

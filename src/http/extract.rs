@@ -77,6 +77,20 @@ impl FromRequestParts<AppState> for PathId {
     }
 }
 
+/// Two parts of the path.
+pub struct PathIds(pub String, pub String);
+
+impl FromRequestParts<AppState> for PathIds {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        match axum::extract::Path::<(String, String)>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path((first, second))) => Ok(Self(first, second)),
+            Err(rejection) => Err(ApiError::malformed(rejection.body_text()).fix("Percent-encode the path as UTF-8.")),
+        }
+    }
+}
+
 /// What a body is declared to be, without its parameters.
 pub fn media_type(headers: &HeaderMap) -> String {
     let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();

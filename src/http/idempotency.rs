@@ -20,7 +20,7 @@ use crate::jobs::JobsError;
 use crate::sources::SourceError;
 use crate::store::{AsStoreError, Store, StoreError, StoredAnswer, Tx};
 
-const HEADER: &str = "idempotency-key";
+pub const HEADER: &str = "idempotency-key";
 /// How long an answer is kept.
 pub const KEEP_SECONDS: i64 = 24 * 60 * 60;
 

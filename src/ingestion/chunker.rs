@@ -73,8 +73,7 @@ fn next_cut(text: &str, start: usize, pieces: &[Piece], rules: &ChunkRules, coun
     let mut tokens = 0;
     let mut from = start;
     for piece in pieces {
-        // A forced cut may have begun in the middle of the first piece; then its count is not known.
-        tokens += if from == piece.start { piece.tokens } else { counter.count(&text[from..piece.end]) };
+        tokens += if from == piece.start { piece.tokens } else { rest(&text[from..piece.end], rules, counter) };
         from = piece.end;
         if tokens > rules.max_tokens {
             break;
@@ -90,6 +89,13 @@ fn next_cut(text: &str, start: usize, pieces: &[Piece], rules: &ChunkRules, coun
     places.sort_by_key(|(place, end)| (*place, *end));
     let best = || places.iter().rev().find_map(|(_, end)| fits(*end));
     whole.or_else(best).unwrap_or_else(|| forced_cut(text, start, rules, counter))
+}
+
+/// The tokens of what a forced cut left of a piece; of a long one only that they are too many, as it would be counted
+/// again after every cut.
+fn rest(text: &str, rules: &ChunkRules, counter: TokenCounter) -> usize {
+    let most = rules.max_tokens + 1;
+    if counter.prefix(text, most) < text.len() { most } else { counter.count(text) }
 }
 
 /// The tokens of a text that is not too large.

@@ -19,6 +19,7 @@ use super::samples::Shelves;
 use super::saver::{Saved, Saver};
 use crate::base::clock::Clock;
 use crate::base::hash::sha256_hex;
+use crate::base::text::name_key;
 use crate::categories::Taxonomy;
 use crate::categories::tree::{Node, ROOT, Tree};
 use crate::jobs::{Failure, JobError};
@@ -139,7 +140,8 @@ impl Filing<'_> {
 
     /// The same for every run of the job: the window, the level, and the names above.
     fn group_name(&self, level: i64, parent: Node, window: usize) -> String {
-        let path = self.tree().path(parent).join("\n");
+        // By keys: another job may have stored a name in another spelling meanwhile.
+        let path = self.tree().path(parent).iter().map(|name| name_key(name)).collect::<Vec<_>>().join("\n");
         format!("file/{window}/{level}/{}", &sha256_hex(path.as_bytes())[..16])
     }
 

@@ -1,6 +1,6 @@
 //! Text in, filed verbatim under the hierarchy: cut, described, classified level by level, written once.
 //!
-//! `submit` queues a job in the caller's transaction and answers at once. The job (`work`) plans everything first, with
+//! `prepare` makes a job, which is queued at once and answered 202. The job (`work`) plans everything first, with
 //! no transaction open while a model is asked (`filing`, `saver`), and then writes it in one (`writing`).
 
 pub mod chunker;
@@ -22,12 +22,15 @@ use crate::contextual_helpers::{HelperFields, Refused, compose};
 use crate::jobs::{Jobs, JobsError};
 use crate::llm::{Llm, LlmError};
 use crate::model::contextual_helper::NewHelper;
-use crate::model::job::{Job, NewJob};
+use crate::model::job::NewJob;
 use crate::sources::{NewSource, SourceError, Sources};
-use crate::store::{AsStoreError, Store, StoreError, Tx};
+use crate::store::{AsStoreError, Store, StoreError};
 
 pub use request::{Facts, GivenHelper, NewIngestion, Options};
 pub use work::{IngestionWork, KIND};
+
+/// A longer text is checked and written down apart from the requests of others.
+const LARGE: usize = 128 * 1024;
 
 /// The settings that concern it.
 #[derive(Debug, Clone)]
@@ -57,6 +60,8 @@ struct Identity {
     user_id: String,
     path: Option<String>,
     filename: Option<String>,
+    /// As they are stored.
+    tags: Vec<String>,
 }
 
 /// A text cannot be taken.
@@ -107,46 +112,46 @@ impl Ingestion {
         IngestionWork::new(self.store.clone(), self.llm.clone(), self.sources.clone(), helpers, self.settings.clone())
     }
 
-    /// Queues a text inside the caller's transaction; call [`Jobs::announce`] once that is committed.
+    /// Checks a text and makes the job that will file it; [`Jobs::enqueue`] queues it. Done before any transaction is
+    /// open: a long text takes its time.
     ///
     /// # Errors
-    /// [`IngestionError::Invalid`], the document's, the queue's, or the store's.
-    pub async fn submit(
-        &self,
-        tx: &mut Tx,
-        space: &Space,
-        new: &NewIngestion,
-        now: Timestamp,
-    ) -> Result<Job, IngestionError> {
+    /// [`IngestionError::Invalid`], the document's, or the store's.
+    pub async fn prepare(&self, space: &Space, new: NewIngestion, now: Timestamp) -> Result<NewJob, IngestionError> {
         if let Some(model) = &new.options.model {
             self.llm.check_model(model).map_err(IngestionError::Model)?;
         }
-        let identity = self.identity(tx, space, new, now).await?;
+        let identity = self.identity(space, &new, now).await?;
         let (user_id, source_id) = (identity.user_id.clone(), Some(identity.id.to_string()));
-        let order = request::check(new, identity, &self.settings)?;
-        let request = serde_json::to_value(order).unwrap_or_default();
-        let job = NewJob { kind: KIND, user_id, source_id, request, max_attempts: self.jobs.max_attempts() };
-        Ok(self.jobs.enqueue(tx, space, &job, now).await?)
+        let (large, settings) = (new.text.len() > LARGE, std::sync::Arc::clone(&self.settings));
+        let write = move || {
+            let order = request::check(&new, identity, &settings)?;
+            let written = serde_json::to_string(&order);
+            written.map_err(|error| IngestionError::Store(StoreError::Broken { cause: error.to_string() }))
+        };
+        let request = if large {
+            #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
+            let written = tokio::task::spawn_blocking(write).await;
+            written.unwrap_or_else(|error| Err(StoreError::Broken { cause: error.to_string() }.into()))?
+        } else {
+            write()?
+        };
+        Ok(NewJob { kind: KIND, user_id, source_id, request, max_attempts: self.jobs.max_attempts() })
     }
 
     /// The document that a text is a version of: named, found at its path, or one that will be made.
-    async fn identity(
-        &self,
-        tx: &mut Tx,
-        space: &Space,
-        new: &NewIngestion,
-        now: Timestamp,
-    ) -> Result<Identity, IngestionError> {
+    async fn identity(&self, space: &Space, new: &NewIngestion, now: Timestamp) -> Result<Identity, IngestionError> {
         if let Some(id) = &new.source_id {
-            let found = self.sources.find_in(tx, space, id).await?;
+            let found = self.sources.find(space, id).await?;
             for (field, given, own) in [("path", &new.path, &found.path), ("user_id", &new.user_id, &found.user_id)] {
                 if given.as_ref().is_some_and(|given| given != own) {
                     let rule = format!("is not that of the document that source_id names: {own:?}");
                     return Err(IngestionError::Invalid(vec![FieldError::new(field, rule)]));
                 }
             }
+            let tags = self.sources.check_tags(&found.tags, &new.tags)?;
             let (path, filename) = (Some(found.path), Some(found.filename));
-            return Ok(Identity { id: found.id, user_id: found.user_id, path, filename });
+            return Ok(Identity { id: found.id, user_id: found.user_id, path, filename, tags });
         }
         // Checked now, so that a bad name is refused now and not by the job.
         let wanted = NewSource {
@@ -160,12 +165,13 @@ impl Ingestion {
         let checked = self.sources.check(wanted, now)?;
         let id = match &new.path {
             None => checked.id,
-            Some(path) => match tx.find_source_at(space, &checked.user_id, path).await? {
+            Some(path) => match self.store.find_source_at(space, &checked.user_id, path).await? {
                 Some(id) => id,
                 None => SourceId::of_path(space, &checked.user_id, path),
             },
         };
-        Ok(Identity { id, user_id: checked.user_id, path: new.path.clone(), filename: new.filename.clone() })
+        let (path, filename) = (new.path.clone(), new.filename.clone());
+        Ok(Identity { id, user_id: checked.user_id, path, filename, tags: checked.tags })
     }
 
     /// Takes what the user of a waiting job says of its document; gives the paragraph that would be stored.

@@ -57,7 +57,10 @@ impl SampleCache {
             return Ok(kept.samples);
         }
         let began = Instant::now();
-        let samples = Arc::new(self.read(space).await?);
+        // Without them the model goes by the names, which is better than not to file.
+        let samples =
+            self.read(space).await.inspect_err(|error| tracing::warn!(%error, "no samples of the categories"));
+        let samples = Arc::new(samples.unwrap_or_default());
         let fresh = Kept { samples: Arc::clone(&samples), writes, read: Instant::now(), took: began.elapsed() };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST_SPACES {

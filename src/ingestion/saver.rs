@@ -57,6 +57,11 @@ impl<'a> Saver<'a> {
         self.context.saved(step)
     }
 
+    /// Begins to count anew: everything is gone through again.
+    pub async fn restart(&self) {
+        self.writing.lock().await.done = 0;
+    }
+
     /// Counts decisions that were made before.
     pub async fn count(&self, decisions: usize) {
         self.writing.lock().await.done += i64::try_from(decisions).unwrap_or(0);

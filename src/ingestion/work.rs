@@ -160,10 +160,11 @@ impl IngestionWork {
             seq: AtomicI64::new(seq),
             failure: Mutex::default(),
         };
-        let window = usize::try_from(self.settings.ingestion.window).unwrap_or(usize::MAX);
+        let window = draft.order.window;
         for _ in 0..MOST_REFILINGS {
             let mut written = None;
             draft.paths.clear();
+            saver.restart().await;
             *filing.tree.get_mut().unwrap_or_else(PoisonError::into_inner) = self.load_tree(context).await?;
             if self.llm.is_embedded("classify", session) {
                 filing.shelves = Some(Mutex::new(Shelves::over(self.samples.of(context.space()).await?)));

@@ -15,7 +15,7 @@ use crate::categories::tree::{ROOT, Tree};
 use crate::config::taxonomy::LimitScope;
 use crate::jobs::{Failure, JobContext, JobError};
 use crate::model::chunk::NewChunk;
-use crate::model::contextual_helper::NewHelper;
+use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::Record;
 use crate::model::source::Source;
 use crate::model::source_version::{SourceVersion, VersionFacts};
@@ -83,8 +83,9 @@ impl WriteError {
             Self::Job(error) => return error,
             Self::Store { operation, table, error } => (operation, table, error),
         };
-        let (retryable, message) = (error.may_pass(), error.to_string());
-        tracing::error!(operation, table, %error, "an ingestion was rolled back");
+        let message = error.to_string();
+        // What a database says may quote a text: it stays with the job.
+        tracing::error!(operation, table, "an ingestion was rolled back");
         let named = |mut failure: Failure| {
             for (name, value) in [
                 ("operation", Value::from(operation)),
@@ -111,12 +112,14 @@ impl WriteError {
             )),
             JobError::Retry(failure) => JobError::retry(named(*failure)),
             JobError::Fail(failure) => JobError::fail(named(*failure)),
-            other => {
-                debug_assert!(retryable, "only what passes is handed back");
-                other
-            }
+            other => other,
         }
     }
+}
+
+/// Whether the job was still ours to write to.
+fn held(ours: bool) -> Result<(), WriteError> {
+    if ours { Ok(()) } else { Err(WriteError::Job(JobError::LeaseLost)) }
 }
 
 /// Writes parts of drafts.
@@ -151,7 +154,7 @@ impl Writer<'_> {
             match result {
                 Some(result) => {
                     let ended = self.context.finish_about(&mut tx, &written.source_id, result(&written)).await;
-                    ended.map_err(WriteError::Job)?;
+                    held(ended.during("end the job", "jobs")?)?;
                 }
                 None => self.mark(&mut tx, &range, &written).await?,
             }
@@ -168,7 +171,7 @@ impl Writer<'_> {
         let step = part_name(range.start);
         let value = serde_json::to_value(written).unwrap_or_default();
         let record = Record { steps: vec![(&step, &value)], ..Record::default() };
-        self.context.record_in(tx, &record).await.map_err(WriteError::Job)
+        held(self.context.record_in(tx, &record).await.during("keep what is written", "job_checkpoints")?)
     }
 
     /// The document, its new version, its description; what it said before is no longer counted.
@@ -199,7 +202,12 @@ impl Writer<'_> {
         }
         let updated = tx.update_latest_version(space, &source.id, version, content, now).await;
         updated.during("make it the latest version", "sources")?;
-        let helper_version = match &draft.helper {
+        let current = tx.find_helper_origin(space, &source.id).await;
+        let current = current.during("find the description", "contextual_helpers")?;
+        // One that its user gave while ours was being written stays in force (M-2B.8).
+        let outranked = current == Some(HelperOrigin::User) && !draft.order.regenerate_helper;
+        let stored = |helper: &&NewHelper| helper.origin == HelperOrigin::User || !outranked;
+        let helper_version = match draft.helper.as_ref().filter(stored) {
             Some(helper) => {
                 let added = tx.add_helper(space, &source.id, helper, now).await;
                 Some(added.during("add the description", "contextual_helpers")?)
@@ -231,11 +239,12 @@ impl Writer<'_> {
         let Some(source) = found else {
             return self.register(tx, order, id, now).await;
         };
-        let new: Vec<String> = order.tags.iter().filter(|tag| !source.tags.contains(tag)).cloned().collect();
-        if new.is_empty() {
+        // Too many together, which nobody could know before: those that it has stay.
+        let tags = self.sources.check_tags(&source.tags, &order.tags).unwrap_or_else(|_| source.tags.clone());
+        if tags == source.tags {
             return Ok(source);
         }
-        let source = Source { tags: [source.tags.as_slice(), &new].concat(), updated_at: now, ..source };
+        let source = Source { tags, updated_at: now, ..source };
         tx.update_source(space, &source).await.during("add tags", "source_tags")?;
         Ok(source)
     }
@@ -244,8 +253,8 @@ impl Writer<'_> {
         let space = self.context.space();
         let mut filename = order.filename.clone();
         if filename.is_none() && order.path.is_none() {
-            let untitled = tx.count_untitled(space, &order.user_id).await.during("find a name", "sources")?;
-            filename = Some(format!("untitled-{}.txt", untitled + 1));
+            let number = tx.next_untitled(space).await.during("find a name", "counters")?;
+            filename = Some(format!("untitled-{number}.txt"));
         }
         let new = NewSource {
             id: Some(id),

@@ -10,7 +10,7 @@ use crate::base::clock::Clock;
 use crate::base::fail_point;
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{Claim, ClaimedJob, Job, Record};
-use crate::store::{Ending, Tx};
+use crate::store::{Ending, StoreError, Tx};
 
 /// A running job's own handle.
 #[derive(Clone)]
@@ -92,12 +92,12 @@ impl JobContext {
         Ok(())
     }
 
-    /// The same inside a transaction that writes an effect.
+    /// The same inside a transaction that writes an effect; `false`: the lease is lost, drop the transaction.
     ///
     /// # Errors
-    /// [`JobError::LeaseLost`]: drop the transaction. Or the store's.
-    pub async fn record_in(&self, tx: &mut Tx, record: &Record<'_>) -> Result<(), JobError> {
-        held(tx.add_job_record(&self.inner.claim, record, self.inner.clock.now()).await?)
+    /// The store's.
+    pub async fn record_in(&self, tx: &mut Tx, record: &Record<'_>) -> Result<bool, StoreError> {
+        tx.add_job_record(&self.inner.claim, record, self.inner.clock.now()).await
     }
 
     /// Makes steps found again by this run; those of [`JobContext::record_in`], once they are committed.
@@ -164,20 +164,24 @@ impl JobContext {
     /// # Errors
     /// [`JobError::LeaseLost`]: drop the transaction. Or the store's.
     pub async fn finish(&self, tx: &mut Tx, result: Value) -> Result<(), JobError> {
-        let ended = tx.end_job(&self.inner.claim, &Ending::Succeeded { result }, self.inner.clock.now()).await?;
-        held(ended)?;
-        Ok(self.inner.jobs.tidy(tx, &self.inner.claim).await?)
+        held(self.end(tx, result).await?)
     }
 
-    /// The same, saying which document the job was about after all.
+    /// The same, saying which document the job was about after all; `false`: the lease is lost, drop the transaction.
     ///
     /// # Errors
-    /// [`JobError::LeaseLost`]: drop the transaction. Or the store's.
-    pub async fn finish_about(&self, tx: &mut Tx, source_id: &str, result: Value) -> Result<(), JobError> {
+    /// The store's.
+    pub async fn finish_about(&self, tx: &mut Tx, source_id: &str, result: Value) -> Result<bool, StoreError> {
         if self.inner.job.source_id.as_deref() != Some(source_id) {
             tx.update_job_source(&self.inner.claim, source_id).await?;
         }
-        self.finish(tx, result).await
+        self.end(tx, result).await
+    }
+
+    async fn end(&self, tx: &mut Tx, result: Value) -> Result<bool, StoreError> {
+        let ended = tx.end_job(&self.inner.claim, &Ending::Succeeded { result }, self.inner.clock.now()).await?;
+        self.inner.jobs.tidy(tx, &self.inner.claim).await?;
+        Ok(ended)
     }
 }
 

@@ -98,7 +98,8 @@ pub struct NewJob {
     pub kind: &'static str,
     pub user_id: String,
     pub source_id: Option<String>,
-    pub request: Value,
+    /// What is wanted, as JSON.
+    pub request: String,
     pub max_attempts: i64,
 }
 

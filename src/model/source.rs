@@ -6,6 +6,9 @@ use crate::base::ids::SourceId;
 /// The tag that every document carries (T-3.1).
 pub const FILE_INGEST: &str = "file_ingest";
 
+/// The kinds of text files that are taken (R-ING-01).
+pub const TEXT_TYPES: [&str; 5] = ["txt", "md", "json", "yml", "yaml"];
+
 /// A registered document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {

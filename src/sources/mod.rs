@@ -102,13 +102,12 @@ impl Sources {
         rules::build(new, now).map_err(SourceError::Invalid)
     }
 
-    /// Reads a document and holds it until the caller's transaction ends.
+    /// The tags of a document with these added, as they are stored.
     ///
     /// # Errors
-    /// [`SourceError::NotFound`], or the store's.
-    pub async fn find_in(&self, tx: &mut Tx, space: &Space, id: &str) -> Result<Source, SourceError> {
-        let found = tx.find_source(space, &parse(id)?).await?;
-        found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
+    /// [`SourceError::Invalid`].
+    pub fn check_tags(&self, own: &[String], added: &[String]) -> Result<Vec<String>, SourceError> {
+        rules::check_tags(own, added).map_err(SourceError::Invalid)
     }
 
     /// # Errors
@@ -166,11 +165,11 @@ impl Sources {
     ) -> Result<Vec<Chunk>, SourceError> {
         let version = match version {
             Some(version) => version,
-            None => self.find(space, id).await?.latest_version,
+            None => match self.find(space, id).await?.latest_version {
+                0 => return Ok(Vec::new()),
+                latest => latest,
+            },
         };
-        if version == 0 {
-            return Ok(Vec::new());
-        }
         let found = self.version(space, id, version).await?;
         let content = found.content_version_id.unwrap_or(found.id);
         Ok(self.store.list_version_chunks(space, content, profile, after, limit).await?)

@@ -51,6 +51,18 @@ pub fn check_change(change: &SourceChange) -> Result<SourceChange, Vec<FieldErro
     if errors.is_empty() { Ok(SourceChange { tags, eligible: change.eligible }) } else { Err(errors) }
 }
 
+/// Checks tags that are added to those of a document; gives them all.
+pub fn check_tags(own: &[String], added: &[String]) -> Result<Vec<String>, Vec<FieldError>> {
+    let mut errors = Vec::new();
+    let added = tags(added, true, &mut errors);
+    let mut all = own.to_vec();
+    all.extend(added.into_iter().filter(|tag| !own.contains(tag)));
+    if errors.is_empty() && all.len() > MAX_TAGS {
+        errors.push(FieldError::new("tags", format!("the document would have more than {MAX_TAGS} tags")));
+    }
+    if errors.is_empty() { Ok(all) } else { Err(errors) }
+}
+
 fn filename(new: &NewSource, errors: &mut Vec<FieldError>) -> String {
     let given = new.filename.as_deref().or(new.path.as_deref());
     let Some(given) = given else {

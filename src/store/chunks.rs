@@ -92,7 +92,7 @@ impl Store {
 }
 
 impl Store {
-    /// The first and the latest passages of every category, so many characters of each.
+    /// The first and the latest passages of every category, of what the documents say now, so many characters of each.
     pub async fn list_samples(
         &self,
         space: &Space,
@@ -103,7 +103,9 @@ impl Store {
         let sql = "SELECT c.category_id, c.created_at, c.id, SUBSTR(c.text_content, 1, ?) FROM (SELECT id, \
                    ROW_NUMBER() OVER (PARTITION BY category_id ORDER BY created_at, id) AS place, \
                    ROW_NUMBER() OVER (PARTITION BY category_id ORDER BY created_at DESC, id DESC) AS from_end \
-                   FROM chunks WHERE space = ? AND category_id IS NOT NULL) r JOIN chunks c ON c.id = r.id \
+                   FROM (SELECT p.id, p.category_id, p.created_at FROM chunks p JOIN sources s ON s.space = p.space \
+                   AND s.id = p.source_id AND s.content_version_id = p.version_id \
+                   WHERE p.space = ? AND p.category_id IS NOT NULL) q) r JOIN chunks c ON c.id = r.id \
                    WHERE r.place <= ? OR r.from_end <= ?";
         self.retry("list_samples", || async {
             let chars = i32::try_from(chars).unwrap_or(i32::MAX);

@@ -38,6 +38,19 @@ impl Store {
 }
 
 impl Tx {
+    /// Who wrote the description that is in force.
+    pub async fn find_helper_origin(
+        &mut self,
+        space: &Space,
+        source_id: &SourceId,
+    ) -> Result<Option<HelperOrigin>, StoreError> {
+        let sql =
+            "SELECT origin FROM contextual_helpers WHERE space = ? AND source_id = ? ORDER BY version DESC LIMIT 1";
+        let row = self.fetch_optional(self.sql(sql).bind(space.as_str()).bind(source_id.as_str())).await?;
+        let origin: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
+        Ok(origin.as_deref().map(HelperOrigin::parse))
+    }
+
     /// Adds a description, which is in force from then on; gives its version. The caller holds the document's row.
     pub async fn add_helper(
         &mut self,

@@ -93,7 +93,8 @@ impl Store {
         Ok(claimed)
     }
 
-    /// The head of the queue. Jobs about one document wait for each other: the last one brought must be its latest version.
+    /// The head of the queue. Jobs about one document run in the order in which they were brought, so that the last
+    /// text is its latest version; one that awaits its user does not hold up the others.
     async fn list_waiting(&self, kinds: &[&'static str], most: usize) -> Result<Vec<Claim>, StoreError> {
         let sql = format!(
             "SELECT j.space, j.id, j.fence FROM jobs j WHERE j.state = 'queued' AND j.run_after <= @now \

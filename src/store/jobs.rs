@@ -127,7 +127,7 @@ impl Tx {
                       turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, @now, 0, ?)";
         let insert = self.sql(insert).bind(space.as_str()).bind(job.id.as_str()).bind(job.kind.as_str());
         let insert = insert.bind(job.state.as_str()).bind(job.user_id.as_str()).bind(job.source_id.clone());
-        let insert = insert.bind(new.request.to_string()).bind(job.max_attempts).bind(turn).bind(now.as_micros());
+        let insert = insert.bind(new.request.clone()).bind(job.max_attempts).bind(turn).bind(now.as_micros());
         self.execute(insert).await?;
         self.add_state_event(space, &job.id, job.state, now).await?;
         Ok(Some(job))

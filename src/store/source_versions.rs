@@ -84,8 +84,9 @@ impl Store {
     ) -> Result<Option<SourceVersion>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND sha256 = ? AND settings_key = ? \
-             AND content_version_id IS NULL AND char_count = (SELECT MAX(c.end_char) FROM chunks c \
-             WHERE c.space = source_versions.space AND c.version_id = source_versions.id AND c.profile = ?) \
+             AND content_version_id IS NULL AND char_count = (SELECT c.end_char FROM chunks c \
+             WHERE c.space = source_versions.space AND c.version_id = source_versions.id AND c.profile = ? \
+             ORDER BY c.ordinal DESC LIMIT 1) \
              ORDER BY version DESC LIMIT 1"
         );
         self.retry("find_same_content", || async {

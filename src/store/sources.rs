@@ -18,6 +18,8 @@ const SELECT_ONE: &str = "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.
      LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id \
      WHERE s.space = ? AND s.id = ? ORDER BY t.position";
 
+const SELECT_AT: &str = "SELECT id FROM sources WHERE space = ? AND user_id = ? AND path_key = ?";
+
 /// Which sources a list shows; `None` shows all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceFilter {
@@ -39,6 +41,21 @@ impl Store {
         self.retry("find_source", || async {
             let query = self.sql(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
             gather(&self.fetch_all(query).await?)
+        })
+        .await
+    }
+
+    /// The source of a user at a path, if there is one.
+    pub async fn find_source_at(
+        &self,
+        space: &Space,
+        user_id: &str,
+        path: &str,
+    ) -> Result<Option<SourceId>, StoreError> {
+        self.retry("find_source_at", || async {
+            let query = self.sql(SELECT_AT).bind(space.as_str()).bind(user_id.to_owned());
+            let rows = self.fetch_all(query.bind(sha256_hex(path.as_bytes()))).await?;
+            Ok(rows.first().map(|row| row.try_get(0)).transpose()?.map(SourceId::from_stored))
         })
         .await
     }
@@ -112,17 +129,10 @@ impl Tx {
         user_id: &str,
         path: &str,
     ) -> Result<Option<SourceId>, StoreError> {
-        let query = self.sql("SELECT id FROM sources WHERE space = ? AND user_id = ? AND path_key = ?");
+        let query = self.sql(SELECT_AT);
         let query = query.bind(space.as_str()).bind(user_id).bind(sha256_hex(path.as_bytes()));
         let row = self.fetch_optional(query).await?;
         Ok(row.map(|row| row.try_get(0)).transpose()?.map(SourceId::from_stored))
-    }
-
-    /// How many documents of a user have a name that memoir gave them.
-    pub async fn count_untitled(&mut self, space: &Space, user_id: &str) -> Result<i64, StoreError> {
-        let sql = "SELECT COUNT(*) FROM sources WHERE space = ? AND user_id = ? AND filename LIKE 'untitled-%'";
-        let row = self.fetch_optional(self.sql(sql).bind(space.as_str()).bind(user_id.to_owned())).await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?.unwrap_or(0))
     }
 
     /// Writes what may change of a source: its tags, whether it is eligible, when it was changed.

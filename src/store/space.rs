@@ -8,6 +8,8 @@ use crate::base::ids::Space;
 
 /// The counter of writes to a space's passages.
 const CHUNK_WRITES: &str = "chunks";
+/// The counter of documents without a name.
+const UNTITLED: &str = "untitled";
 /// The setting that holds the depth of a space's hierarchy (K-43).
 const DEPTH: &str = "hierarchy_depth";
 
@@ -58,6 +60,16 @@ impl Tx {
         let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 1)";
         let insert = self.backend.dialect.insert_or_add(insert, "space, name, window_start", &["value"]);
         self.execute(insert.bind(space.as_str()).bind(CHUNK_WRITES)).await.map(|_| ())
+    }
+
+    /// The next number for a document without a name; the caller holds the space's lock.
+    pub async fn next_untitled(&mut self, space: &Space) -> Result<i64, StoreError> {
+        let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 1)";
+        let insert = self.backend.dialect.insert_or_add(insert, "space, name, window_start", &["value"]);
+        self.execute(insert.bind(space.as_str()).bind(UNTITLED)).await?;
+        let query = self.sql("SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0");
+        let row = self.fetch_optional(query.bind(space.as_str()).bind(UNTITLED)).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?.unwrap_or(1))
     }
 
     /// Remembers the depth of the space's hierarchy, the first time.

@@ -52,7 +52,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
-    ("cli", &["app", "config", "http", "llm", "scripted_model", "store", "telemetry"]),
+    ("cli", &["app", "config", "http", "llm", "scripted_model", "store", "telemetry", "model"]),
 ];
 
 /// A crate, and the only folders that may name it.

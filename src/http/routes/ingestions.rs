@@ -14,10 +14,10 @@ use super::jobs::JobResponse;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{self, media_type};
-use crate::http::idempotency::{Begun, Idempotency, location};
+use crate::http::idempotency::{self, Begun, Idempotency, location};
 use crate::http::state::AppState;
 use crate::http::{body, wait};
-use crate::ingestion::NewIngestion;
+use crate::model::job::NewJob;
 pub use wire::{CreateIngestionRequest, HelperFieldsRequest, IngestionUpload};
 
 /// A body above this is read apart from the requests of others.
@@ -54,14 +54,16 @@ pub async fn create_ingestion(
     let (wanted, idempotency) = if form {
         let wanted = upload::read(&parts.headers, bytes).await?;
         // A form has another boundary each time it is sent: what it says is what counts.
-        let said = serde_json::to_vec(&wanted).map_err(|error| ApiError::internal(error.to_string()))?;
+        let keyed = parts.headers.contains_key(idempotency::HEADER);
+        let said = if keyed { serde_json::to_vec(&wanted) } else { Ok(Vec::new()) };
+        let said = said.map_err(|error| ApiError::internal(error.to_string()))?;
         (wanted, Idempotency::of(&parts.headers, "create_ingestion", &said)?)
     } else {
         let idempotency = Idempotency::of(&parts.headers, "create_ingestion", &bytes)?;
         (read_json(bytes).await?, idempotency)
     };
     let (wait, patience) = wait::patience(wanted.wait, wanted.timeout_s)?;
-    let new = wanted.into_new()?;
+    let new = state.ingestion.prepare(&caller.space, wanted.into_new()?, caller.now).await?;
     let response = queue(&state, &caller, &idempotency, &new).await?;
     drop(new);
     state.jobs.announce();
@@ -84,14 +86,14 @@ async fn queue(
     state: &AppState,
     caller: &Caller,
     idempotency: &Idempotency,
-    new: &NewIngestion,
+    new: &NewJob,
 ) -> Result<Response, ApiError> {
     let queued = state.store.retry_as("create_ingestion", || async {
         let mut tx = match idempotency.begin(&state.store, caller).await? {
             Begun::Answered(response) => return Ok(response),
             Begun::Fresh(tx) => tx,
         };
-        let job = state.ingestion.submit(&mut tx, &caller.space, new, caller.now).await?;
+        let job = state.jobs.enqueue(&mut tx, &caller.space, new, caller.now).await?;
         let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
         let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
         idempotency.finish(tx, caller, StatusCode::ACCEPTED, headers, &JobResponse::fresh(&job)).await

@@ -62,6 +62,9 @@ pub struct GetJobQuery {
     #[serde(default)]
     #[param(minimum = 0, maximum = 60)]
     wait: Option<f64>,
+    /// Whether batches, responses and errors are shown; yes if left out. A long job has thousands of them.
+    #[serde(default)]
+    details: Option<bool>,
 }
 
 /// List jobs
@@ -105,6 +108,9 @@ pub async fn get_job(
         return Err(ApiError::invalid_field("wait", "must be from 0 to 60 seconds"));
     }
     let job = wait::for_job(&state, &caller, &id, Duration::from_secs_f64(wait)).await?;
+    if query.details == Some(false) {
+        return Ok(Json(JobResponse::fresh(&job)));
+    }
     Ok(Json(JobResponse::of(&state.jobs, job).await?))
 }
 

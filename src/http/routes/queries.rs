@@ -90,7 +90,13 @@ async fn queue(
     let idempotency = Idempotency::of(headers, "create_query", bytes)?;
     let request = serde_json::to_value(ask).map_err(|error| ApiError::internal(error.to_string()))?;
     let user_id = ask.user_id.clone().unwrap_or_else(|| "default".to_owned());
-    let new = NewJob { kind: KIND, user_id, source_id: None, request, max_attempts: state.jobs.max_attempts() };
+    let new = NewJob {
+        kind: KIND,
+        user_id,
+        source_id: None,
+        request: request.to_string(),
+        max_attempts: state.jobs.max_attempts(),
+    };
     let queued = state.store.retry_as("create_query", || async {
         let mut tx = match idempotency.begin(&state.store, caller).await? {
             Begun::Answered(response) => return Ok(response),

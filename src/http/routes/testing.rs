@@ -33,7 +33,7 @@ pub async fn create_probe(
     JsonBody { value: request, bytes }: JsonBody<ProbeRequest>,
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_probe", &bytes)?;
-    let request = serde_json::to_value(&request).map_err(|error| ApiError::internal(error.to_string()))?;
+    let request = serde_json::to_string(&request).map_err(|error| ApiError::internal(error.to_string()))?;
     let max_attempts = state.jobs.max_attempts();
     let new = NewJob { kind: KIND, user_id: "default".to_owned(), source_id: None, request, max_attempts };
     let queued = state.store.retry_as("create_probe", || async {

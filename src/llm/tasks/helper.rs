@@ -48,7 +48,7 @@ impl HelperOutput {
     pub fn paragraph(&self) -> String {
         let known = |name: &str, value: &Option<String>| {
             let value = value.as_deref().map(one_line).filter(|value| !value.is_empty())?;
-            Some(format!("{name}: {value}."))
+            Some(format!("{name}: {}.", value.trim_end_matches('.')))
         };
         let mut parts: Vec<String> =
             [known("Author", &self.author), known("Date", &self.date), known("Topic", &self.topic)]

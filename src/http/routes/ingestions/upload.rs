@@ -8,9 +8,7 @@ use super::CreateIngestionRequest;
 use crate::base::text::basename;
 use crate::http::error::ApiError;
 use crate::http::extract;
-
-/// The kinds of files that are taken (R-ING-01).
-const TYPES: [&str; 5] = ["txt", "md", "json", "yml", "yaml"];
+use crate::model::source::TEXT_TYPES;
 
 /// Reads a form that has arrived whole.
 pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRequest, ApiError> {
@@ -56,10 +54,10 @@ fn check_type(request: &CreateIngestionRequest) -> Result<(), ApiError> {
         return Err(ApiError::invalid_field("filename", "a file needs a name, with it or in metadata"));
     };
     let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-    if extension.is_some_and(|extension| TYPES.contains(&extension.as_str())) {
+    if extension.is_some_and(|extension| TEXT_TYPES.contains(&extension.as_str())) {
         return Ok(());
     }
-    let types: Vec<String> = TYPES.iter().map(|kind| format!(".{kind}")).collect();
+    let types: Vec<String> = TEXT_TYPES.iter().map(|kind| format!(".{kind}")).collect();
     Err(ApiError::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "unsupported_file_type",

@@ -195,7 +195,7 @@ impl JobResponse {
 }
 
 impl JobResponse {
-    /// A job that was queued just now.
+    /// A job without its details: there are none yet, or nobody wants them.
     pub fn fresh(job: &Job) -> Self {
         Self {
             summary: JobSummaryResponse::from(job),

@@ -5,6 +5,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::base::field_error::FieldError;
 use crate::contextual_helpers::{HelperError, HelperFields, compose, from_text};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -114,7 +115,13 @@ impl UpdateHelperRequest {
     fn compose(self) -> Result<NewHelper, HelperError> {
         let fields =
             HelperFields { date: self.date, author: self.author, topic: self.topic, description: self.description };
+        let some =
+            [&fields.date, &fields.author, &fields.topic, &fields.description].iter().any(|field| field.is_some());
         match self.text {
+            Some(_) if some => {
+                let rule = "give either text or the four fields";
+                Err(HelperError::Invalid(FieldError::new("text", rule).into()))
+            }
             None => compose(&fields).map_err(HelperError::Invalid),
             Some(text) => from_text("text", &text).map_err(|error| HelperError::Invalid(error.into())),
         }

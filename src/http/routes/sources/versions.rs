@@ -1,7 +1,7 @@
 //! What a document said, and when: its versions, their texts, their passages.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{PathId, QueryParams};
+use crate::http::extract::{PathId, PathIds, QueryParams};
 use crate::http::page;
 use crate::http::routes::chunks::{ChunkListResponse, number, page_of};
 use crate::http::state::AppState;
@@ -146,7 +146,7 @@ pub async fn list_source_versions(
 pub async fn get_source_version(
     caller: Caller,
     State(sources): State<Sources>,
-    Path((id, version)): Path<(String, String)>,
+    PathIds(id, version): PathIds,
 ) -> Result<Json<SourceVersionResponse>, ApiError> {
     let found = sources.version(&caller.space, &id, number(&version, "version")?).await?;
     Ok(Json(found.into()))
@@ -163,7 +163,7 @@ pub async fn get_source_version(
 pub async fn get_source_content(
     caller: Caller,
     State(sources): State<Sources>,
-    Path((id, version)): Path<(String, String)>,
+    PathIds(id, version): PathIds,
 ) -> Result<Response, ApiError> {
     let content = sources.content(&caller.space, &id, number(&version, "version")?).await?;
     // Whatever the text is, a browser must not run it.
