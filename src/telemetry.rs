@@ -58,6 +58,9 @@ impl Metrics {
                 .and_then(|builder| {
                     builder.set_buckets_for_metric(histogram(names::LLM_REQUEST_DURATION_SECONDS), MODEL_BUCKETS)
                 })
+                .and_then(|builder| {
+                    builder.set_buckets_for_metric(histogram(names::QUERY_OWN_DURATION_SECONDS), DURATION_BUCKETS)
+                })
                 .map_or_else(|_| PrometheusBuilder::new().build_recorder(), PrometheusBuilder::build_recorder);
             let handle = recorder.handle();
             if metrics::set_global_recorder(recorder).is_ok() {

@@ -45,11 +45,8 @@ impl Record {
     pub fn next(&mut self, stage: &'static str) -> (Vec<LlmCall>, Result<Option<Recalled>, LlmError>) {
         let mut taken: Vec<LlmCall> = Vec::new();
         loop {
-            let fits = |call: &LlmCall| {
-                let same_model = |last: &LlmCall| last.provider == call.provider && last.model == call.model;
-                call.stage == stage && taken.last().is_none_or(|last| call.attempt > 1 && same_model(last))
-            };
-            let Some(call) = self.calls.front().filter(|call| fits(call)) else {
+            // Attempts that brought no reply are followed by those that did, whoever was asked then: nothing else can follow.
+            let Some(call) = self.calls.front().filter(|call| call.stage == stage) else {
                 let outcome = self.missing(stage, taken.last());
                 return (taken, outcome);
             };

@@ -94,7 +94,6 @@ pub struct Ask {
     pub max_token_budget: u64,
     /// Whether the budget was named in the request; without an answer to write, only then it holds.
     #[serde(default)]
-    #[schema(ignore)]
     pub budget_named: bool,
     pub use_rankings: bool,
     /// `trim` or `error`.
@@ -238,12 +237,10 @@ impl Faults {
             }
         }
         let plain = |text: &str, most: usize| !text.trim().is_empty() && !has_control(text) && char_count(text) <= most;
-        for (place, tag) in wish.tags.iter().enumerate().filter(|(_, tag)| !plain(tag, 100)) {
-            let _ = tag;
-            self.add(
-                &format!("tags[{place}]"),
-                "must be 1 to 100 characters, none of them control characters".to_owned(),
-            );
+        let faulty = wish.tags.iter().enumerate().filter(|(_, tag)| !plain(tag, 100));
+        for (place, _) in faulty {
+            let message = "must be 1 to 100 characters, none of them control characters";
+            self.add(&format!("tags[{place}]"), message.to_owned());
         }
         if wish.user_id.as_deref().is_some_and(|user_id| !plain(user_id, 128)) {
             self.add("user_id", "must be 1 to 128 characters, none of them control characters".to_owned());

@@ -1,4 +1,4 @@
-//! Passages of the leaves that were reached: each leaf once, all in one trip to the database, in the one order (M-4.3, M-9.D).
+//! Passages of the leaves that were reached: each leaf once, as many as may be in one trip to the database, in the one order (M-4.3, M-9.D).
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -10,6 +10,10 @@ use super::traversal::Path;
 use crate::base::ids::{SourceId, Space};
 use crate::model::query::{Candidate, QueryScope, SourceHelper};
 use crate::store::{LeafPart, Store};
+
+/// Leaves that are read in one trip: more than any strategy leads to unless it is told to. What one trip brings must fit
+/// into memory many times over.
+const LEAVES_AT_ONCE: usize = 16;
 
 /// Where passages come from.
 pub enum Shelf {
@@ -36,7 +40,8 @@ pub struct Found {
     pub counts: Vec<i64>,
     /// By path: whether there was nothing at all.
     pub empty: Vec<bool>,
-    pub latency_ms: f64,
+    /// By path, in milliseconds: the time of a trip stands on the first path that was read with it.
+    pub latencies: Vec<f64>,
     /// Where the next page begins, if there is one.
     pub next: Option<Place>,
 }
@@ -49,30 +54,47 @@ impl Shelf {
             0 => usize::MAX,
             most => usize::try_from(most).unwrap_or(usize::MAX),
         };
-        let begun = Instant::now();
-        let rows = match self {
+        let first = from.map_or(0, |cursor| cursor.after.path);
+        let mut latencies = vec![0.0; paths.len()];
+        let mut empty = vec![false; paths.len()];
+        let mut rows = Vec::new();
+        match self {
             Self::Stored { store, space, scope } => {
                 // One more than wanted tells whether there is more.
-                let part = |(place, path): (usize, &Path)| {
-                    let here = from.filter(|cursor| cursor.after.path == place).map(|cursor| &cursor.after);
+                let part = |place: &usize| {
+                    let here = from.filter(|cursor| cursor.after.path == *place).map(|cursor| &cursor.after);
                     LeafPart {
-                        leaf: path.leaf(),
+                        leaf: paths[*place].leaf(),
                         after: here.map(Place::passage),
                         limit: per_path.saturating_sub(here.map_or(0, |here| here.taken)).min(limit + 1),
                     }
                 };
-                let first = from.map_or(0, |cursor| cursor.after.path);
-                let parts: Vec<LeafPart> = paths.iter().enumerate().skip(first).map(part).collect();
-                store.list_candidates(space, scope, &parts).await?
+                let places: Vec<usize> = (first..paths.len()).collect();
+                for some in places.chunks(LEAVES_AT_ONCE) {
+                    if rows.len() > limit {
+                        break;
+                    }
+                    let begun = Instant::now();
+                    let parts: Vec<LeafPart> = some.iter().map(part).collect();
+                    rows.extend(store.list_candidates(space, scope, &parts).await?);
+                    latencies[some[0]] = milliseconds(begun);
+                    for place in some {
+                        empty[*place] = true;
+                    }
+                }
             }
-            Self::Recorded { store, space, chunk_ids, .. } => store.list_chunks_by_id(space, chunk_ids).await?,
-        };
-        let latency_ms = milliseconds(begun);
+            Self::Recorded { store, space, chunk_ids, .. } => {
+                let begun = Instant::now();
+                rows = store.list_chunks_by_id(space, chunk_ids).await?;
+                if let Some(latency) = latencies.get_mut(first) {
+                    *latency = milliseconds(begun);
+                }
+            }
+        }
         let numbers: HashMap<i64, usize> = paths.iter().enumerate().map(|(place, path)| (path.leaf(), place)).collect();
         let known = rows.into_iter().filter_map(|chunk| Some((*numbers.get(&chunk.category_id)?, chunk)));
         let mut chunks: Vec<(usize, Candidate)> = known.collect();
         chunks.sort_by_key(|(place, chunk)| (*place, chunk.created_at, chunk.id));
-        let mut empty = vec![true; paths.len()];
         for (place, _) in &chunks {
             empty[*place] = false;
         }
@@ -88,7 +110,7 @@ impl Shelf {
             Place { path: *place, created_at: last.created_at.as_micros(), id: last.id, taken }
         });
         let next = if let Self::Recorded { next, .. } = self { next.clone() } else { next };
-        Ok(Found { chunks, counts, empty, latency_ms, next })
+        Ok(Found { chunks, counts, empty, latencies, next })
     }
 
     /// The descriptions of documents.

@@ -35,6 +35,6 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
     let told = store.list_query_calls(context.space(), &id).await?;
     context.report("answering", &serde_json::json!({})).await?;
     let who = Who { space: context.space().clone(), now: context.clock().now(), traceparent: None };
-    let result = queries.answer_as(id, &who, &ask, told).await?;
+    let result = queries.answer_as(id, &who, &ask, Some(told)).await?;
     Ok(Outcome::Done(serde_json::to_value(result).unwrap_or_default()))
 }

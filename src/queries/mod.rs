@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
+use crate::base::metrics as names;
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 use crate::categories::Taxonomy;
@@ -121,13 +122,20 @@ impl Queries {
     /// # Errors
     /// Every way in which a question can fail, with what was done for it.
     pub async fn answer(&self, who: &Who, ask: &Ask) -> Result<QueryResult, Failed> {
-        self.answer_as(QueryId::new(), who, ask, Vec::new()).await
+        self.answer_as(QueryId::new(), who, ask, None).await
     }
 
-    /// The same under an id, going on from what an earlier attempt was told.
-    async fn answer_as(&self, id: QueryId, who: &Who, ask: &Ask, told: Vec<LlmCall>) -> Result<QueryResult, Failed> {
+    /// The same for a job under its own id, going on from what an earlier attempt was told.
+    async fn answer_as(
+        &self,
+        id: QueryId,
+        who: &Who,
+        ask: &Ask,
+        told: Option<Vec<LlmCall>>,
+    ) -> Result<QueryResult, Failed> {
         let begun = Instant::now();
         let inner = &*self.inner;
+        let of_job = told.is_some();
         let cursor = match &ask.cursor {
             Some(text) => Some(Cursor::decode(text, ask, usize::try_from(inner.depth).unwrap_or(0))?),
             None => None,
@@ -137,7 +145,7 @@ impl Queries {
             .with_model(ask.model.clone())
             .deterministic(ask.deterministic)
             .traced_by(who.traceparent.clone())
-            .resuming(told);
+            .resuming(told.unwrap_or_default());
         let _forgotten =
             (!inner.persist).then(|| Forget { queries: self.clone(), space: who.space.clone(), id: id.clone() });
         let scope = ask.scope();
@@ -168,7 +176,9 @@ impl Queries {
         let Trip { mut result, trail, .. } = trip;
         result.account(session.calls(), &trail.levels);
         result.elapsed_ms = milliseconds(begun);
-        self.keep(who, ask, id, &result, trail, outcome.as_ref().err()).await;
+        count(&result, outcome.as_ref().err());
+        let receipt = Receipt::new(&result, trail, outcome.as_ref().err().map(QueryError::code));
+        self.keep(who, ask, id, &result, &receipt, of_job).await;
         match outcome {
             Ok(()) => Ok(result),
             Err(error) => Err(Failed { error, result: Some(Box::new(result)) }),
@@ -183,15 +193,7 @@ impl Queries {
     }
 
     /// Writes the receipt, unless none are kept.
-    async fn keep(
-        &self,
-        who: &Who,
-        ask: &Ask,
-        id: QueryId,
-        result: &QueryResult,
-        trail: Trail,
-        error: Option<&QueryError>,
-    ) {
+    async fn keep(&self, who: &Who, ask: &Ask, id: QueryId, result: &QueryResult, receipt: &Receipt, of_job: bool) {
         if !self.inner.persist {
             return;
         }
@@ -199,15 +201,15 @@ impl Queries {
             id,
             user_id: ask.user_id.clone().unwrap_or_default(),
             request: serde_json::to_value(ask).unwrap_or_default(),
-            receipt: serde_json::to_value(Receipt::new(result, trail, error.map(QueryError::code))).unwrap_or_default(),
-            state: if error.is_none() { "succeeded" } else { "failed" }.to_owned(),
+            receipt: serde_json::to_value(receipt).unwrap_or_default(),
+            state: if receipt.error.is_none() { "succeeded" } else { "failed" }.to_owned(),
             answer_chars: i64::try_from(result.answer.as_deref().map_or(0, char_count)).unwrap_or(i64::MAX),
             elapsed_ms: result.elapsed_ms,
             created_at: who.now,
         };
         let (store, space) = (self.inner.store.clone(), who.space.clone());
         let writing = self.inner.writes.spawn(async move {
-            if let Err(error) = store.add_query(&space, &stored).await {
+            if let Err(error) = store.add_query(&space, &stored, of_job).await {
                 tracing::warn!(%error, "the receipt of a question could not be kept");
             }
         });
@@ -258,6 +260,14 @@ impl Inner {
         };
         Caps { calls: least(settings.calls, ask.max_calls.unwrap_or(0)), tokens: settings.tokens, usd }
     }
+}
+
+fn count(result: &QueryResult, error: Option<&QueryError>) {
+    let (strategy, outcome) = (result.strategy.clone(), error.map_or("succeeded", QueryError::code));
+    metrics::counter!(names::QUERIES_FINISHED_TOTAL, "strategy" => strategy.clone(), "outcome" => outcome).increment(1);
+    let asking: f64 = result.responses.iter().map(|call| call.latency_ms).sum();
+    let own = (result.elapsed_ms - asking).max(0.0) / 1000.0;
+    metrics::histogram!(names::QUERY_OWN_DURATION_SECONDS, "strategy" => strategy).record(own);
 }
 
 /// Where no records are kept: removes the calls of a question when it is over, however it ends.

@@ -119,9 +119,7 @@ impl Trip<'_> {
         let found = self.shelf.read(self.ask, paths, self.cursor.as_ref()).await?;
         let first = self.cursor.as_ref().map_or(0, |cursor| cursor.after.path);
         for (place, path) in paths.iter().enumerate().skip(first) {
-            // Leaves that share a trip: its time stands on the first.
-            let latency_ms = if place == first { found.latency_ms } else { 0.0 };
-            let (category_id, chunk_count) = (path.leaf(), found.counts[place]);
+            let (category_id, chunk_count, latency_ms) = (path.leaf(), found.counts[place], found.latencies[place]);
             self.result.retrievals.push(Retrieval { category_id, path: path.names.clone(), chunk_count, latency_ms });
             self.result.paths[place].chunk_count = chunk_count;
             let empty = match &self.known_empty {

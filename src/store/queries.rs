@@ -21,13 +21,17 @@ pub struct QueryPage {
 const COLUMNS: &str = "id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, created_at";
 
 impl Store {
-    /// Keeps a receipt. One that is there already stays as it is.
-    pub async fn add_query(&self, space: &Space, query: &StoredQuery) -> Result<(), StoreError> {
+    /// Keeps a receipt, in the place of an earlier one of the same question.
+    pub async fn add_query(&self, space: &Space, query: &StoredQuery, replace: bool) -> Result<(), StoreError> {
         let sql = "INSERT INTO queries (space, id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, \
                    created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let (request, receipt) = (query.request.to_string(), query.receipt.to_string());
         self.retry("add_query", || async {
             let mut tx = self.begin().await?;
+            if replace {
+                let delete = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");
+                tx.execute(delete.bind(space.as_str()).bind(query.id.as_str())).await?;
+            }
             let insert = self.backend.dialect.insert_if_absent(sql).bind(space.as_str()).bind(query.id.as_str());
             let insert = insert.bind(query.user_id.as_str()).bind(request.clone()).bind(receipt.clone());
             let insert = insert.bind(query.state.as_str()).bind(query.answer_chars).bind(query.elapsed_ms);

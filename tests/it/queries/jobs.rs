@@ -74,3 +74,22 @@ async fn a_retried_job_does_not_ask_again_what_it_was_told() {
     assert_eq!(outcomes, ["ok", "ok", "ok", "transport_error", "ok"]);
     desk.close().await;
 }
+
+#[tokio::test]
+async fn a_job_that_was_tried_often_can_be_replayed() {
+    let desk = Desk::with(&[("LLM__TRANSPORT__TRIES", "1"), ("JOBS__BACKOFF_MS", "10")]).await;
+    three_by_three(&desk).await;
+    let away =
+        || memoir::scripted_model::Fault::Status { status: 503, headers: BTreeMap::default(), body: String::new() };
+    for _ in 0..2 {
+        desk.model.push(memoir::scripted_model::Step::new(away()).only_stage("answer"));
+    }
+    let queued = desk.ask(json!({"query": "small plants", "wait": false})).await;
+    let job = finished(&desk, queued.header("location")).await;
+    assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(3)), "{job}");
+    let path = format!("/v1/queries/{}/replay", job["id"].as_str().unwrap());
+    let replay = desk.app.post(&path, &json!({})).await.json();
+    assert_eq!((&replay["identical"], &replay["original"]["state"]), (&json!(true), &json!("succeeded")), "{replay}");
+    assert_eq!(replay["result"]["answer"], job["result"]["answer"]);
+    desk.close().await;
+}

@@ -199,3 +199,25 @@ async fn descriptions_go_with_a_few_named_documents() {
     assert!(desk.seen("select")[0].user.starts_with("contextual_helper: A book about letters.\n"));
     desk.close().await;
 }
+
+#[tokio::test]
+async fn many_leaves_are_read_in_a_few_trips_and_no_further_than_the_limit() {
+    let desk = Desk::with(&[("TAXONOMY__HIERARCHY_DEPTH", "1")]).await;
+    let names: Vec<String> = (0..40).map(|number| format!("C{number:02}")).collect();
+    let paths: Vec<[&str; 1]> = names.iter().map(|name| [name.as_str()]).collect();
+    let filed: Vec<_> = paths.iter().map(|path| (path.as_slice(), path[0])).collect();
+    desk.library.add("/many.txt", &filed).await;
+    let body =
+        |limit: i64| json!({"query": "?", "mode": "retrieve", "strategy": "wide_branch", "n": 40, "limit": limit});
+    let whole = desk.ask_well(body(500)).await;
+    assert_eq!(texts(&whole), names);
+    let trips = each(&whole["retrievals"], "latency_ms").iter().filter(|ms| ms.as_f64() > Some(0.0)).count();
+    assert_eq!(trips, 3);
+    let some = desk.ask_well(body(10)).await;
+    assert_eq!(
+        (texts(&some).as_slice(), &some["path_errors"]),
+        (&names[..10], &json!([])),
+        "what was not read is not empty"
+    );
+    desk.close().await;
+}
