@@ -45,6 +45,9 @@ pub mod probe;
 /// A model server that answers by a script, for tests and benchmarks.
 pub mod scripted_model;
 
+/// The page's files and their headers; it speaks only the public API.
+pub mod web;
+
 /// Routes, wire types, authentication, the error envelope, OpenAPI.
 pub mod http;
 

@@ -32,6 +32,7 @@ pub use state::{AppState, HttpSettings};
 
 use routes::{
     categories, chunks, docs, health, info, ingestions, jobs, metrics, models, queries, sources, testing, tokens, usage,
+    web,
 };
 
 /// Every route that the OpenAPI document lists.
@@ -93,7 +94,8 @@ pub fn router(state: AppState) -> Router {
     // A stream would be held back until a block is full.
     let compressible = SizeAbove::new(1024).and(NotForContentType::SSE).and(middleware::NotProblem);
     let mut router = router
-        .route("/", axum::routing::get(async || axum::response::Redirect::temporary("/docs")))
+        .route("/", axum::routing::get(web::get_page))
+        .route("/assets/{file}", axum::routing::get(web::get_page_file))
         .route("/docs/", axum::routing::get(docs::get_docs))
         .route("/docs/{*file}", axum::routing::get(docs::get_docs_file))
         .fallback(middleware::unknown_route)

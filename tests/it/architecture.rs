@@ -19,6 +19,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("queries", &["categories", "config", "jobs", "llm", "model", "store"]),
     ("probe", &["jobs", "llm", "sources", "store"]),
     ("scripted_model", &[]),
+    ("web", &[]),
     (
         "http",
         &[
@@ -33,6 +34,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "queries",
             "sources",
             "store",
+            "web",
         ],
     ),
     (
@@ -58,7 +60,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 /// A crate, and the only folders that may name it.
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
-    ("axum", &["http", "app", "scripted_model"]),
+    ("axum", &["http", "app", "scripted_model", "web"]),
     ("async_openai", &["llm"]),
     ("genai", &["llm"]),
     ("reqwest", &["cli", "llm"]),

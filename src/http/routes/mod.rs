@@ -14,3 +14,4 @@ pub mod sources;
 pub mod testing;
 pub mod tokens;
 pub mod usage;
+pub mod web;

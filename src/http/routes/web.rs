@@ -1,0 +1,19 @@
+//! The page at `/` and its files.
+
+use axum::extract::Path;
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use crate::http::error::ApiError;
+use crate::http::middleware;
+use crate::web;
+
+/// The page itself.
+pub async fn get_page(headers: HeaderMap) -> Result<Response, ApiError> {
+    web::file("index.html", &headers).ok_or_else(middleware::no_such_path)
+}
+
+/// A script, a style, the sample.
+pub async fn get_page_file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
+    web::file(&name, &headers).ok_or_else(middleware::no_such_path)
+}

@@ -1,0 +1,111 @@
+// Bringing text in: files dropped or chosen, or text pasted. Each becomes a job that is watched.
+
+import { get, post } from "./api.js";
+import { bytes, h, put, words } from "./dom.js";
+import { watch } from "./live.js";
+import { dialog, failed, field, problem, sentence, showFieldErrors } from "./parts.js";
+
+const TAKEN = ".txt,.md,.json,.yml,.yaml";
+
+/** Sends files two at a time; each problem is told beside the file's name. */
+async function sendFiles(files, { folder, tags, describe }, trouble) {
+  const limit = await get("/v1/info").then((info) => info.limits.max_body_bytes, () => Infinity);
+  const queue = [...files];
+  const refuse = (file, error) => trouble.append(h("div.refused", h("strong", file.name), problem(error, { compact: true })));
+  async function sender() {
+    for (let file = queue.shift(); file; file = queue.shift()) {
+      if (file.size > limit - 4096) {
+        refuse(file, { detail: `It has ${bytes(file.size)}; at most ${bytes(limit)} are taken.`, remediation: "Cut it into parts." });
+        continue;
+      }
+      const metadata = { path: `${folder.replace(/\/+$/, "")}/${file.name}`, mtime: new Date(file.lastModified).toISOString() };
+      if (tags.length) metadata.tags = tags;
+      if (describe) metadata.auto_source_identification = false;
+      const form = new FormData();
+      form.append("file", file);
+      form.append("metadata", JSON.stringify(metadata));
+      try { watch(await post("/v1/ingestions", undefined, { form }), file.name); } catch (error) { refuse(file, error); }
+    }
+  }
+  await Promise.all([sender(), sender()]);
+}
+
+/** The panel with both ways in. */
+export function addPanel() {
+  const folder = h("input", { type: "text", value: "/", spellcheck: "false" });
+  const labels = h("input", { type: "text", placeholder: "work, notes", autocomplete: "off" });
+  const describe = h("input", { type: "checkbox" });
+  const trouble = h("div.add-trouble");
+  const chosen = h("input.sr", { type: "file", multiple: true, accept: TAKEN, tabindex: "-1", "aria-hidden": "true" });
+  const send = (files) => {
+    put(trouble);
+    const where = folder.value.trim() || "/";
+    if (!where.startsWith("/")) {
+      put(trouble, problem({ detail: "The folder begins with a slash.", remediation: "Write /notes, for example." }, { compact: true }));
+      return;
+    }
+    sendFiles(files, { folder: where, tags: words(labels.value), describe: describe.checked }, trouble).catch(failed);
+  };
+  chosen.addEventListener("change", () => { send(chosen.files); chosen.value = ""; });
+  const zone = h("div.drop",
+    h("p.drop-words", "Drop text files here"),
+    h("p.muted", ".txt .md .json .yml .yaml"),
+    h("div.row.centre", h("button", { type: "button", onclick: () => chosen.click() }, "Choose files"),
+      h("button", { type: "button", onclick: () => pasteDialog({ describe: describe.checked, tags: labels.value }) }, "Paste text")),
+    chosen);
+  for (const kind of ["dragenter", "dragover"]) zone.addEventListener(kind, (event) => { event.preventDefault(); zone.classList.add("over"); });
+  for (const kind of ["dragleave", "drop"]) zone.addEventListener(kind, () => zone.classList.remove("over"));
+  zone.addEventListener("drop", (event) => {
+    event.preventDefault();
+    send(event.dataTransfer.files);
+  });
+  return h("section.panel.add", { "aria-label": "Bring text in" },
+    h("h2", "Bring text in"), zone,
+    h("details.add-more", h("summary", "Folder, labels, description"),
+      field("Folder", folder, { hint: "The same path again is a new version of the document." }),
+      field("Labels", labels, { hint: "Separated by commas." }),
+      h("label.check", describe, h("span", "I describe the documents myself"))),
+    trouble);
+}
+
+/** A text from the clipboard, or a new version of a document that is there. */
+export function pasteDialog({ describe = false, tags = "", source, start = "" } = {}) {
+  const text = h("textarea.paste", { rows: "12", name: "text", value: start });
+  const title = h("input", { type: "text", name: "title", autocomplete: "off" });
+  const path = h("input", { type: "text", name: "path", placeholder: "/notes/cape.md", spellcheck: "false", autocomplete: "off" });
+  const labels = h("input", { type: "text", name: "tags", value: tags, placeholder: "work, notes", autocomplete: "off" });
+  const own = h("input", { type: "checkbox", checked: describe });
+  const trouble = h("div");
+  const go = h("button.primary", { type: "submit" }, source ? "File the new version" : "File it");
+  const form = h("form", { novalidate: true }, trouble,
+    field("Text", text, { name: "text" }),
+    !source && h("div.pair",
+      field("Title", title, { name: "title", hint: "Found in the text if left out." }),
+      field("Path", path, { name: "path", hint: "The same path again is a new version." })),
+    !source && field("Labels", labels, { name: "tags", hint: "Separated by commas." }),
+    !source && h("label.check", own, h("span", "I describe the document myself")),
+    h("div.row.end", h("button", { type: "button", onclick: () => box.close() }, "Cancel"), go));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const body = { text: text.value };
+    if (source) body.source_id = source.id;
+    if (title.value.trim()) body.title = title.value.trim();
+    if (path.value.trim()) body.path = path.value.trim();
+    if (words(labels.value).length) body.tags = words(labels.value);
+    if (own.checked) body.auto_source_identification = false;
+    go.disabled = true;
+    put(trouble);
+    try {
+      const firstLine = text.value.trim().split("\n")[0].replace(/^#+\s*/, "").slice(0, 60);
+      watch(await post("/v1/ingestions", body), source?.filename ?? (title.value.trim() || path.value.trim().split("/").pop() || firstLine));
+      box.close();
+    } catch (error) {
+      const left = showFieldErrors(form, error.errors);
+      if (!error.errors?.length || left.length) put(trouble, problem({ ...error, detail: left.map(sentence).join(" ") || error.detail }, { compact: true }));
+    }
+    go.disabled = false;
+  });
+  const box = dialog(source ? `New version of ${source.filename}` : "Paste text", form);
+  box.classList.add("wide");
+  text.focus();
+}

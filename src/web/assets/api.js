@@ -1,0 +1,130 @@
+// The way to the service: the public API and nothing else. Owns the space and the key (kept in this browser,
+// sent as headers, never part of an address), problem documents, pages, and event streams.
+
+const stored = (name) => {
+  try { return localStorage.getItem(name) ?? ""; } catch { return ""; }
+};
+
+const keep = (name, value) => {
+  try {
+    if (value) localStorage.setItem(name, value);
+    else localStorage.removeItem(name);
+  } catch { /* private mode: it lasts until the page is left */ }
+};
+
+export const access = { space: stored("memoir.space"), key: stored("memoir.key") };
+
+export function setAccess(space, key) {
+  access.space = space;
+  access.key = key;
+  keep("memoir.space", space);
+  keep("memoir.key", key);
+}
+
+/** What went wrong, in the words of the service. */
+export class Problem extends Error {
+  constructor(body) {
+    super(body.detail);
+    Object.assign(this, { code: "", remediation: "", errors: [], context: null, request_id: "", status: 0 }, body);
+  }
+}
+
+function headersWith(more) {
+  const headers = new Headers(more);
+  if (access.space) headers.set("X-Memoir-Space", access.space);
+  if (access.key) headers.set("Authorization", `Bearer ${access.key}`);
+  return headers;
+}
+
+/** Addresses are relative, so that the page works behind a proxy under any path. */
+const address = (path) => new URL(path.replace(/^\//, ""), document.baseURI.split("#")[0]);
+
+async function send(method, path, { body, form, headers, signal } = {}) {
+  const all = headersWith(headers);
+  if (body !== undefined) all.set("Content-Type", "application/json");
+  let response;
+  try {
+    response = await fetch(address(path), {
+      method, headers: all, signal, body: form ?? (body === undefined ? undefined : JSON.stringify(body)),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem({
+      code: "unreachable", title: "No answer", detail: "memoir does not answer.",
+      remediation: "See that it is running and that you are connected, then try again.",
+    });
+  }
+  if (response.ok) return response;
+  let problem = null;
+  try { problem = await response.json(); } catch { /* not ours: a proxy's page */ }
+  throw new Problem(problem?.detail ? problem : {
+    code: "unknown", status: response.status, title: "Error",
+    detail: `The answer was ${response.status} ${response.statusText}.`.trim(),
+    remediation: "Something between this page and memoir answered in its place.",
+  });
+}
+
+/** Any call; gives the body, read as JSON, and the ETag. */
+export async function call(method, path, options) {
+  const response = await send(method, path, options);
+  const data = response.status === 204 ? null : await response.json();
+  return { data, etag: response.headers.get("ETag"), status: response.status };
+}
+
+export const get = async (path, options) => (await call("GET", path, options)).data;
+export const post = async (path, body, options) => (await call("POST", path, { ...options, body })).data;
+export const text = async (path, options) => (await send("GET", path, options)).text();
+
+/** `/v1/x` and what to ask for, empty values left out. */
+export function query(path, parameters) {
+  const filled = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return filled.length ? `${path}?${new URLSearchParams(filled)}` : path;
+}
+
+/** All pages of a list, one after the other. `most` is where it stops. */
+export async function all(path, parameters = {}, most = 20000) {
+  const items = [];
+  let cursor;
+  let page;
+  do {
+    page = await get(query(path, { ...parameters, limit: 500, cursor }));
+    items.push(...page.items);
+    cursor = page.next_cursor;
+  } while (cursor && items.length < most);
+  return { ...page, items };
+}
+
+/**
+ * A job's events until it is over. Read with `fetch`, as EventSource can send neither space nor key.
+ * A broken connection is taken up again after the last event that was seen.
+ */
+export async function follow(id, onEvent, signal) {
+  let last = "";
+  for (let tries = 0; tries < 6; tries += 1) {
+    try {
+      const headers = last ? { "Last-Event-ID": last } : {};
+      const response = await send("GET", `/v1/jobs/${id}/events`, { headers, signal });
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) return;
+        tries = 0;
+        const blocks = (rest + value).split("\n\n");
+        rest = blocks.pop();
+        for (const block of blocks) {
+          const event = {};
+          for (const line of block.split("\n")) {
+            const cut = line.indexOf(":");
+            if (cut > 0) event[line.slice(0, cut)] = line.slice(cut + 1).trimStart();
+          }
+          if (event.id) last = event.id;
+          if (event.data) onEvent(event.event ?? "message", JSON.parse(event.data));
+        }
+      }
+    } catch (error) {
+      if (signal?.aborted || (error instanceof Problem && error.status >= 400 && error.status < 500)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 500 * 2 ** tries));
+    }
+  }
+}

@@ -1,0 +1,99 @@
+// The form of a question: the text, the strategy, and every setting that the API takes.
+
+import { h, number, words } from "./dom.js";
+import { field } from "./parts.js";
+
+const STRATEGIES = [
+  ["one_shot", "One path", "The best category on every level."],
+  ["wide_branch", "Wide", "The same number of categories on every level."],
+  ["zoom_in", "Zoom in", "Many at first, fewer on each level."],
+  ["branch_out", "Branch out", "Few at first, more on each level."],
+];
+
+/** What the form shows when nothing was chosen. */
+export const choices = { strategy: "one_shot" };
+
+function pick(name, chosen, options) {
+  return h("select", { name }, options.map(([value, label]) => h("option", { value, selected: value === (chosen ?? "") }, label)));
+}
+
+function numeric(name, chosen, placeholder, step = "1") {
+  return h("input", { type: "number", name, min: "0", step, value: chosen ?? "", placeholder: placeholder ? `${placeholder}` : "", inputmode: "decimal" });
+}
+
+export function settingsForm({ info, models, sources, start }) {
+  const set = info.settings.query ?? {};
+  choices.strategy = start.strategy ?? set.strategy ?? "one_shot";
+  const question = h("textarea.question", { name: "query", rows: "2", required: true, "aria-label": "Your question", placeholder: "What would you like to know?", value: start.query ?? "" });
+  question.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    question.form.requestSubmit();
+  });
+  const cards = h("fieldset.strategies", h("legend.sr", "How to walk"), STRATEGIES.map(([value, name, words_]) =>
+    h("label.strategy", h("input", { type: "radio", name: "strategy", value, checked: value === choices.strategy }),
+      h("span.strategy-name", name), h("span.strategy-words", words_), h("span.strategy-cost.muted", { "data-estimate": value }, "\u00a0"))));
+  const from = start.budget_named === undefined ? {} : start;
+  const modelNames = h("datalist", { id: "model-names" }, (models?.items ?? []).filter((item) => item.configured && item.model).map((item) => h("option", { value: `${item.name}:${item.model}` })));
+  const more = h("details.more-settings", h("summary", "More settings"),
+    h("div.settings-grid",
+      field("What you get", pick("mode", start.mode, [["", "An answer"], ["retrieve", "The passages alone"]])),
+      field("Categories on level 1", numeric("n", "", "by strategy"), { name: "n" }),
+      field("Change per level", numeric("n2", "", set.n2), { name: "n2" }),
+      field("Most on a level", numeric("per_level_max", "", set.per_level_max), { name: "per_level_max", hint: "Only for “Branch out”." }),
+      field("Budget in tokens", numeric("max_token_budget", from.budget_named ? start.max_token_budget : "", set.max_token_budget), { name: "max_token_budget" }),
+      field("When it is too much", pick("prompt_limiting_strategy", "", [["", `As configured (${set.prompt_limiting_strategy ?? "PRUNE"})`], ["PRUNE", "Drop paths, lowest rank first"], ["SUMMARIZE", "Shorten every passage"]])),
+      field("One path over the budget", pick("overflow", "", [["", `As configured (${set.overflow ?? "trim"})`], ["trim", "Keep the passages that match best"], ["error", "Refuse"]])),
+      field("Most passages", numeric("limit", "", set.limit), { name: "limit" }),
+      field("Most passages of a category", numeric("per_path_limit", "", set.per_path_limit || "no limit"), { name: "per_path_limit" }),
+      field("Most calls", numeric("max_calls", start.max_calls, "no limit"), { name: "max_calls" }),
+      field("Most dollars", numeric("max_cost_usd", start.max_cost_usd, "no limit", "any"), { name: "max_cost_usd" }),
+      field("Model", h("input", { type: "text", name: "model", list: "model-names", value: start.model ?? "", placeholder: info.llm.model, autocomplete: "off", spellcheck: "false" }), { name: "model" }),
+      field("Labels", h("input", { type: "text", name: "tags", value: (start.tags ?? []).join(", "), placeholder: "all documents", autocomplete: "off" }), { name: "tags", hint: "Documents that carry all of these." }),
+      documents(sources, start.source_ids ?? []),
+      field("As of", h("input", { type: "datetime-local", name: "as_of", step: "1" }), { name: "as_of", hint: "As the documents stood then." }),
+      field("Versions", pick("version_scope", start.version_scope === "all" ? "all" : "", [["", "What each document says now"], ["all", "Whatever it said"]]))),
+    modelNames);
+  return h("form.ask-form", { novalidate: true }, question, cards, more);
+}
+
+/** Documents to ask; none chosen is all of them. */
+function documents(sources, chosen) {
+  const names = new Map(sources.map((source) => [source.id, source.filename]));
+  const chips = h("div.chips");
+  const input = h("input", { type: "text", list: "document-names", placeholder: "all documents", autocomplete: "off" });
+  const list = h("datalist", { id: "document-names" }, sources.slice(0, 1000).map((source) => h("option", { value: source.path }, source.filename)));
+  const add = (id) => {
+    const chip = h("span.chip", { "data-source-id": id }, names.get(id) ?? id,
+      h("button.quiet", { type: "button", "aria-label": `Without ${names.get(id) ?? id}`, onclick: () => { chip.remove(); input.dispatchEvent(new Event("change", { bubbles: true })); } }, "×"));
+    chips.append(chip);
+  };
+  chosen.forEach(add);
+  input.addEventListener("change", () => {
+    const source = sources.find((other) => other.path === input.value || other.filename === input.value);
+    if (!source) return;
+    if (!chips.querySelector(`[data-source-id="${source.id}"]`)) add(source.id);
+    input.value = "";
+  });
+  const box = field("Documents", input, { name: "source_ids", hint: `Of ${number(sources.length)}; choose by path or name.` });
+  box.append(list, chips);
+  return box;
+}
+
+/** The request that the form stands for; what was left alone is left out. */
+export function readForm(form) {
+  const data = new FormData(form);
+  const body = { query: String(data.get("query")).trim(), strategy: data.get("strategy") };
+  for (const name of ["mode", "prompt_limiting_strategy", "overflow", "version_scope", "model"]) {
+    if (String(data.get(name)).trim()) body[name] = String(data.get(name)).trim();
+  }
+  for (const name of ["n", "n2", "per_level_max", "max_token_budget", "limit", "per_path_limit", "max_calls", "max_cost_usd"]) {
+    if (data.get(name)) body[name] = Number(data.get(name));
+  }
+  if (words(data.get("tags")).length) body.tags = words(data.get("tags"));
+  const sources = [...form.querySelectorAll("[data-source-id]")].map((chip) => chip.dataset.sourceId);
+  if (sources.length) body.source_ids = sources;
+  if (data.get("as_of")) body.as_of = new Date(data.get("as_of")).toISOString();
+  return body;
+}
+

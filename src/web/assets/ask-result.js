@@ -1,0 +1,140 @@
+// What a question led to: the answer with its citations, the walk, the budget, passages, calls.
+
+import { access } from "./api.js";
+import { count, dollars, h, milliseconds, number } from "./dom.js";
+import { facts, trail } from "./parts.js";
+import { REASONS, walk } from "./walk.js";
+
+/** Answers of this visit; receipts keep no text. */
+export const results = new Map();
+
+export const passageLink = (chunk) => `#/library/${chunk.source_id}/passages?version=${chunk.source_version}&passage=${chunk.chunk_id}`;
+
+/** `result` may be missing (only the receipt is kept), and so may the receipt (where none are kept). */
+export function showResult(result, receipt, sources) {
+  const names = new Map(sources.map((source) => [source.id, source.filename]));
+  const chunks = new Map((result?.chunks ?? []).map((chunk) => [chunk.chunk_id, chunk]));
+  const calls = result?.responses ?? receipt?.responses ?? [];
+  const totals = receipt?.totals ?? sum(calls, result);
+  const used = result?.used_chunks?.map((item) => item.chunk_id) ?? receipt?.used_chunk_ids ?? [];
+  const warnings = result?.warnings ?? receipt?.warnings ?? [];
+  return h("div.result-body",
+    answer(result, receipt, chunks, names),
+    facts(
+      ["Calls", number(totals.calls)],
+      ["Tokens in", number(totals.tokens_prompt)], ["Tokens out", number(totals.tokens_completion)],
+      ["Cost", dollars(totals.cost_usd)],
+      ["Time", milliseconds(result?.elapsed_ms ?? receipt?.elapsed_ms)],
+      ["Passages used", number(used.length)]),
+    warnings.map((warning) => h("p.notice", warning.message)),
+    receipt?.levels?.length > 0 && walk(receipt, calls),
+    budget(result?.estimate ?? receipt?.estimate),
+    dropped(result ?? receipt),
+    passageList(result, used, names),
+    callTable(calls));
+}
+
+function answer(result, receipt, chunks, names) {
+  const title = h("h2.answer-title", "Answer");
+  if (result?.answer) return h("section.answer", { "aria-label": "Answer" }, title, h("p.answer-text", cited(result.answer, chunks, names)));
+  if (result?.parameters?.mode === "retrieve") return h("section.answer", h("h2.answer-title", `${count(result.chunks.length, "passage")} found`));
+  if (!result && receipt?.state === "succeeded") {
+    return h("section.answer", title, h("p.muted", `${count(receipt.answer_chars, "character")}. Receipts keep the walk, not the words; “Replay as recorded” below shows the answer again.`));
+  }
+  if (receipt?.state === "failed") return h("section.answer", h("h2.answer-title", "No answer"), h("p.muted", "It ended with ", h("code", receipt.error), "."));
+  return null;
+}
+
+/** `[12]` and `[3, 4]` become links to the passages; anything else stays text. */
+export function cited(text, chunks, names) {
+  const parts = [];
+  let at = 0;
+  for (const match of text.matchAll(/\[(\d+(?:\s*,\s*\d+)*)\]/g)) {
+    const ids = match[1].split(",").map(Number);
+    if (!ids.every((id) => chunks.has(id))) continue;
+    parts.push(text.slice(at, match.index));
+    parts.push(h("span.cites", ids.map((id) => {
+      const chunk = chunks.get(id);
+      return h("a.cite", { href: passageLink(chunk), "data-cite": id, title: `${names.get(chunk.source_id) ?? "a document"}: ${chunk.category_path.join(" › ")}`, "aria-label": `Passage ${id}, ${names.get(chunk.source_id) ?? "a document"}` }, `[${id}]`);
+    })));
+    at = match.index + match[0].length;
+  }
+  parts.push(text.slice(at));
+  return parts;
+}
+
+function sum(calls, result) {
+  const total = (name) => calls.reduce((all, call) => all + (call[name] ?? 0), 0);
+  const unknown = calls.some((call) => call.cost_usd === null || call.cost_usd === undefined);
+  return { calls: calls.length, tokens_prompt: total("tokens_prompt"), tokens_completion: total("tokens_completion"), cost_usd: unknown ? null : total("cost_usd"), total_latency: result?.total_latency };
+}
+
+/** How the prompt fills its budget. */
+function budget(estimate) {
+  if (!estimate) return null;
+  const whole = Math.max(estimate.max_token_budget, estimate.fixed_prompt_token_count + estimate.chunks_total_token_count);
+  const part = (name, tokens) => {
+    const element = h("span", { class: name });
+    element.style.setProperty("--share", String(tokens / whole));
+    return element;
+  };
+  const sent = estimate.final_prompt_token_count;
+  return h("section.budget", { "aria-label": "Budget" },
+    h("h2", "Budget"),
+    h("div.stack", { "aria-hidden": "true" }, part("fixed", estimate.fixed_prompt_token_count), part("passages-part", estimate.chunks_total_token_count)),
+    h("p.muted", `${number(estimate.fixed_prompt_token_count)} tokens of instruction, question and descriptions, ${number(estimate.chunks_total_token_count)} of passages found, ${number(estimate.max_token_budget)} allowed`,
+      sent ? `; ${number(sent)} were sent.` : "."));
+}
+
+function dropped(from) {
+  const paths = from?.dropped_paths ?? [];
+  const chunks = from?.dropped_chunks ?? [];
+  const errors = from?.path_errors ?? [];
+  if (paths.length + chunks.length + errors.length === 0) return null;
+  return h("section.dropped", { "aria-label": "Left out" }, h("h2", "Left out"),
+    h("ul.plain",
+      paths.map((item) => h("li", trail(item.path), " ", h("span.tag.reason", REASONS[item.reason] ?? item.reason))),
+      chunks.map((item) => h("li", `Passage ${item.chunk_id} of `, trail(item.category_path), " ", h("span.tag.reason", "did not fit the budget"))),
+      errors.map((item) => h("li", trail(item.path), " ", h("span.muted", item.message)))));
+}
+
+function passageList(result, used, names) {
+  if (!result?.chunks?.length) return null;
+  const set = new Set(used);
+  const item = (chunk) => h("li", { class: set.has(chunk.chunk_id) || result.parameters.mode === "retrieve" ? "" : "unused" },
+    h("details.found-passage", h("summary",
+      h("span.number", `[${chunk.chunk_id}]`), h("span.first-words", chunk.text_content.replace(/^[#\s]+/, "").slice(0, 110)),
+      !set.has(chunk.chunk_id) && result.parameters.mode !== "retrieve" && h("span.tag.reason", "not used")),
+    h("p.muted", h("a", { href: passageLink(chunk) }, `${names.get(chunk.source_id) ?? "The document"}, characters ${number(chunk.start_char)}–${number(chunk.end_char)}`), " · ", trail(chunk.category_path), ` · rank ${chunk.ranked_relevance}, relevance ${chunk.path_relevance.toFixed(2)}`),
+    h("p.verbatim", chunk.text_content)));
+  return h("section", { "aria-label": "Passages" }, h("h2", "Passages"),
+    h("p.muted", result.parameters.mode === "retrieve" ? `${count(result.chunks.length, "passage")} found.` : `The answer was written from ${count(set.size, "passage")} of ${number(result.chunks.length)} found.`),
+    h("ol.plain.found-passages", result.chunks.slice(0, 100).map(item)),
+    result.chunks.length > 100 && h("p.muted", `The first 100 of ${number(result.chunks.length)}.`));
+}
+
+export function callTable(calls) {
+  if (!calls.length) return null;
+  return h("section", { "aria-label": "Calls" }, h("h2", "Calls"), h("div.table-box", h("table.list.calls",
+    h("thead", h("tr", h("th", "Task"), h("th.num", "Level"), h("th", "Outcome"), h("th", "Model"), h("th.num", "Tokens in"), h("th.num", "Out"), h("th.num", "Time"), h("th.num", "Cost"))),
+    h("tbody", calls.slice(0, 500).map((call) => h("tr",
+      h("td.main-cell", call.stage, call.attempt > 1 && h("span.muted", ` attempt ${call.attempt}`)),
+      h("td.num", { "data-name": "Level" }, call.level ?? "–"),
+      h("td", { "data-name": "Outcome" }, h("span.badge", { class: call.outcome === "ok" ? "good" : "bad" }, call.outcome)),
+      h("td", { "data-name": "Model" }, `${call.provider}:${call.model}`),
+      h("td.num", { "data-name": "Tokens in" }, number(call.tokens_prompt)),
+      h("td.num", { "data-name": "Tokens out" }, number(call.tokens_completion)),
+      h("td.num", { "data-name": "Time" }, milliseconds(call.latency_ms)),
+      h("td.num", { "data-name": "Cost" }, dollars(call.cost_usd))))))),
+  calls.length > 500 && h("p.muted", `The first 500 of ${number(calls.length)}.`));
+}
+
+/** The same question for a terminal. The key is named, never shown. */
+export function curl(body) {
+  const quoted = JSON.stringify(body).replaceAll("'", "'\\''");
+  return [
+    `curl -s ${location.origin}/v1/queries`, "-H 'Content-Type: application/json'",
+    access.space && `-H 'X-Memoir-Space: ${access.space}'`, access.key && "-H \"Authorization: Bearer $MEMOIR_API_KEY\"",
+    `-d '${quoted}'`,
+  ].filter(Boolean).join(" \\\n  ");
+}

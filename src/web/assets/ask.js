@@ -1,0 +1,101 @@
+// Asking: the question and its settings, what it can take, and the run. What comes of it is shown by `ask-result.js`.
+
+import { all, get, post } from "./api.js";
+import { choices, readForm, settingsForm } from "./ask-form.js";
+import { earlier, replayPanel } from "./ask-history.js";
+import { curl, results, showResult } from "./ask-result.js";
+import { dollars, h, milliseconds, number, put, settle } from "./dom.js";
+import { copyButton, head, problem, sentence } from "./parts.js";
+
+export async function show(main, route, signal) {
+  const [info, models, sources] = await Promise.all([
+    get("/v1/info", { signal }), get("/v1/models", { signal }).catch(() => null), all("/v1/sources", {}, 1000).catch(() => ({ items: [] }))]);
+  let receipt = null;
+  let missing = null;
+  if (route.id) {
+    try { receipt = await get(`/v1/queries/${encodeURIComponent(route.id)}`, { signal }); } catch (error) { missing = error; }
+  }
+  if (signal.aborted) return;
+  const start = receipt?.parameters ?? { query: route.get("question") ?? "", strategy: route.get("strategy") ?? undefined };
+  const form = settingsForm({ info, models, sources: sources.items, start });
+  const result = h("div.result", { "aria-live": "off" });
+  const history = h("aside.side");
+  const status = h("p.sr", { role: "status" });
+  const go = h("button.primary.big", { type: "submit" }, "Ask");
+  const stopButton = h("button", { type: "button", hidden: true }, "Stop");
+  const clock = h("span.muted.clock");
+  const bound = h("p.bound", { "aria-live": "polite" }, "\u00a0");
+  const code = h("pre.curl", { tabindex: "0", role: "region", "aria-label": "The request as curl" });
+  form.append(h("div.ask-line", bound, h("div.row.end", clock, stopButton, go)));
+  put(main, head("Ask", info.llm.embedded ? "The embedded model walks and answers: it finds sentences, it does not write them." : `${info.llm.model} walks and answers.`),
+    h("div.ask", h("div.ask-main", form,
+      h("details.request", h("summary", "The request as curl"), code, copyButton(() => code.textContent)), status, result), history));
+
+  const update = settle(async () => {
+    const body = readForm(form);
+    code.textContent = curl(body);
+    try {
+      const estimate = await post("/v1/queries/estimate", { ...body, query: body.query || "?" }, { signal });
+      showEstimate(form, bound, estimate, body.strategy);
+    } catch (error) {
+      if (error.name !== "AbortError") bound.textContent = sentence(error.detail);
+    }
+  }, 250);
+  form.addEventListener("input", update);
+  form.addEventListener("change", update);
+  update();
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const stop = new AbortController();
+    stopButton.onclick = () => stop.abort();
+    signal.addEventListener("abort", () => stop.abort());
+    go.disabled = true;
+    stopButton.hidden = false;
+    const began = performance.now();
+    const ticking = setInterval(() => { clock.textContent = milliseconds(performance.now() - began); }, 100);
+    put(result, h("div.waiting", h("p", "Walking the hierarchy…")));
+    status.textContent = "Asking";
+    try {
+      const answer = await post("/v1/queries", readForm(form), { signal: stop.signal });
+      results.set(answer.id, answer);
+      const kept = await get(`/v1/queries/${answer.id}`).catch(() => null);
+      // Coming back from a passage leads to this answer, not to an empty form.
+      if (kept) window.history.replaceState(null, "", `#/ask/${answer.id}`);
+      put(result, showResult(answer, kept, sources.items), kept && replayPanel(kept, sources.items));
+      status.textContent = answer.answer ? `Answered: ${answer.answer}` : "Passages were found";
+      if (matchMedia("(max-width: 60rem)").matches) result.scrollIntoView({ block: "start" });
+    } catch (error) {
+      if (error.name === "AbortError") put(result, h("p.empty", "Stopped."));
+      else put(result, problem(error), error.context?.responses && showResult(error.context, await get(`/v1/queries/${error.context.id}`).catch(() => null), sources.items));
+      status.textContent = "";
+    } finally {
+      clearInterval(ticking);
+      clock.textContent = "";
+      go.disabled = false;
+      stopButton.hidden = true;
+      list.refresh();
+    }
+  });
+
+  const list = earlier(signal);
+  put(history, list);
+  list.refresh();
+  if (missing) put(result, problem(missing));
+  if (receipt) put(result, showResult(results.get(receipt.id), receipt, sources.items), replayPanel(receipt, sources.items));
+  // A question that was chosen elsewhere is ready to be asked, not asked: it may cost something.
+  if (route.get("question")) go.focus();
+  else if (!receipt) form.querySelector("textarea").focus({ preventScroll: true });
+}
+
+/** The most that each strategy can take, on its card; the chosen one in words. */
+function showEstimate(form, bound, estimate, chosen) {
+  for (const item of estimate.strategies) {
+    const place = form.querySelector(`[data-estimate="${item.strategy}"]`);
+    if (place) place.textContent = `at most ${number(item.calls)} ${item.calls === 1 ? "call" : "calls"}`;
+  }
+  const item = estimate.strategies.find((other) => other.strategy === (chosen ?? choices.strategy));
+  if (!item) return;
+  put(bound, "At most ", h("strong", `${number(item.calls)} calls`), `, ${number(item.tokens_prompt)} tokens in, ${number(item.tokens_completion)} out, ${dollars(item.cost_usd)} · ${estimate.model}`);
+}
+

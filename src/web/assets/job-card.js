@@ -1,0 +1,118 @@
+// One job as it runs: state, phase, numbers, and what can be done with it. The card keeps its size while
+// numbers arrive.
+
+import { post } from "./api.js";
+import { dollars, h, milliseconds, number, put } from "./dom.js";
+import { describe } from "./helper.js";
+import { changed, forget, isOver, watch } from "./live.js";
+import { badge, failed, problem, stateName } from "./parts.js";
+
+const PHASES = {
+  chunking: "Cutting the text into passages", helper: "Describing the document", classifying: "Filing",
+  embedding: "Measuring the passages", committing: "Writing", walking: "Walking the hierarchy", answering: "Answering",
+};
+
+export function phaseText(job) {
+  if (job.state === "queued") return job.attempt > 0 ? "Waits to be tried again" : "Waits for its turn";
+  if (job.state === "awaiting_helper") return "Waits for your description of the document";
+  if (job.state === "succeeded") return summary(job);
+  if (job.state === "failed") return "Stopped";
+  if (job.state === "cancelled") return "Cancelled; nothing of it remains";
+  const { level, depth } = job.progress ?? {};
+  const phase = PHASES[job.phase] ?? job.phase ?? "Starts";
+  return job.phase === "classifying" && level ? `${phase}: level ${level} of ${depth}` : phase;
+}
+
+function summary(job) {
+  const result = job.result ?? {};
+  if (result.shares_chunks_of_version) return `The same text as version ${result.shares_chunks_of_version}; no model was asked`;
+  if (result.version) return `Filed as version ${result.version}, ${number(result.categories_created)} new categories`;
+  return "Done";
+}
+
+/** How far, from 0 to 1. */
+export function share(job) {
+  if (job.state === "succeeded") return 1;
+  const { done = 0, total = 0 } = job.progress ?? {};
+  switch (job.phase) {
+    case "chunking": return 0.04;
+    case "helper": return 0.1;
+    case "classifying": return total ? 0.12 + 0.8 * (done / total) : 0.12;
+    case "committing": return 0.96;
+    default: return 0;
+  }
+}
+
+/** Cancel, retry, describe: what the state allows. */
+export function jobActions(job, after) {
+  const act = (verb) => async (event) => {
+    event.currentTarget.disabled = true;
+    try {
+      const now = await post(`/v1/jobs/${job.id}/${verb}`);
+      changed(now);
+      after?.(now);
+    } catch (error) {
+      event.target.disabled = false;
+      failed(error);
+    }
+  };
+  return [
+    job.state === "awaiting_helper" && h("button.primary.small", { type: "button", onclick: () => describe(job, (now) => { watch(now); after?.(now); }) }, "Describe it"),
+    !isOver(job) && h("button.small", { type: "button", onclick: act("cancel") }, "Cancel"),
+    (job.state === "failed" || job.state === "cancelled") && h("button.small", { type: "button", onclick: act("retry") }, "Try again"),
+  ].filter(Boolean);
+}
+
+export function jobCard(entry) {
+  const title = h("h3.job-name");
+  const state = h("span.job-state");
+  const phase = h("p.job-phase");
+  const bar = h("div.bar", { role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100" }, h("span"));
+  const numbers = h("dl.job-numbers");
+  const actions = h("div.row.job-actions");
+  const trouble = h("div.job-trouble");
+  const spoken = h("p.sr", { role: "status", "aria-live": "polite" });
+  const card = h("article.job-card", { "data-job": entry.job.id }, h("header", title, state), phase, bar, numbers, actions, trouble, spoken);
+  const cells = ["Passages filed", "Calls", "Tokens", "Cost", "Time"].map((name) => {
+    const value = h("dd", "–");
+    numbers.append(h("div", h("dt", name), value));
+    return value;
+  });
+  let said = "";
+  let actionsFor = "";
+
+  card.update = () => {
+    const { job } = entry;
+    const name = entry.name ?? job.result?.path ?? "A document";
+    put(title, job.result?.source_id ? h("a", { href: `#/library/${job.result.source_id}` }, name) : name);
+    put(state, badge(job.state));
+    phase.textContent = phaseText(job);
+    const percent = Math.round(share(job) * 100);
+    bar.firstChild.style.setProperty("--share", String(percent / 100));
+    bar.setAttribute("aria-valuenow", String(percent));
+    bar.setAttribute("aria-label", `${name}: ${stateName(job.state)}`);
+    card.dataset.state = job.state;
+    const { progress, result } = job;
+    const chunks = result?.chunks_written ?? progress?.chunks;
+    const filed = result ? chunks : progress?.chunks_filed ?? 0;
+    const took = job.finished_at ? new Date(job.finished_at) - new Date(job.started_at ?? job.created_at) : null;
+    const values = [
+      chunks === undefined ? "–" : `${number(filed)} of ${number(chunks)}`,
+      number(result?.llm_calls ?? progress?.llm_calls), number(result?.tokens ?? progress?.tokens),
+      result || progress?.cost_usd !== undefined ? dollars(result ? result.cost_usd : progress.cost_usd) : "–",
+      milliseconds(took),
+    ];
+    cells.forEach((cell, index) => { cell.textContent = values[index]; });
+    if (actionsFor !== job.state) {
+      actionsFor = job.state;
+      put(actions, jobActions(job), isOver(job) && [h("a.small-link", { href: `#/jobs/${job.id}` }, "What it did"),
+        h("button.quiet.small", { type: "button", "aria-label": `Put away ${name}`, onclick: () => { forget(job.id); card.remove(); } }, "Put away")]);
+      put(trouble, job.error && problem(job.error, { compact: true }));
+    }
+    if (entry.lost) put(trouble, problem(entry.lost, { compact: true }));
+    const words = `${name}: ${stateName(job.state)}. ${phase.textContent}`;
+    if (words !== said) spoken.textContent = said = words;
+  };
+  card.update();
+  return card;
+}

@@ -1,0 +1,72 @@
+// Jobs: what is under way and what was, by state, with failures and what to do about them.
+
+import { all, get, query } from "./api.js";
+import { h, milliseconds, number, put, when } from "./dom.js";
+import { jobActions, phaseText } from "./job-card.js";
+import { isOver } from "./live.js";
+import { badge, head, paged, sentence } from "./parts.js";
+
+const FILTERS = [["", "All"], ["queued", "Waiting"], ["running", "Running"], ["awaiting_helper", "Needs you"], ["succeeded", "Done"], ["failed", "Failed"], ["cancelled", "Cancelled"]];
+const KINDS = { ingestion: "Filing", query: "Question" };
+const LOOK_AGAIN_MS = 3000;
+
+export const kindName = (kind) => KINDS[kind] ?? kind;
+
+export const duration = (job) => (job.started_at ? milliseconds(new Date(job.finished_at ?? Date.now()) - new Date(job.started_at)) : "–");
+
+export async function show(main, route, signal) {
+  const state = route.get("state") ?? "";
+  const body = h("tbody");
+  // A job may be about a document that is not there yet, or no longer: the list is asked, not each of them.
+  const names = new Map();
+  const learn = async () => {
+    const { items } = await all("/v1/sources", {}, 2000).catch(() => ({ items: [] }));
+    for (const source of items) names.set(source.id, source.filename);
+  };
+  const fill = (row, job) => {
+    const document = job.source_id && names.get(job.source_id);
+    put(row,
+      h("td.main-cell", h("a.name", { href: `#/jobs/${job.id}` }, document ?? kindName(job.kind)),
+        h("span.path", document ? kindName(job.kind) : job.id)),
+      h("td", { "data-name": "State" }, badge(job.state)),
+      h("td.job-what", { "data-name": "" }, job.error
+        ? [h("span.problem-line", sentence(job.error.detail)), h("span.muted", job.error.remediation)]
+        : phaseText(job)),
+      h("td.num", { "data-name": "Attempts" }, `${number(job.attempt)} of ${number(job.max_attempts)}`),
+      h("td.num", { "data-name": "Took" }, duration(job)),
+      h("td", { "data-name": "Came" }, when(job.created_at)),
+      h("td.actions-cell", { "data-name": "" }, h("div.row", jobActions(job, (now) => { Object.assign(job, now); fill(row, job); }))));
+    row.dataset.state = job.state;
+    row.dataset.job = job.id;
+    return row;
+  };
+  const rows = new Map();
+  const pages = paged(body, async (cursor) => {
+    const page = await get(query("/v1/jobs", { state, limit: 50, cursor }), { signal });
+    if (page.items.some((job) => job.source_id && !names.has(job.source_id))) await learn();
+    return page;
+  }, (job) => {
+    const row = fill(h("tr"), job);
+    rows.set(job.id, { row, job });
+    return row;
+  }, h("p.empty", state ? "No job is in this state." : "There are no jobs yet. Bring text in, and they come."));
+  put(main, head("Jobs", "Work that takes time: filing, and questions that nobody waits for."),
+    h("nav.tabs", { "aria-label": "By state" }, FILTERS.map(([value, name]) =>
+      h("a", { href: value ? `#/jobs?state=${value}` : "#/jobs", "aria-current": value === state ? "page" : null }, name))),
+    h("div.table-box.jobs-box", h("table.list.jobs",
+      h("thead", h("tr", h("th", "Job"), h("th", "State"), h("th", "What"), h("th.num", "Attempts"), h("th.num", "Took"), h("th", "Came"), h("th", h("span.sr", "Actions")))), body), pages.foot));
+  await pages.start();
+
+  // Jobs that are not over are looked at again; rows that did not change are left alone.
+  const timer = setInterval(async () => {
+    for (const { row, job } of [...rows.values()].filter((item) => !isOver(item.job)).slice(0, 20)) {
+      const now = await get(`/v1/jobs/${job.id}`, { signal }).catch(() => null);
+      if (now && (now.state !== job.state || now.phase !== job.phase)) {
+        if (now.state === "succeeded" && !names.has(now.source_id)) await learn();
+        Object.assign(job, now);
+        fill(row, job);
+      }
+    }
+  }, LOOK_AGAIN_MS);
+  signal.addEventListener("abort", () => clearInterval(timer));
+}

@@ -1,0 +1,143 @@
+// The library: every document, what is being filed, and the way in for more.
+
+import { call, get, query } from "./api.js";
+import { addPanel } from "./add.js";
+import { bytes, count, h, number, put, settle, when } from "./dom.js";
+import { jobCard } from "./job-card.js";
+import { isOver, jobs, listen, watch } from "./live.js";
+import { failed, head, problem, toast, toggle } from "./parts.js";
+import { triedQuestions, welcome } from "./welcome.js";
+
+const PAGE = 50;
+
+/** What the page has learnt of versions; they never change. */
+const sizes = new Map();
+
+/** Changes a document only if it is still as it was shown. */
+export async function change(source, body) {
+  const { data, etag } = await call("GET", `/v1/sources/${source.id}`);
+  if (data.updated_at !== source.updated_at) {
+    Object.assign(source, data);
+    throw Object.assign(new Error(), { detail: `${data.filename} has changed meanwhile`, remediation: "It is shown as it is now; look, and try again." });
+  }
+  const changed = await call("PATCH", `/v1/sources/${source.id}`, { body, headers: { "If-Match": etag } });
+  Object.assign(source, changed.data);
+  return source;
+}
+
+export function eligibility(source, after) {
+  return toggle(`Questions may use ${source.filename}`, source.eligible, async (on) => {
+    try {
+      await change(source, { eligible: on });
+    } finally {
+      after?.();
+    }
+    toast(source.eligible ? `Questions use ${source.filename} again` : `Questions leave ${source.filename} out`);
+    return source.eligible;
+  });
+}
+
+export const labels = (source) => source.tags.filter((tag) => tag !== "file_ingest");
+
+function row(source) {
+  const size = h("span", sizes.get(`${source.id}/${source.latest_version}`) ?? "…");
+  const updated = h("td", { "data-name": "Updated" }, when(source.updated_at));
+  const element = h("tr", { "data-source": source.id },
+    h("td.main-cell", h("a.name", { href: `#/library/${source.id}` }, source.filename), h("span.path", source.path)),
+    h("td", { "data-name": "Labels" }, labels(source).map((tag) => h("span.tag", tag))),
+    h("td.num", { "data-name": "Versions" }, number(source.latest_version)),
+    h("td.num", { "data-name": "Size" }, size),
+    h("td.switch-cell", { "data-name": "In use" }, eligibility(source, () => put(updated, when(source.updated_at)))),
+    updated);
+  element.fillSize = async () => {
+    const name = `${source.id}/${source.latest_version}`;
+    if (source.latest_version === 0) sizes.set(name, "–");
+    if (!sizes.has(name)) {
+      const version = await get(`/v1/sources/${source.id}/versions/${source.latest_version}`).catch(() => null);
+      if (version) sizes.set(name, bytes(version.size_bytes));
+    }
+    size.textContent = sizes.get(name) ?? "–";
+  };
+  return element;
+}
+
+/** The list does not tell sizes; they are asked for one after the other, and never twice. */
+async function fillSizes(rows, signal) {
+  for (const element of rows) {
+    if (signal.aborted) return;
+    await element.fillSize();
+  }
+}
+
+export async function show(main, route, signal) {
+  const body = h("tbody");
+  const foot = h("div.more");
+  const total = h("p.lead", { "aria-live": "polite" }, "\u00a0");
+  const tag = h("input", { type: "search", placeholder: "Label", "aria-label": "Only documents with this label", autocomplete: "off" });
+  const use = h("select", { "aria-label": "Only documents that are or are not in use" },
+    h("option", { value: "" }, "All"), h("option", { value: "true" }, "In use"), h("option", { value: "false" }, "Left out"));
+  const table = h("div.table-box", h("table.list.sources",
+    h("thead", h("tr", h("th", "Document"), h("th", "Labels"), h("th.num", "Versions"), h("th.num", "Size"), h("th", "In use"), h("th", "Updated"))), body), foot);
+  const active = h("section.active-jobs", { "aria-label": "Being filed", hidden: true });
+  const heading = h("div.head", h("div", h("h1", { tabindex: "-1" }, "Library"), total),
+    h("div.row.filters", tag, use));
+  const left = h("div.library-main", heading, active, table);
+  const side = addPanel();
+  const first = h("div.first", { hidden: true });
+  put(main, first, h("div.library", left, h("aside.side", side, triedQuestions())));
+
+  let shown = 0;
+  async function page(cursor, limit = PAGE) {
+    const filters = { tag: tag.value.trim(), eligible: use.value };
+    const answer = await get(query("/v1/sources", { ...filters, limit, cursor }), { signal });
+    const rows = answer.items.map(row);
+    if (!cursor) { body.replaceChildren(); shown = 0; }
+    body.append(...rows);
+    shown += rows.length;
+    const filtered = filters.tag || filters.eligible;
+    const isEmpty = shown === 0 && !filtered;
+    table.hidden = isEmpty;
+    heading.hidden = isEmpty;
+    total.textContent = `${count(shown, "document")}${answer.next_cursor ? " shown, there are more" : ""}`;
+    put(foot,
+      answer.next_cursor && h("button", { type: "button", onclick: () => page(answer.next_cursor).catch(failed) }, "Show more"),
+      shown === 0 && filtered && h("p.empty", "No document is like that."));
+    if (isEmpty && first.hidden) put(first, welcome());
+    first.hidden = !isEmpty;
+    main.classList.toggle("is-first", isEmpty);
+    fillSizes(rows, signal);
+  }
+  const refresh = settle(() => page(undefined, Math.min(500, Math.max(PAGE, shown + 10))).catch(failed), 250);
+  tag.addEventListener("input", refresh);
+  use.addEventListener("change", refresh);
+
+  const cards = new Map();
+  const over = new Set(jobs().filter((entry) => isOver(entry.job)).map((entry) => entry.job.id));
+  function showJob(entry) {
+    if (entry.job.kind && entry.job.kind !== "ingestion") return;
+    if (!cards.has(entry.job.id)) {
+      const card = jobCard(entry);
+      cards.set(entry.job.id, card);
+      active.append(card);
+    }
+    cards.get(entry.job.id).update();
+    active.hidden = active.children.length === 0;
+    if (entry.job.state === "succeeded" && !over.has(entry.job.id)) refresh();
+    if (isOver(entry.job)) over.add(entry.job.id);
+    else over.delete(entry.job.id);
+  }
+  jobs().forEach(showJob);
+  listen(showJob, signal);
+  new MutationObserver(() => { active.hidden = active.children.length === 0; }).observe(active, { childList: true });
+
+  try {
+    await page();
+    for (const state of ["running", "awaiting_helper", "queued"]) {
+      const { items } = await get(query("/v1/jobs", { state, kind: "ingestion", limit: 50 }), { signal });
+      items.reverse().forEach((job) => watch(job));
+    }
+  } catch (error) {
+    if (error.name !== "AbortError") put(main, head("Library"), problem(error));
+  }
+}
+

@@ -1,0 +1,188 @@
+// Small parts that every view uses: problems, notices, paging, switches, badges, dialogues, copying.
+
+import { Problem } from "./api.js";
+import { h, put } from "./dom.js";
+
+/** A problem in the words of the service: what happened, and what to do about it. */
+export function problem(error, { compact = false } = {}) {
+  if (!(error instanceof Problem) && !error?.detail) {
+    console.error(error);
+    error = { detail: "The page made a mistake.", remediation: "Load it again. If it stays, report what you did." };
+  }
+  return h("div.problem", { role: "alert", class: compact ? "compact" : "" },
+    h("p.problem-detail", sentence(error.detail)),
+    error.remediation && h("p.problem-help", error.remediation),
+    error.request_id && !compact && h("p.problem-id", "Request ", h("code", error.request_id)));
+}
+
+/** The service's details begin small, as they are parts of a log line too. */
+export function sentence(text) {
+  const trimmed = (text ?? "").trim();
+  const whole = /[.!?…]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+  return whole.charAt(0).toUpperCase() + whole.slice(1);
+}
+
+/** A short message that goes by itself. */
+export function toast(message, kind = "") {
+  const item = h("div.toast", { class: kind }, message);
+  document.getElementById("toasts").append(item);
+  setTimeout(() => item.remove(), kind === "bad" ? 9000 : 4000);
+}
+
+export const failed = (error) => {
+  if (error.name !== "AbortError") toast([sentence(error.detail ?? error.message), error.remediation].filter(Boolean).join(" "), "bad");
+};
+
+/** Shows what a promise gives, and its problem if there is one. Room is kept by the caller's styles. */
+export async function load(place, promise, show) {
+  place.setAttribute("aria-busy", "true");
+  try {
+    const value = await promise;
+    put(place, show(value));
+  } catch (error) {
+    if (error.name !== "AbortError") put(place, problem(error));
+  } finally {
+    place.removeAttribute("aria-busy");
+  }
+}
+
+/** "More" under a list that has a next page. `fetchPage(cursor)` gives `{items, next_cursor}`. */
+export function paged(list, fetchPage, row, empty) {
+  const foot = h("div.more");
+  const note = h("p.sr", { role: "status" });
+  let shown = 0;
+  async function next(cursor) {
+    put(foot, h("span.muted", "Loading…"));
+    try {
+      const page = await fetchPage(cursor);
+      const rows = page.items.map(row);
+      list.append(...rows);
+      shown += rows.length;
+      if (cursor) {
+        note.textContent = `${rows.length} more`;
+        rows[0]?.querySelector("a, button")?.focus();
+      }
+      const more = page.next_cursor && h("button", { type: "button", onclick: () => next(page.next_cursor) }, "Show more");
+      put(foot, more, shown === 0 && empty, note);
+    } catch (error) {
+      if (error.name !== "AbortError") put(foot, problem(error));
+    }
+  }
+  return { foot, start: () => { list.replaceChildren(); shown = 0; return next(undefined); } };
+}
+
+const STATES = {
+  queued: ["Waiting", "wait"], running: ["Running", "run"], awaiting_helper: ["Needs you", "ask"],
+  succeeded: ["Done", "good"], failed: ["Failed", "bad"], cancelled: ["Cancelled", "off"],
+};
+
+export const stateName = (state) => (STATES[state] ?? [state])[0];
+
+export function badge(state) {
+  const [name, kind] = STATES[state] ?? [state, ""];
+  return h("span.badge", { class: kind }, name);
+}
+
+/** On or off, at once. `change(on)` gives a promise; until it is kept the switch waits. */
+export function toggle(label, on, change) {
+  const button = h("button.switch", { type: "button", role: "switch", "aria-checked": String(on), "aria-label": label },
+    h("span.knob", { "aria-hidden": "true" }));
+  button.addEventListener("click", async () => {
+    const next = button.getAttribute("aria-checked") !== "true";
+    button.setAttribute("aria-busy", "true");
+    try {
+      const now = await change(next);
+      button.setAttribute("aria-checked", String(now ?? next));
+    } catch (error) {
+      failed(error);
+    } finally {
+      button.removeAttribute("aria-busy");
+    }
+  });
+  return button;
+}
+
+/** Text that names a field, the field, a hint, and room for its error. */
+export function field(label, input, { hint, name } = {}) {
+  const id = `f${field.next += 1}`;
+  input.id = id;
+  const error = h("p.field-error", { id: `${id}e`, "data-for": name });
+  const about = hint && h("p.hint", { id: `${id}h` }, hint);
+  input.setAttribute("aria-describedby", [about && `${id}h`, `${id}e`].filter(Boolean).join(" "));
+  return h("div.field", h("label", { for: id }, label), input, about, error);
+}
+field.next = 0;
+
+/** Puts each error of a problem under its field; gives those that have no field here. */
+export function showFieldErrors(form, errors = []) {
+  const left = [];
+  for (const place of form.querySelectorAll(".field-error")) {
+    put(place);
+    place.parentElement.querySelector("input, textarea, select")?.removeAttribute("aria-invalid");
+  }
+  let first = null;
+  for (const { field: name, message } of errors) {
+    const place = form.querySelector(`.field-error[data-for="${CSS.escape(name.split(/[.[]/).pop().replace("]", "")) }"], .field-error[data-for="${CSS.escape(name.split("[")[0])}"]`);
+    if (!place) {
+      left.push(`${name}: ${message}`);
+      continue;
+    }
+    put(place, sentence(message));
+    const input = place.parentElement.querySelector("input, textarea, select");
+    input?.setAttribute("aria-invalid", "true");
+    first ??= input;
+  }
+  first?.focus();
+  return left;
+}
+
+/** A dialogue that closes by its buttons, by Escape, and gives the focus back. */
+export function dialog(title, body) {
+  const box = h("dialog.box", { "aria-label": title },
+    h("div.box-head", h("h2", title),
+      h("button.quiet.icon", { type: "button", "aria-label": "Close", onclick: () => box.close() }, "×")),
+    body);
+  const before = document.activeElement;
+  box.addEventListener("close", () => {
+    box.remove();
+    before?.focus?.();
+  });
+  document.body.append(box);
+  box.showModal();
+  return box;
+}
+
+/** Asks before something that cannot be undone. */
+export function confirm(title, words, action) {
+  return new Promise((resolve) => {
+    let answer = false;
+    const box = dialog(title, h("div", h("p", words), h("div.row.end",
+      h("button", { type: "button", onclick: () => box.close() }, "Keep it"),
+      h("button.danger", { type: "button", onclick: () => { answer = true; box.close(); } }, action))));
+    box.addEventListener("close", () => resolve(answer));
+  });
+}
+
+export function copyButton(text, label = "Copy") {
+  const button = h("button.small", { type: "button" }, label);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select and copy by hand";
+    }
+    setTimeout(() => { button.textContent = label; }, 1600);
+  });
+  return button;
+}
+
+/** Names of a path, each a step. */
+export const trail = (names) => h("span.trail", names.map((name, index) => [index > 0 && h("span.sep", { "aria-hidden": "true" }, "›"), h("span", name)]));
+
+/** A pair of name and value in a list of facts. */
+export const fact = (name, value) => h("div.fact", h("dt", name), h("dd", value));
+
+export const facts = (...pairs) => h("dl.facts", pairs.filter(Boolean).map(([name, value]) => fact(name, value)));
+
+export const head = (title, words, ...actions) => h("div.head", h("div", h("h1", { tabindex: "-1" }, title), words && h("p.lead", words)), actions.length > 0 && h("div.row", actions));

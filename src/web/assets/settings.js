@@ -1,0 +1,26 @@
+// Space and API key: where they are set. Both stay in this browser.
+
+import { access, setAccess } from "./api.js";
+import { h } from "./dom.js";
+import { dialog, field, problem } from "./parts.js";
+
+export function openSettings(done, error) {
+  if (document.querySelector("dialog.box")) return;
+  const space = h("input", { type: "text", value: access.space, placeholder: "default", autocomplete: "off", spellcheck: "false", pattern: "[a-z0-9_\\-]{1,64}" });
+  const key = h("input", { type: "password", value: access.key, autocomplete: "off", spellcheck: "false" });
+  const form = h("form",
+    error && problem(error, { compact: true }),
+    field("Space", space, { hint: "Everything you see belongs to one space. Small letters, digits, - and _." }),
+    field("API key", key, { hint: "Only where keys are configured. It is kept in this browser and sent to this memoir alone." }),
+    h("div.row.end",
+      h("button", { type: "button", onclick: () => box.close() }, "Cancel"),
+      h("button.primary", { type: "submit" }, "Use")));
+  const box = dialog("Space and key", form);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    box.close();
+    setAccess(space.value.trim(), key.value.trim());
+    done();
+  });
+  space.focus();
+}

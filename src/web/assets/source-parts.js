@@ -1,0 +1,149 @@
+// The parts of a document: passages, text, versions, description. `source.js` owns the frame around them.
+
+import { all, call, get, post, query, text as fetchText } from "./api.js";
+import { pasteDialog } from "./add.js";
+import { bytes, count, h, number, put, whenWhole } from "./dom.js";
+import { diffView } from "./diff.js";
+import { helperForm } from "./helper.js";
+import { dialog, failed, load, paged, problem, toast, trail } from "./parts.js";
+
+/** A text this long is shown in part first, so that the page stays quick. */
+const LONG = 200000;
+
+export function passageItem(chunk, source) {
+  return h("li.passage", { "data-chunk": chunk.chunk_id, id: `passage-${chunk.chunk_id}`, tabindex: "-1" },
+    h("div.passage-head",
+      h("span.number", { title: "Its number, as answers cite it" }, `[${chunk.chunk_id}]`),
+      chunk.category_id ? h("a", { href: `#/hierarchy/${chunk.category_id}` }, trail(chunk.category_path)) : trail(chunk.category_path),
+      h("span.muted", source ?? `characters ${number(chunk.start_char)}–${number(chunk.end_char)}`),
+      h("span.muted", count(chunk.token_count, "token"))),
+    h("p.verbatim", chunk.text_content));
+}
+
+export async function passages(place, source, route, signal) {
+  const wanted = Number(route.get("passage")) || 0;
+  const version = Number(route.get("version")) || source.latest_version;
+  const list = h("ol.passages");
+  const pages = paged(list,
+    (cursor) => get(query(`/v1/sources/${source.id}/chunks`, { version, limit: 100, cursor }), { signal }),
+    (chunk) => passageItem(chunk), h("p.empty", "This version has no passages."));
+  put(place,
+    version !== source.latest_version && h("p.notice", `As of version ${version}. `, h("a", { href: `#/library/${source.id}` }, "Show the latest")),
+    list, pages.foot);
+  if (!wanted) return pages.start();
+  // The way to a passage far down leads through the pages before it.
+  let cursor;
+  do {
+    const page = await get(query(`/v1/sources/${source.id}/chunks`, { version, limit: 500, cursor }), { signal });
+    list.append(...page.items.map((chunk) => passageItem(chunk)));
+    cursor = page.next_cursor;
+  } while (cursor && !list.querySelector(`[data-chunk="${wanted}"]`));
+  const found = list.querySelector(`[data-chunk="${wanted}"]`);
+  if (found) {
+    found.classList.add("found");
+    found.setAttribute("aria-current", "true");
+    found.scrollIntoView({ block: "center" });
+    found.focus({ preventScroll: true });
+  } else {
+    toast(`Passage ${wanted} is not in version ${version}`, "bad");
+  }
+  if (cursor) put(pages.foot, h("a", { href: `#/library/${source.id}` }, "Show the document from its beginning"));
+}
+
+async function versionPick(source, chosen, onchange, label) {
+  const { items } = await all(`/v1/sources/${source.id}/versions`, {}, 500);
+  return h("select", { "aria-label": label, onchange }, items.map((item) =>
+    h("option", { value: item.version, selected: item.version === chosen }, `Version ${item.version}`)));
+}
+
+export async function text(place, source, route, signal) {
+  const version = Number(route.get("version")) || source.latest_version;
+  const pick = await versionPick(source, version, (event) => { location.hash = `#/library/${source.id}/text?version=${event.target.value}`; }, "Version");
+  const body = await fetchText(`/v1/sources/${source.id}/versions/${version}/content`, { signal });
+  const shown = h("pre.verbatim.whole", { tabindex: "0", role: "region", "aria-label": `Text of version ${version}` }, body.slice(0, LONG));
+  const rest = body.length > LONG && h("button", { type: "button", onclick: (event) => { shown.textContent = body; event.target.remove(); } }, `Show all ${number(body.length)} characters`);
+  put(place, h("div.row", pick,
+    h("button", { type: "button", onclick: () => pasteDialog({ source, start: body }) }, "Edit as a new version")), shown, rest);
+}
+
+export async function versions(place, source, route, signal) {
+  const { items } = await all(`/v1/sources/${source.id}/versions`, {}, 2000);
+  const newest = items[0].version;
+  const from = Number(route.get("from")) || Math.max(1, newest - 1);
+  const to = Number(route.get("to")) || newest;
+  const line = (item) => h("li.version", { class: item.version === to || item.version === from ? "picked" : "" },
+    h("span.version-dot", { "aria-hidden": "true" }),
+    h("div", h("strong", `Version ${item.version}`), " ", h("span.muted", whenWhole(item.ingested_at)),
+      h("p.muted", `${bytes(item.size_bytes)}, ${number(item.token_count)} tokens`,
+        item.shares_chunks && " · the same text as an earlier version", item.note && ` · ${item.note}`),
+      h("p.version-links",
+        h("a", { href: `#/library/${source.id}/text?version=${item.version}` }, "Text"),
+        h("a", { href: `#/library/${source.id}/passages?version=${item.version}` }, "Passages"),
+        item.version > 1 && h("a", { href: `#/library/${source.id}/versions?from=${item.version - 1}&to=${item.version}` }, "What changed"),
+        item.job_id && h("a", { href: `#/jobs/${item.job_id}` }, "Job"))));
+  const pick = (name, chosen) => h("select", { "aria-label": name, onchange: compare }, items.map((item) =>
+    h("option", { value: item.version, selected: item.version === chosen }, `Version ${item.version}`)));
+  const left = pick("From version", from);
+  const right = pick("To version", to);
+  const result = h("div.diff-place");
+  function compare() {
+    location.hash = `#/library/${source.id}/versions?from=${left.value}&to=${right.value}`;
+  }
+  put(place, h("div.timeline-and-diff",
+    h("section", { "aria-label": "Versions" },
+      h("div.row.between", h("h2", "Timeline"), h("button.small", { type: "button", onclick: async () => {
+        try {
+          pasteDialog({ source, start: await fetchText(`/v1/sources/${source.id}/versions/${newest}/content`) });
+        } catch (error) { failed(error); }
+      } }, "New version")),
+      h("ol.timeline", items.map(line))),
+    h("section", { "aria-label": "Differences" },
+      newest === 1 ? h("p.empty", "There is one version. Bring the same path in again, changed, and the difference is shown here.") :
+        [h("div.row.compare", h("span", "Compare"), left, h("span", "with"), right), result])));
+  if (newest === 1) return;
+  const content = (version) => fetchText(`/v1/sources/${source.id}/versions/${version}/content`, { signal });
+  await load(result, Promise.all([content(from), content(to)]), ([before, after]) => diffView(before, after));
+}
+
+export async function description(place, source, route, signal) {
+  const { items } = await get(`/v1/sources/${source.id}/helpers`, { signal });
+  const again = () => description(place, source, route, signal).catch(failed);
+  const [current, ...earlier] = items;
+  const origin = (item) => (item.origin === "user" ? "written by you" : "written by a model");
+  const write = async (event) => {
+    event.target.disabled = true;
+    event.target.textContent = "Writing…";
+    try {
+      await post(`/v1/sources/${source.id}/helper/regenerate`);
+      toast("The description was written anew");
+    } catch (error) { failed(error); }
+    again();
+  };
+  put(place,
+    h("p.muted", "One paragraph that stands in every prompt that speaks of this document."),
+    current ? h("blockquote.preview", current.text || "Nothing is known.") : h("p.empty", "It has no description yet."),
+    current && h("p.muted", `Version ${current.version}, ${origin(current)}, ${count(current.token_count, "token")}, `, whenWhole(current.created_at)),
+    h("div.row",
+      h("button", { type: "button", onclick: () => edit(source, current, again) }, "Edit"),
+      h("button", { type: "button", onclick: write }, "Have it written anew")),
+    earlier.length > 0 && h("details.earlier", h("summary", count(earlier.length, "earlier version")),
+      h("ol.plain", earlier.map((item) => h("li", h("p.muted", `Version ${item.version}, ${origin(item)}, ${count(item.token_count, "token")}`), h("p", item.text))))));
+}
+
+function edit(source, current, after) {
+  const known = (value) => value ?? "unknown";
+  const form = helperForm({
+    start: current ? { author: known(current.author), date: known(current.date), topic: known(current.topic), description: current.description ?? current.text } : {},
+    preview: (fields) => post(`/v1/sources/${source.id}/helper/preview`, fields),
+    confirm: async (fields) => {
+      try {
+        await call("PUT", `/v1/sources/${source.id}/helper`, { body: fields });
+        box.close();
+        after();
+      } catch (error) { put(form, problem(error)); }
+    },
+    confirmLabel: "Save",
+  });
+  const box = dialog(`Description of ${source.filename}`, form);
+  box.querySelector("input").focus();
+}

@@ -1,0 +1,109 @@
+// One document: its passages, its text, its versions and their differences, its description.
+
+import { call, get } from "./api.js";
+import { change, eligibility, labels } from "./library.js";
+import { bytes, h, number, put, when, whenWhole, words } from "./dom.js";
+import { jobCard } from "./job-card.js";
+import { isOver, jobs, listen } from "./live.js";
+import { confirm, dialog, facts, failed, field, problem, showFieldErrors, toast } from "./parts.js";
+import { description, passages, text, versions } from "./source-parts.js";
+
+const PARTS = { passages: "Passages", text: "Text", versions: "Versions", description: "Description" };
+const SHOW = { passages, text, versions, description };
+
+export async function show(main, route, signal) {
+  const part = PARTS[route.part] ? route.part : "passages";
+  const place = h("div.part", { "aria-busy": "true" });
+  const top = h("div.source-top");
+  const running = h("div.active-jobs");
+  put(main, h("p.back", h("a", { href: "#/library" }, "Library")), top, running, place);
+  let source;
+  try {
+    source = await get(`/v1/sources/${encodeURIComponent(route.id)}`, { signal });
+  } catch (error) {
+    if (error.name !== "AbortError") put(main, h("p.back", h("a", { href: "#/library" }, "Library")), problem(error));
+    return;
+  }
+  document.title = `${source.filename} · memoir`;
+  const latest = source.latest_version > 0 ? await get(`/v1/sources/${source.id}/versions/${source.latest_version}`, { signal }) : null;
+  const tabs = h("nav.tabs", { "aria-label": "Parts of the document" }, Object.entries(PARTS).map(([name, title]) =>
+    h("a", { href: `#/library/${source.id}/${name}`, "aria-current": name === part ? "page" : null }, title)));
+  const head = () => put(top,
+    h("div.head", h("div", h("h1", { tabindex: "-1" }, source.filename), h("p.path", source.path)),
+      h("div.row",
+        h("button", { type: "button", onclick: () => editLabels(source, head) }, "Labels"),
+        h("button.danger", { type: "button", onclick: () => remove(source) }, "Delete"))),
+    facts(
+      ["Labels", labels(source).length ? labels(source).map((tag) => h("span.tag", tag)) : h("span.muted", "none")],
+      ["Versions", number(source.latest_version)],
+      ["Size", latest ? `${bytes(latest.size_bytes)}, ${number(latest.token_count)} tokens` : "–"],
+      ["Filed", latest ? whenWhole(latest.ingested_at) : "–"],
+      ["Updated", when(source.updated_at)],
+      ["In use", eligibility(source, head)]),
+    tabs);
+  head();
+  watchJobs(source, running, signal, () => { if (!signal.aborted) show(main, route, signal).catch(failed); });
+  place.removeAttribute("aria-busy");
+  if (!latest) {
+    put(place, h("p.empty", "No text was brought in yet."));
+    return;
+  }
+  try {
+    await SHOW[part](place, source, route, signal);
+  } catch (error) {
+    if (error.name !== "AbortError") put(place, problem(error));
+  }
+}
+
+/** A new version that is being filed is shown here; the page is drawn anew once it is there. */
+function watchJobs(source, running, signal, again) {
+  const cards = new Map();
+  const update = (entry) => {
+    if (entry.job.source_id !== source.id) return;
+    if (!cards.has(entry.job.id)) {
+      if (isOver(entry.job)) return;
+      cards.set(entry.job.id, jobCard(entry));
+      running.append(cards.get(entry.job.id));
+    }
+    cards.get(entry.job.id).update();
+    if (entry.job.state === "succeeded") {
+      toast(`${source.filename}: version ${entry.job.result?.version ?? ""} is filed`);
+      again();
+    }
+  };
+  jobs().forEach(update);
+  listen(update, signal);
+}
+
+function editLabels(source, after) {
+  const input = h("input", { type: "text", value: labels(source).join(", "), autocomplete: "off" });
+  const trouble = h("div");
+  const form = h("form", trouble, field("Labels", input, { hint: "Separated by commas.", name: "tags" }),
+    h("div.row.end", h("button", { type: "button", onclick: () => box.close() }, "Cancel"), h("button.primary", { type: "submit" }, "Save")));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      await change(source, { tags: ["file_ingest", ...words(input.value)] });
+      box.close();
+      after();
+    } catch (error) {
+      if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(trouble, problem(error, { compact: true }));
+    }
+  });
+  const box = dialog(`Labels of ${source.filename}`, form);
+  input.focus();
+}
+
+async function remove(source) {
+  const sure = await confirm(`Delete ${source.filename}?`,
+    `All ${number(source.latest_version)} versions and their passages go for good. Answers that were given stay in their receipts, without the text.`, "Delete for good");
+  if (!sure) return;
+  try {
+    const { etag } = await call("GET", `/v1/sources/${source.id}`);
+    await call("DELETE", `/v1/sources/${source.id}`, { headers: { "If-Match": etag } });
+    toast(`${source.filename} is gone`);
+    location.hash = "#/library";
+  } catch (error) {
+    failed(error);
+  }
+}

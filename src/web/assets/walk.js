@@ -1,0 +1,90 @@
+// The walk of a question, level by level: what was offered, what was chosen and with which rank, what came to
+// nothing and why. Columns from left to right with lines along the paths; one below the other where it is narrow.
+
+import { count, h, milliseconds, number, s } from "./dom.js";
+
+const MOST_SHOWN = 8;
+
+export const REASONS = {
+  not_selected: "nothing below it was chosen", not_leaf: "nothing lies below it", empty: "holds no passages", pruned: "did not fit the budget",
+};
+
+/** What became of an option that was chosen but led nowhere. */
+function reasonOf(label, level, dropped) {
+  const hit = dropped.find(({ path }) => path.length === level && (path.join(" / ") === label || path.at(-1) === label));
+  return hit && (REASONS[hit.reason] ?? hit.reason);
+}
+
+function column(level, calls, dropped) {
+  const mine = calls.filter((call) => call.stage === "select" && call.level === level.level);
+  const chosen = [...level.chosen].sort((a, b) => b.ranked_relevance - a.ranked_relevance);
+  const items = chosen.map((choice) => {
+    const reason = reasonOf(choice.label, level.level, dropped);
+    return h("li.option.chosen", { class: reason ? "dead" : "", "data-category": choice.category_id },
+      h("span.rank", { title: "Rank, higher is better" }, String(choice.ranked_relevance)),
+      h("a.option-name", { href: `#/hierarchy/${choice.category_id}`, title: choice.label }, choice.label.split(" / ").pop()),
+      reason && h("span.option-why", reason));
+  });
+  const others = level.rejected.map((option) => h("li.option", h("span.option-name", { title: option.label }, option.label.split(" / ").pop()), h("span.sr", "not chosen")));
+  const hidden = others.length > MOST_SHOWN ? others.splice(MOST_SHOWN) : [];
+  const list = h("ul.options", items, others);
+  if (hidden.length) {
+    const more = h("li.option-more", h("button.link", { type: "button", onclick: () => { more.remove(); list.append(...hidden); } }, `${number(hidden.length)} more, not chosen`));
+    list.append(more);
+  }
+  const tokens = mine.reduce((all, call) => all + call.tokens_prompt + call.tokens_completion, 0);
+  const time = mine.reduce((all, call) => all + call.latency_ms, 0);
+  return h("section.walk-level", { "aria-label": `Level ${level.level}` },
+    h("h3", `Level ${level.level}`),
+    h("p.muted", `${number(level.options.length)} offered, ${number(level.chosen.length)} chosen`, level.asked && ` of at most ${number(level.max_selectable)}`),
+    h("p.muted.walk-cost", level.asked ? `${number(tokens)} tokens, ${milliseconds(time)}${mine.length > 1 ? `, ${number(mine.length)} attempts` : ""}` : "one option, no model asked"),
+    list);
+}
+
+function lastColumn(receipt, calls) {
+  const mine = calls.filter((call) => call.stage !== "select");
+  const tokens = mine.reduce((all, call) => all + call.tokens_prompt + call.tokens_completion, 0);
+  const time = mine.reduce((all, call) => all + call.latency_ms, 0);
+  const used = new Set(receipt.used_chunk_ids);
+  return h("section.walk-level.last", { "aria-label": "Reading" },
+    h("h3", "Read"),
+    h("p.muted", count(receipt.paths.reduce((all, path) => all + path.chunk_ids.length, 0), "passage")),
+    h("p.muted.walk-cost", mine.length ? `${number(tokens)} tokens, ${milliseconds(time)}` : "no answer was written"),
+    h("ul.options", receipt.paths.map((path) => {
+      const kept = path.chunk_ids.filter((id) => used.has(id)).length;
+      return h("li.option.chosen.read", { "data-path": path.ids.at(-1) }, h("span.option-name", count(path.chunk_ids.length, "passage")),
+        receipt.mode === "answer" && h("span.option-why", `${number(kept)} used`));
+    })));
+}
+
+/** Draws a line from each step of a path to the next. */
+function connect(box, paths) {
+  const lines = s("svg", { class: "walk-lines", "aria-hidden": "true" });
+  box.prepend(lines);
+  const draw = () => {
+    const frame = box.getBoundingClientRect();
+    lines.replaceChildren();
+    lines.setAttribute("viewBox", `0 0 ${frame.width} ${frame.height}`);
+    const seen = new Set();
+    for (const path of paths) {
+      const stops = [...path.ids.map((id, index) => box.querySelectorAll(".walk-level")[index]?.querySelector(`[data-category="${id}"]`)), box.querySelector(`[data-path="${path.ids.at(-1)}"]`)];
+      for (let index = 0; index + 1 < stops.length; index += 1) {
+        const [from, to] = [stops[index]?.getBoundingClientRect(), stops[index + 1]?.getBoundingClientRect()];
+        // In one column below the other there is nothing to draw.
+        if (!from || !to || to.left < from.right) continue;
+        const [x1, y1, x2, y2] = [from.right - frame.left, from.top + from.height / 2 - frame.top, to.left - frame.left, to.top + to.height / 2 - frame.top];
+        const bend = (x2 - x1) / 2;
+        const d = `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
+        if (!seen.has(d)) lines.append(s("path", { d }));
+        seen.add(d);
+      }
+    }
+  };
+  new ResizeObserver(draw).observe(box);
+}
+
+export function walk(receipt, calls) {
+  const box = h("div.walk", receipt.levels.map((level) => column(level, calls, receipt.dropped_paths)), lastColumn(receipt, calls));
+  connect(box, receipt.paths);
+  return h("section", { "aria-label": "The walk" }, h("h2", "The walk"), h("div.walk-scroll", { tabindex: "0", role: "region", "aria-label": "The walk, level by level" }, box));
+}

@@ -1,0 +1,63 @@
+// The first visit: what memoir does, a sample to file with one click, and questions to try.
+
+import { get, post } from "./api.js";
+import { h, put } from "./dom.js";
+import { pasteDialog } from "./add.js";
+import { watch } from "./live.js";
+import { problem } from "./parts.js";
+
+const SAMPLE = "assets/sample.json";
+const STEPS = [
+  ["You bring text in", "Notes, minutes, manuals. Every passage is kept word for word."],
+  ["A model files it", "Level by level, under a hierarchy that grows as it goes. You can watch."],
+  ["You ask", "A model walks down the hierarchy and answers from what lies there, with its sources and a receipt."],
+];
+
+export const questionLink = (question) => `#/ask?strategy=wide_branch&question=${encodeURIComponent(question)}`;
+
+/** Files the sample, with the embedded model: it costs nothing and nothing leaves this machine. */
+async function fileSample() {
+  const sample = await get(SAMPLE);
+  for (const document of sample.documents) {
+    watch(await post("/v1/ingestions", { ...document, options: sample.options }), document.title);
+  }
+}
+
+export function welcome() {
+  const trouble = h("div");
+  const go = h("button.primary.big", { type: "button" }, "File the sample");
+  go.addEventListener("click", async () => {
+    go.disabled = true;
+    put(trouble);
+    try {
+      await fileSample();
+    } catch (error) {
+      put(trouble, problem(error));
+      go.disabled = false;
+    }
+  });
+  return h("section.welcome",
+    h("h1", { tabindex: "-1" }, "A memory that shows its work"),
+    h("ol.steps", STEPS.map(([name, words]) => h("li", h("strong", name), h("span", words)))),
+    h("div.row", go, h("button.big", { type: "button", onclick: () => pasteDialog() }, "Paste text of your own")),
+    h("p.muted", "The sample is eight short documents about everyday things. The embedded model files them in a few seconds; no key, no cost, and nothing leaves this machine."),
+    trouble);
+}
+
+/** Questions that the sample answers; shown while the sample is there. */
+export function triedQuestions() {
+  const box = h("section.panel.try", { "aria-label": "Questions to try", hidden: true });
+  box.refresh = async () => {
+    const here = await get("/v1/sources?tag=sample&limit=1").catch(() => ({ items: [] }));
+    if (here.items.length === 0) {
+      box.hidden = true;
+      return;
+    }
+    const sample = await get(SAMPLE).catch(() => null);
+    if (!sample) return;
+    put(box, h("h2", "Ask the sample"), h("ul.plain", sample.questions.map((question) => h("li", h("a", { href: questionLink(question) }, question)))));
+    box.hidden = false;
+  };
+  box.refresh();
+  return box;
+}

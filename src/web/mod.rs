@@ -1,0 +1,97 @@
+//! The page: its files, compiled in, and the headers they are served with. It speaks only the public API, loads
+//! nothing from anywhere else, and a file that is unchanged is not sent again.
+
+use std::sync::LazyLock;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+
+use crate::base::hash;
+
+/// The page runs its own scripts and styles and talks to the service it came from; nothing else is allowed.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";
+const JSON: &str = "application/json";
+
+macro_rules! files {
+    ($($name:literal $media_type:ident),* $(,)?) => {
+        &[$(File { name: $name, media_type: $media_type, text: include_str!(concat!("assets/", $name)) }),*]
+    };
+}
+
+/// Every file of the page; `index.html` comes first.
+const FILES: &[File] = files![
+    "index.html" HTML,
+    "style.css" CSS,
+    "views.css" CSS,
+    "theme.js" JS,
+    "app.js" JS,
+    "api.js" JS,
+    "dom.js" JS,
+    "parts.js" JS,
+    "settings.js" JS,
+    "live.js" JS,
+    "job-card.js" JS,
+    "helper.js" JS,
+    "add.js" JS,
+    "welcome.js" JS,
+    "library.js" JS,
+    "source.js" JS,
+    "source-parts.js" JS,
+    "diff.js" JS,
+    "hierarchy.js" JS,
+    "icicle.js" JS,
+    "ask.js" JS,
+    "ask-form.js" JS,
+    "ask-result.js" JS,
+    "ask-history.js" JS,
+    "walk.js" JS,
+    "jobs.js" JS,
+    "job.js" JS,
+    "status.js" JS,
+    "sample.json" JSON,
+];
+
+struct File {
+    name: &'static str,
+    media_type: &'static str,
+    text: &'static str,
+}
+
+/// One for each file, in the same order.
+static ETAGS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
+    let quoted = |file: &File| HeaderValue::from_str(&format!("\"{}\"", hash::sha256_hex(file.text.as_bytes())));
+    FILES.iter().map(|file| quoted(file).unwrap_or(HeaderValue::from_static("\"\""))).collect()
+});
+
+/// A file of the page by its name, or nothing where there is none. 304 to whoever has it as it is.
+pub fn file(name: &str, request: &HeaderMap) -> Option<Response> {
+    let index = FILES.iter().position(|file| file.name == name)?;
+    let (file, etag) = (&FILES[index], &ETAGS[index]);
+    let has_it = request.get(header::IF_NONE_MATCH).is_some_and(|value| same(value, etag));
+    let mut response = Response::new(if has_it { Body::empty() } else { Body::from(Bytes::from_static(file.text.as_bytes())) });
+    if has_it {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let mut set = |name: HeaderName, value: &'static str| {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    };
+    set(header::CONTENT_TYPE, file.media_type);
+    // A newer binary has newer files under the same names: ask each time, send only what changed.
+    set(header::CACHE_CONTROL, "no-cache");
+    set(header::CONTENT_SECURITY_POLICY, POLICY);
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    response.headers_mut().insert(header::ETAG, etag.clone());
+    Some(response)
+}
+
+/// A proxy that compresses makes an ETag weak; the file is the same.
+fn same(theirs: &HeaderValue, ours: &HeaderValue) -> bool {
+    let theirs = theirs.as_bytes();
+    theirs.strip_prefix(b"W/").unwrap_or(theirs) == ours.as_bytes()
+}
