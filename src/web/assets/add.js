@@ -46,7 +46,10 @@ export function addPanel() {
     }
     sendFiles(files, { folder: where, tags: words(labels.value), describe: describe.checked }, trouble).catch(failed);
   };
-  chosen.addEventListener("change", () => { send(chosen.files); chosen.value = ""; });
+  chosen.addEventListener("change", () => {
+    send([...chosen.files]);
+    chosen.value = ""; // The same file may be chosen again.
+  });
   const zone = h("div.drop",
     h("p.drop-words", "Drop text files here"),
     h("p.muted", ".txt .md .json .yml .yaml"),
@@ -57,7 +60,7 @@ export function addPanel() {
   for (const kind of ["dragleave", "drop"]) zone.addEventListener(kind, () => zone.classList.remove("over"));
   zone.addEventListener("drop", (event) => {
     event.preventDefault();
-    send(event.dataTransfer.files);
+    send([...event.dataTransfer.files]);
   });
   return h("section.panel.add", { "aria-label": "Bring text in" },
     h("h2", "Bring text in"), zone,

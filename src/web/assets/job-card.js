@@ -2,7 +2,7 @@
 // numbers arrive.
 
 import { post } from "./api.js";
-import { dollars, h, milliseconds, number, put } from "./dom.js";
+import { count, dollars, h, milliseconds, number, put } from "./dom.js";
 import { describe } from "./helper.js";
 import { changed, forget, isOver, watch } from "./live.js";
 import { badge, failed, problem, stateName } from "./parts.js";
@@ -68,16 +68,11 @@ export function jobCard(entry) {
   const state = h("span.job-state");
   const phase = h("p.job-phase");
   const bar = h("div.bar", { role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100" }, h("span"));
-  const numbers = h("dl.job-numbers");
+  const numbers = h("p.job-numbers");
   const actions = h("div.row.job-actions");
   const trouble = h("div.job-trouble");
   const spoken = h("p.sr", { role: "status", "aria-live": "polite" });
   const card = h("article.job-card", { "data-job": entry.job.id }, h("header", title, state), phase, bar, numbers, actions, trouble, spoken);
-  const cells = ["Passages filed", "Calls", "Tokens", "Cost", "Time"].map((name) => {
-    const value = h("dd", "–");
-    numbers.append(h("div", h("dt", name), value));
-    return value;
-  });
   let said = "";
   let actionsFor = "";
 
@@ -96,13 +91,14 @@ export function jobCard(entry) {
     const chunks = result?.chunks_written ?? progress?.chunks;
     const filed = result ? chunks : progress?.chunks_filed ?? 0;
     const took = job.finished_at ? new Date(job.finished_at) - new Date(job.started_at ?? job.created_at) : null;
-    const values = [
-      chunks === undefined ? "–" : `${number(filed)} of ${number(chunks)}`,
-      number(result?.llm_calls ?? progress?.llm_calls), number(result?.tokens ?? progress?.tokens),
-      result || progress?.cost_usd !== undefined ? dollars(result ? result.cost_usd : progress.cost_usd) : "–",
-      milliseconds(took),
-    ];
-    cells.forEach((cell, index) => { cell.textContent = values[index]; });
+    const calls = result?.llm_calls ?? progress?.llm_calls;
+    numbers.textContent = [
+      chunks !== undefined && `${number(filed)} of ${count(chunks, "passage")}`,
+      calls !== undefined && count(calls, "call"),
+      calls !== undefined && count(result?.tokens ?? progress?.tokens, "token"),
+      calls !== undefined && dollars(result ? result.cost_usd : progress.cost_usd),
+      took !== null && milliseconds(took),
+    ].filter(Boolean).join(" · ") || "\u00a0";
     if (actionsFor !== job.state) {
       actionsFor = job.state;
       put(actions, jobActions(job), isOver(job) && [h("a.small-link", { href: `#/jobs/${job.id}` }, "What it did"),

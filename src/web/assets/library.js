@@ -81,10 +81,18 @@ export async function show(main, route, signal) {
   const active = h("section.active-jobs", { "aria-label": "Being filed", hidden: true });
   const heading = h("div.head", h("div", h("h1", { tabindex: "-1" }, "Library"), total),
     h("div.row.filters", tag, use));
-  const left = h("div.library-main", heading, active, table);
-  const side = addPanel();
   const first = h("div.first", { hidden: true });
-  put(main, first, h("div.library", left, h("aside.side", side, triedQuestions())));
+  const questions = triedQuestions();
+  // Cards come and go beside the table, so that no row moves under the pointer.
+  put(main, first, h("div.library", h("div.library-main", heading, table), h("aside.side", addPanel(), questions, active)));
+
+  function setFirst(isFirst) {
+    if (isFirst && first.hidden) put(first, welcome(() => questions.reveal()));
+    first.hidden = !isFirst;
+    table.hidden = isFirst;
+    heading.hidden = isFirst;
+    main.classList.toggle("is-first", isFirst);
+  }
 
   let shown = 0;
   async function page(cursor, limit = PAGE) {
@@ -95,16 +103,11 @@ export async function show(main, route, signal) {
     body.append(...rows);
     shown += rows.length;
     const filtered = filters.tag || filters.eligible;
-    const isEmpty = shown === 0 && !filtered;
-    table.hidden = isEmpty;
-    heading.hidden = isEmpty;
+    setFirst(shown === 0 && !filtered && jobs().length === 0);
     total.textContent = `${count(shown, "document")}${answer.next_cursor ? " shown, there are more" : ""}`;
     put(foot,
       answer.next_cursor && h("button", { type: "button", onclick: () => page(answer.next_cursor).catch(failed) }, "Show more"),
-      shown === 0 && filtered && h("p.empty", "No document is like that."));
-    if (isEmpty && first.hidden) put(first, welcome());
-    first.hidden = !isEmpty;
-    main.classList.toggle("is-first", isEmpty);
+      shown === 0 && h("p.empty", filtered ? "No document is like that." : "Documents appear here once they are filed."));
     fillSizes(rows, signal);
   }
   const refresh = settle(() => page(undefined, Math.min(500, Math.max(PAGE, shown + 10))).catch(failed), 250);
@@ -119,6 +122,7 @@ export async function show(main, route, signal) {
       const card = jobCard(entry);
       cards.set(entry.job.id, card);
       active.append(card);
+      setFirst(false);
     }
     cards.get(entry.job.id).update();
     active.hidden = active.children.length === 0;

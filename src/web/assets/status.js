@@ -43,7 +43,7 @@ function modelList(answer) {
 
 function provider(item) {
   const out = h("p.probe-out.muted", { role: "status" }, "\u00a0");
-  const button = h("button.small", { type: "button", "aria-label": `Try ${item.name}` }, "Try it");
+  const button = h("button.small", { type: "button", "aria-label": `Try it: ${item.name}` }, "Try it");
   button.addEventListener("click", async () => {
     button.disabled = true;
     put(out, "Asking…");

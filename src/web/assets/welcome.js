@@ -23,12 +23,13 @@ async function fileSample() {
   }
 }
 
-export function welcome() {
+export function welcome(onSample) {
   const trouble = h("div");
   const go = h("button.primary.big", { type: "button" }, "File the sample");
   go.addEventListener("click", async () => {
     go.disabled = true;
     put(trouble);
+    onSample();
     try {
       await fileSample();
     } catch (error) {
@@ -47,17 +48,12 @@ export function welcome() {
 /** Questions that the sample answers; shown while the sample is there. */
 export function triedQuestions() {
   const box = h("section.panel.try", { "aria-label": "Questions to try", hidden: true });
-  box.refresh = async () => {
-    const here = await get("/v1/sources?tag=sample&limit=1").catch(() => ({ items: [] }));
-    if (here.items.length === 0) {
-      box.hidden = true;
-      return;
-    }
+  box.reveal = async () => {
     const sample = await get(SAMPLE).catch(() => null);
     if (!sample) return;
     put(box, h("h2", "Ask the sample"), h("ul.plain", sample.questions.map((question) => h("li", h("a", { href: questionLink(question) }, question)))));
     box.hidden = false;
   };
-  box.refresh();
+  get("/v1/sources?tag=sample&limit=1").then((page) => { if (page.items.length) box.reveal(); }, () => { /* the list beside tells why */ });
   return box;
 }

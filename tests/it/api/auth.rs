@@ -48,7 +48,7 @@ async fn a_guarded_service_wants_a_known_key() {
         let request = app.request(Method::GET, "/v1/info").header("authorization", header);
         assert_eq!(send(request).await.status, 200, "{header}");
     }
-    for open in ["/health/live", "/health/ready", "/openapi.json", "/docs"] {
+    for open in ["/", "/assets/app.js", "/health/live", "/health/ready", "/openapi.json", "/docs"] {
         assert_eq!(app.get(open).await.status, 200, "{open}");
     }
 }

@@ -11,3 +11,4 @@ mod jobs;
 mod sources;
 mod tokens;
 mod transport;
+mod web;
