@@ -13,9 +13,9 @@ const FIELDS = [
 
 /**
  * Fields → preview → confirm. `preview(fields)` gives `{preview, token_count}`, `confirm(fields)` ends it.
- * `start` fills the fields in, `extra` are further buttons.
+ * `start` fills the fields in, `extra()` gives a further button for each step.
  */
-export function helperForm({ start = {}, preview, confirm, confirmLabel, extra = [] }) {
+export function helperForm({ start = {}, preview, confirm, confirmLabel, extra = () => null }) {
   const inputs = Object.fromEntries(FIELDS.map(([name]) => [name, h("input", { type: "text", name, value: start[name] ?? "", autocomplete: "off" })]));
   inputs.description = h("textarea", { name: "description", rows: "4", value: start.description ?? "" });
   const trouble = h("div");
@@ -25,14 +25,13 @@ export function helperForm({ start = {}, preview, confirm, confirmLabel, extra =
   const yes = h("button.primary", { type: "button" }, confirmLabel);
   const second = h("div.helper-preview", { hidden: true },
     h("h3", { tabindex: "-1" }, "It will read"), shown, tokens,
-    h("div.row.end", extra, h("button", { type: "button", onclick: () => step(false) }, "Edit"), yes));
+    h("div.row.end", extra(), h("button", { type: "button", onclick: () => step(false) }, "Edit"), yes));
   const form = h("form.helper-fields", { novalidate: true },
     trouble,
     h("div.pair", FIELDS.slice(0, 2).map(([name, label, hint]) => field(label, inputs[name], { hint, name }))),
     field(FIELDS[2][1], inputs.topic, { hint: FIELDS[2][2], name: "topic" }),
     field("Description", inputs.description, { hint: "What it is, in at most 200 tokens.", name: "description" }),
-    h("div.row.end", extra.map((button) => button.cloneNode(true)), h("button.primary", { type: "submit" }, "Preview")));
-  extra.forEach((button, index) => form.querySelectorAll(".row.end button")[index].addEventListener("click", () => button.click()));
+    h("div.row.end", extra(), h("button.primary", { type: "submit" }, "Preview")));
 
   function step(isSecond) {
     form.hidden = isSecond;
@@ -66,7 +65,7 @@ export function helperForm({ start = {}, preview, confirm, confirmLabel, extra =
 export async function describe(job, done) {
   let whole = job;
   try { whole = await get(`/v1/jobs/${job.id}`); } catch (error) { failed(error); return; }
-  const cancel = h("button", { type: "button", onclick: async () => {
+  const cancel = () => h("button", { type: "button", onclick: async () => {
     try {
       done(await post(`/v1/jobs/${job.id}/cancel`));
       box.close();
@@ -80,7 +79,7 @@ export async function describe(job, done) {
       box.close();
     },
     confirmLabel: "Confirm and go on",
-    extra: [cancel],
+    extra: cancel,
   });
   const box = dialog("Describe the document", h("div",
     h("p.muted", "One paragraph that stands in every prompt that speaks of it. Filing goes on once you confirm."), form));

@@ -71,13 +71,14 @@ export function icicle(tree, onZoom) {
     if (box.height >= 36 && room > 2) lines.push(String(node.chunk_count));
     const group = s("g", {
       role: "treeitem", tabindex: "-1", class: `cell level-${node.level === 0 ? 0 : ((node.level - 1) % 6) + 1}${node.chunk_count ? "" : " none"}`,
-      "aria-level": node.level + 1, "aria-label": `${node.name}: ${count(node.chunk_count, "passage")}`,
+      "aria-level": node.level + 1,
       "aria-expanded": node.children.length ? String(node === focus) : null, "aria-selected": String(node === focus), "data-id": node.id,
       transform: `translate(${box.x} ${box.y})`,
     },
+    // The title is also the name that is read out.
     s("title", {}, `${node.name}: ${count(node.chunk_count, "passage")}`),
     s("rect", { width: box.width, height: box.height, rx: Math.min(4, box.height / 2) }),
-    lines.map((line, index) => s("text", { x: 8, y: (lines.length === 1 ? Math.min(box.height / 2 + 4.5, 20) : 18) + index * 17, class: index ? "small" : "", "aria-hidden": "true" }, line)));
+    lines.map((line, index) => s("text", { x: 8, y: (lines.length === 1 ? Math.min(box.height / 2 + 4.5, 20) : 18) + index * 17, class: index ? "small" : "" }, line)));
     group.addEventListener("click", () => {
       active = node;
       // The first column is where one is: a click there leads out.

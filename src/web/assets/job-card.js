@@ -26,7 +26,7 @@ export function phaseText(job) {
 function summary(job) {
   const result = job.result ?? {};
   if (result.shares_chunks_of_version) return `The same text as version ${result.shares_chunks_of_version}; no model was asked`;
-  if (result.version) return `Filed as version ${result.version}, ${number(result.categories_created)} new categories`;
+  if (result.version) return `Filed as version ${result.version}, ${count(result.categories_created, "new category", "new categories")}`;
   return "Done";
 }
 
@@ -65,14 +65,14 @@ export function jobActions(job, after) {
 
 export function jobCard(entry) {
   const title = h("h3.job-name");
-  const state = h("span.job-state");
+  const state = h("span.job-state.row");
   const phase = h("p.job-phase");
   const bar = h("div.bar", { role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100" }, h("span"));
   const numbers = h("p.job-numbers");
   const actions = h("div.row.job-actions");
   const trouble = h("div.job-trouble");
   const spoken = h("p.sr", { role: "status", "aria-live": "polite" });
-  const card = h("article.job-card", { "data-job": entry.job.id }, h("header", title, state), phase, bar, numbers, actions, trouble, spoken);
+  const card = h("article.job-card", { "data-job": entry.job.id }, h("header", title, state), bar, h("div.job-now", phase, actions), numbers, trouble, spoken);
   let said = "";
   let actionsFor = "";
 
@@ -80,7 +80,7 @@ export function jobCard(entry) {
     const { job } = entry;
     const name = entry.name ?? job.result?.path ?? "A document";
     put(title, job.result?.source_id ? h("a", { href: `#/library/${job.result.source_id}` }, name) : name);
-    put(state, badge(job.state));
+    put(state, badge(job.state), isOver(job) && h("button.quiet.icon.small.away", { type: "button", "aria-label": `Put away ${name}`, onclick: () => { forget(job.id); card.remove(); } }, "×"));
     phase.textContent = phaseText(job);
     const percent = Math.round(share(job) * 100);
     bar.firstChild.style.setProperty("--share", String(percent / 100));
@@ -101,8 +101,7 @@ export function jobCard(entry) {
     ].filter(Boolean).join(" · ") || "\u00a0";
     if (actionsFor !== job.state) {
       actionsFor = job.state;
-      put(actions, jobActions(job), isOver(job) && [h("a.small-link", { href: `#/jobs/${job.id}` }, "What it did"),
-        h("button.quiet.small", { type: "button", "aria-label": `Put away ${name}`, onclick: () => { forget(job.id); card.remove(); } }, "Put away")]);
+      put(actions, jobActions(job), isOver(job) && h("a.small-link", { href: `#/jobs/${job.id}` }, "Details"));
       put(trouble, job.error && problem(job.error, { compact: true }));
     }
     if (entry.lost) put(trouble, problem(entry.lost, { compact: true }));

@@ -39,7 +39,7 @@ function details(job, source) {
     facts(
       ["Kind", kindName(job.kind)], ["State", badge(job.state)],
       source && ["Document", h("a", { href: `#/library/${source.id}` }, source.path)],
-      ["Came", whenWhole(job.created_at)], ["Took", duration(job)],
+      ["Received", whenWhole(job.created_at)], ["Took", duration(job)],
       ["Attempts", `${number(job.attempt)} of ${number(job.max_attempts)}`],
       ["Calls", number(job.responses.length)], ["Tokens", number(tokens)], ["Cost", dollars(cost)]),
     h("p.muted", "Id ", h("code", job.id)),

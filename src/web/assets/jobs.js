@@ -27,14 +27,14 @@ export async function show(main, route, signal) {
     const document = job.source_id && names.get(job.source_id);
     put(row,
       h("td.main-cell", h("a.name", { href: `#/jobs/${job.id}` }, document ?? kindName(job.kind)),
-        h("span.path", document ? kindName(job.kind) : job.id)),
+        document ? h("span.kind", kindName(job.kind)) : h("span.path", job.id)),
       h("td", { "data-name": "State" }, badge(job.state)),
       h("td.job-what", { "data-name": "" }, job.error
         ? [h("span.problem-line", sentence(job.error.detail)), h("span.muted", job.error.remediation)]
         : phaseText(job)),
       h("td.num", { "data-name": "Attempts" }, `${number(job.attempt)} of ${number(job.max_attempts)}`),
       h("td.num", { "data-name": "Took" }, duration(job)),
-      h("td", { "data-name": "Came" }, when(job.created_at)),
+      h("td", { "data-name": "Received" }, when(job.created_at)),
       h("td.actions-cell", { "data-name": "" }, h("div.row", jobActions(job, (now) => { Object.assign(job, now); fill(row, job); }))));
     row.dataset.state = job.state;
     row.dataset.job = job.id;
@@ -54,7 +54,7 @@ export async function show(main, route, signal) {
     h("nav.tabs", { "aria-label": "By state" }, FILTERS.map(([value, name]) =>
       h("a", { href: value ? `#/jobs?state=${value}` : "#/jobs", "aria-current": value === state ? "page" : null }, name))),
     h("div.table-box.jobs-box", h("table.list.jobs",
-      h("thead", h("tr", h("th", "Job"), h("th", "State"), h("th", "What"), h("th.num", "Attempts"), h("th.num", "Took"), h("th", "Came"), h("th", h("span.sr", "Actions")))), body), pages.foot));
+      h("thead", h("tr", h("th", "Job"), h("th", "State"), h("th", "What"), h("th.num", "Attempts"), h("th.num", "Took"), h("th", "Received"), h("th", h("span.sr", "Actions")))), body), pages.foot));
   await pages.start();
 
   // Jobs that are not over are looked at again; rows that did not change are left alone.

@@ -80,7 +80,9 @@ export async function show(main, route, signal) {
     h("thead", h("tr", h("th", "Document"), h("th", "Labels"), h("th.num", "Versions"), h("th.num", "Size"), h("th", "In use"), h("th", "Updated"))), body), foot);
   const active = h("section.active-jobs", { "aria-label": "Being filed", hidden: true });
   const heading = h("div.head", h("div", h("h1", { tabindex: "-1" }, "Library"), total),
-    h("div.row.filters", tag, use));
+    h("div.row.filters", tag, use,
+      // Where it is narrow the way in stands below the list.
+      h("button.only-narrow", { type: "button", onclick: () => { main.querySelector(".add").scrollIntoView(); main.querySelector(".drop button").focus({ preventScroll: true }); } }, "Bring text in")));
   const first = h("div.first", { hidden: true });
   const questions = triedQuestions();
   // Cards come and go beside the table, so that no row moves under the pointer.

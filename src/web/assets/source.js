@@ -66,7 +66,7 @@ function watchJobs(source, running, signal, again) {
       running.append(cards.get(entry.job.id));
     }
     cards.get(entry.job.id).update();
-    if (entry.job.state === "succeeded") {
+    if (entry.job.state === "succeeded" && !entry.following) {
       toast(`${source.filename}: version ${entry.job.result?.version ?? ""} is filed`);
       again();
     }

@@ -35,9 +35,9 @@ function column(level, calls, dropped) {
   const tokens = mine.reduce((all, call) => all + call.tokens_prompt + call.tokens_completion, 0);
   const time = mine.reduce((all, call) => all + call.latency_ms, 0);
   return h("section.walk-level", { "aria-label": `Level ${level.level}` },
-    h("h3", `Level ${level.level}`),
-    h("p.muted", `${number(level.options.length)} offered, ${number(level.chosen.length)} chosen`, level.asked && ` of at most ${number(level.max_selectable)}`),
-    h("p.muted.walk-cost", level.asked ? `${number(tokens)} tokens, ${milliseconds(time)}${mine.length > 1 ? `, ${number(mine.length)} attempts` : ""}` : "one option, no model asked"),
+    h("header", h("h3", `Level ${level.level}`),
+      h("p.muted", `${number(level.options.length)} offered, ${number(level.chosen.length)} chosen`, level.asked && `, ${number(level.max_selectable)} allowed`),
+      h("p.muted.walk-cost", level.asked ? `${number(tokens)} tokens, ${milliseconds(time)}${mine.length > 1 ? `, ${number(mine.length)} attempts` : ""}` : "no model asked")),
     list);
 }
 
@@ -47,9 +47,9 @@ function lastColumn(receipt, calls) {
   const time = mine.reduce((all, call) => all + call.latency_ms, 0);
   const used = new Set(receipt.used_chunk_ids);
   return h("section.walk-level.last", { "aria-label": "Reading" },
-    h("h3", "Read"),
-    h("p.muted", count(receipt.paths.reduce((all, path) => all + path.chunk_ids.length, 0), "passage")),
-    h("p.muted.walk-cost", mine.length ? `${number(tokens)} tokens, ${milliseconds(time)}` : "no answer was written"),
+    h("header", h("h3", receipt.mode === "answer" ? "Read and answered" : "Read"),
+      h("p.muted", count(receipt.paths.reduce((all, path) => all + path.chunk_ids.length, 0), "passage")),
+      h("p.muted.walk-cost", mine.length ? `${number(tokens)} tokens, ${milliseconds(time)}` : "no model asked")),
     h("ul.options", receipt.paths.map((path) => {
       const kept = path.chunk_ids.filter((id) => used.has(id)).length;
       return h("li.option.chosen.read", { "data-path": path.ids.at(-1) }, h("span.option-name", count(path.chunk_ids.length, "passage")),

@@ -2,7 +2,6 @@
 
 import { get, post } from "./api.js";
 import { h, put } from "./dom.js";
-import { pasteDialog } from "./add.js";
 import { watch } from "./live.js";
 import { problem } from "./parts.js";
 
@@ -40,9 +39,9 @@ export function welcome(onSample) {
   return h("section.welcome",
     h("h1", { tabindex: "-1" }, "A memory that shows its work"),
     h("ol.steps", STEPS.map(([name, words]) => h("li", h("strong", name), h("span", words)))),
-    h("div.row", go, h("button.big", { type: "button", onclick: () => pasteDialog() }, "Paste text of your own")),
-    h("p.muted", "The sample is eight short documents about everyday things. The embedded model files them in a few seconds; no key, no cost, and nothing leaves this machine."),
-    trouble);
+    h("section.panel.start", { "aria-label": "Try it" }, h("h2", "Try it with a sample"),
+      h("p", "Eight short documents about everyday things, and four questions. The embedded model files them in a few seconds: no key, no cost, and nothing leaves this machine."),
+      go, trouble));
 }
 
 /** Questions that the sample answers; shown while the sample is there. */
