@@ -35,12 +35,20 @@ def source_named(name):
     return next(source for source in api(URL, "GET", "/v1/sources?limit=500")["items"] if source["filename"] == name)
 
 
+def sound():
+    """What axe-core finds in what is shown now, a dialogue perhaps."""
+    violations = b.axe_violations()
+    assert not violations, "\n".join(violations)
+
+
 def a_first_visit_files_the_sample():
     b.open("")
     b.sees("A memory that shows its work")
     assert b.driver.title == "Library · memoir", b.driver.title
     b.picture("first-visit-light")
+    sound()
     b.scheme("dark")
+    sound()
     b.picture("first-visit-dark")
     b.scheme("light")
     b.js("""window.shift = 0; new PerformanceObserver((list) => {
@@ -67,7 +75,9 @@ def a_question_of_the_sample_leads_to_its_passage():
     b.click("summary", "The request as curl")
     assert "/v1/queries" in b.one("pre.curl").text and "ferry" in b.one("pre.curl").text
     b.picture("answer-light")
+    sound()
     b.scheme("dark")
+    sound()
     b.picture("answer-dark")
     b.scheme("light")
     address = b.driver.current_url
@@ -79,6 +89,7 @@ def a_question_of_the_sample_leads_to_its_passage():
     assert "The ferry to Sør leaves at 9:15" in passage.text
     assert b.focused() == passage, "the passage has the focus"
     b.picture("passage-found")
+    sound()
     b.driver.back()
     b.sees("9:15 and 14:30")
 
@@ -100,6 +111,7 @@ def a_question_without_an_answer_says_what_to_do():
     b.click("summary", "More settings")
     b.write("input[name='tags']", "no-such-label")
     b.picture("ask-settings")
+    sound()
     b.click("button.primary", "Ask")
     b.sees("No passages were found")
     b.sees("ask wider")
@@ -115,6 +127,7 @@ def pasted_text_is_kept_word_for_word():
     b.write("dialog input[name='path']", "/notes/marmalade.md")
     b.write("dialog input[name='tags']", "kitchen, winter")
     b.picture("paste")
+    sound()
     b.click("dialog button.primary", "File it")
     b.click("table.sources a", "marmalade.md")
     b.sees("Boil them for two hours")
@@ -139,6 +152,7 @@ def a_dropped_file_is_filed():
     b.until("the problem of the other file", lambda: "picture.png" in b.one(".refused").text)
     b.sees("Convert it to text")
     b.picture("dropped")
+    sound()
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "attic.md")
         path.write_text("# Attic\n\nThe old radio stands in the attic.\n")
@@ -161,12 +175,14 @@ def the_helper_dialogue_leads_from_errors_to_a_confirmation():
         b.until(f"the error of {name}", lambda: "required" in b.one(f".field-error[data-for='{name}']").text)
     assert "2025-01-31" in b.one(".field-error[data-for='date']").text
     b.picture("helper-errors")
+    sound()
     for name, words in [("author", "Ada"), ("date", "1931-04-02"), ("topic", "the roof"), ("description", "A letter.")]:
         b.write(f"dialog [name='{name}']", words)
     b.click("dialog button", "Preview")
     b.until("the paragraph", lambda: "Ada" in b.one("dialog .preview").text)
     b.sees("tokens in every prompt")
     b.picture("helper-preview")
+    sound()
     b.click("dialog button", "Edit")
     b.write("dialog [name='description']", "A letter to Emil.")
     b.click("dialog button", "Preview")
@@ -179,6 +195,7 @@ def the_helper_dialogue_leads_from_errors_to_a_confirmation():
     b.click("button", "Have it written anew")
     b.sees("written by a model")
     b.picture("description")
+    sound()
     return [422]
 
 
@@ -207,6 +224,7 @@ def the_hierarchy_zooms_by_mouse_and_by_keyboard():
     b.until("the way", lambda: b.one(".crumbs [aria-current]").text == name)
     assert named(b.focused()) == name
     b.picture("hierarchy-zoomed")
+    sound()
     b.press(Keys.ESCAPE)
     b.until("out again", lambda: b.one(".crumbs [aria-current]").text == "Everything")
     b.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
@@ -260,8 +278,16 @@ def two_versions_are_compared():
     b.until("what was added", lambda: "thickly" in b.one(".diff .plus").text)
     assert "<script>" in b.one(".diff .minus").text
     assert len(b.all(".timeline .version")) == 2
+    slider = b.one("#as-of")
+    slider.send_keys(Keys.ARROW_LEFT)
+    b.until("the first version", lambda: "version 1" in b.one(".as-of output").text and "oranges thinly" in b.one(".diff-place").text)
+    assert b.focused() == slider, "the slider keeps the focus"
+    slider.send_keys(Keys.ARROW_RIGHT)
+    b.until("what was added", lambda: "thickly" in b.one(".diff .plus").text)
     b.picture("versions-light")
+    sound()
     b.scheme("dark")
+    sound()
     b.picture("versions-dark")
     b.scheme("light")
 
@@ -284,6 +310,7 @@ def a_failed_job_says_why_and_is_tried_again():
     row = f"tr[data-job='{job['id']}'] "
     b.until("what to do", lambda: job["error"]["remediation"] in b.one(row + ".job-what").text)
     b.picture("job-failed")
+    sound()
     address = urllib.parse.urlparse(AWAY).netloc
     server = subprocess.Popen([BINARY, "scripted-model", "--listen", address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -312,6 +339,7 @@ def another_space_is_another_library():
     b.click("#place")
     b.write("dialog input[type='text']", "other")
     b.write("dialog input[type='password']", "a-key-that-is-not-needed")
+    sound()
     b.click("dialog button.primary", "Use")
     b.sees("A memory that shows its work")
     assert "a-key" not in b.driver.current_url and b.one("#place-name").text == "other"

@@ -52,7 +52,7 @@ export function settingsForm({ info, models, sources, start }) {
       field("Labels", h("input", { type: "text", name: "tags", value: (start.tags ?? []).join(", "), placeholder: "all documents", autocomplete: "off" }), { name: "tags", hint: "Documents that carry all of these." }),
       documents(sources, start.source_ids ?? []),
       field("As of", h("input", { type: "datetime-local", name: "as_of", step: "1" }), { name: "as_of", hint: "As the documents stood then." }),
-      field("Versions", pick("version_scope", start.version_scope === "all" ? "all" : "", [["", "What each document says now"], ["all", "Whatever it said"]]))),
+      field("Versions", pick("version_scope", start.version_scope === "all" ? "all" : "", [["", "As they are now"], ["all", "All there were"]]))),
     modelNames);
   return h("form.ask-form", { novalidate: true }, question, cards, more);
 }

@@ -2,7 +2,7 @@
 // numbers arrive.
 
 import { post } from "./api.js";
-import { count, dollars, h, milliseconds, number, put } from "./dom.js";
+import { count, dollars, h, number, put } from "./dom.js";
 import { describe } from "./helper.js";
 import { changed, forget, isOver, watch } from "./live.js";
 import { badge, failed, problem, stateName } from "./parts.js";
@@ -90,14 +90,12 @@ export function jobCard(entry) {
     const { progress, result } = job;
     const chunks = result?.chunks_written ?? progress?.chunks;
     const filed = result ? chunks : progress?.chunks_filed ?? 0;
-    const took = job.finished_at ? new Date(job.finished_at) - new Date(job.started_at ?? job.created_at) : null;
     const calls = result?.llm_calls ?? progress?.llm_calls;
     numbers.textContent = [
-      chunks !== undefined && `${number(filed)} of ${count(chunks, "passage")}`,
+      chunks !== undefined && (result ? count(chunks, "passage") : `${number(filed)} of ${count(chunks, "passage")}`),
       calls !== undefined && count(calls, "call"),
       calls !== undefined && count(result?.tokens ?? progress?.tokens, "token"),
       calls !== undefined && dollars(result ? result.cost_usd : progress.cost_usd),
-      took !== null && milliseconds(took),
     ].filter(Boolean).join(" · ") || "\u00a0";
     if (actionsFor !== job.state) {
       actionsFor = job.state;

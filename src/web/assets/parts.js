@@ -15,11 +15,11 @@ export function problem(error, { compact = false } = {}) {
     error.request_id && !compact && h("p.problem-id", "Request ", h("code", error.request_id)));
 }
 
-/** The service's details begin small, as they are parts of a log line too. */
+/** The service's details begin small, as they are parts of a log line too. A name at the beginning stays as it is. */
 export function sentence(text) {
   const trimmed = (text ?? "").trim();
   const whole = /[.!?…]$/.test(trimmed) ? trimmed : `${trimmed}.`;
-  return whole.charAt(0).toUpperCase() + whole.slice(1);
+  return /^[a-z]+[\s,;]/.test(whole) ? whole.charAt(0).toUpperCase() + whole.slice(1) : whole;
 }
 
 /** A short message that goes by itself. */

@@ -69,9 +69,14 @@ export async function text(place, source, route, signal) {
 export async function versions(place, source, route, signal) {
   const { items } = await all(`/v1/sources/${source.id}/versions`, {}, 2000);
   const newest = items[0].version;
-  const from = Number(route.get("from")) || Math.max(1, newest - 1);
-  const to = Number(route.get("to")) || newest;
-  const line = (item) => h("li.version", { class: item.version === to || item.version === from ? "picked" : "" },
+  const shown = { from: Number(route.get("from")) || Math.max(1, newest - 1), to: Number(route.get("to")) || newest };
+  const compare = (from, to) => {
+    Object.assign(shown, { from, to });
+    // The address follows in place, so that the slider and the lists keep the focus.
+    history.replaceState(null, "", `#/library/${source.id}/versions?from=${from}&to=${to}`);
+    update();
+  };
+  const line = (item) => h("li.version", { "data-version": item.version },
     h("span.version-dot", { "aria-hidden": "true" }),
     h("div", h("strong", `Version ${item.version}`), " ", h("span.muted", whenWhole(item.ingested_at)),
       h("p.muted", `${bytes(item.size_bytes)}, ${number(item.token_count)} tokens`,
@@ -79,30 +84,49 @@ export async function versions(place, source, route, signal) {
       h("p.version-links",
         h("a", { href: `#/library/${source.id}/text?version=${item.version}` }, "Text"),
         h("a", { href: `#/library/${source.id}/passages?version=${item.version}` }, "Passages"),
-        item.version > 1 && h("a", { href: `#/library/${source.id}/versions?from=${item.version - 1}&to=${item.version}` }, "What changed"),
+        item.version > 1 && h("button.link", { type: "button", onclick: () => compare(item.version - 1, item.version) }, "What changed"),
         item.job_id && h("a", { href: `#/jobs/${item.job_id}` }, "Job"))));
-  const pick = (name, chosen) => h("select", { "aria-label": name, onchange: compare }, items.map((item) =>
-    h("option", { value: item.version, selected: item.version === chosen }, `Version ${item.version}`)));
-  const left = pick("From version", from);
-  const right = pick("To version", to);
+  const pick = (name, onchange) => h("select", { "aria-label": name, onchange }, items.map((item) => h("option", { value: item.version }, `Version ${item.version}`)));
+  const left = pick("From version", () => compare(Number(left.value), shown.to));
+  const right = pick("To version", () => compare(shown.from, Number(right.value)));
+  const slider = h("input", { type: "range", id: "as-of", min: "1", max: String(newest), step: "1" });
+  const moment = h("output", { for: "as-of" });
+  slider.addEventListener("input", () => compare(Math.max(1, slider.value - 1), Number(slider.value)));
+  const timeline = h("ol.timeline", items.map(line));
   const result = h("div.diff-place");
-  function compare() {
-    location.hash = `#/library/${source.id}/versions?from=${left.value}&to=${right.value}`;
+  const content = remember((version) => fetchText(`/v1/sources/${source.id}/versions/${version}/content`, { signal }));
+
+  function update() {
+    left.value = shown.from;
+    right.value = shown.to;
+    slider.value = shown.to;
+    const then = items.find((item) => item.version === shown.to);
+    put(moment, then && [whenWhole(then.ingested_at), `: version ${then.version}`]);
+    for (const item of timeline.children) item.classList.toggle("picked", [shown.from, shown.to].includes(Number(item.dataset.version)));
+    const { from, to } = shown;
+    load(result, Promise.all([content(from), content(to)]), ([before, after]) => (from === to
+      ? [h("p.muted", "The first version, whole."), h("pre.verbatim.whole", after.slice(0, LONG))] : diffView(before, after)));
   }
+  const edit = async () => {
+    try { pasteDialog({ source, start: await content(newest) }); } catch (error) { failed(error); }
+  };
   put(place, h("div.timeline-and-diff",
     h("section", { "aria-label": "Versions" },
-      h("div.row.between", h("h2", "Timeline"), h("button.small", { type: "button", onclick: async () => {
-        try {
-          pasteDialog({ source, start: await fetchText(`/v1/sources/${source.id}/versions/${newest}/content`) });
-        } catch (error) { failed(error); }
-      } }, "New version")),
-      h("ol.timeline", items.map(line))),
+      h("div.row.between", h("h2", "Timeline"), h("button.small", { type: "button", onclick: edit }, "New version")),
+      newest > 1 && h("div.as-of", h("label", { for: "as-of" }, "As of"), slider, moment), timeline),
     h("section", { "aria-label": "Differences" },
       newest === 1 ? h("p.empty", "There is one version. Bring the same path in again, changed, and the difference is shown here.") :
         [h("div.row.compare", h("span", "Compare"), left, h("span", "with"), right), result])));
-  if (newest === 1) return;
-  const content = (version) => fetchText(`/v1/sources/${source.id}/versions/${version}/content`, { signal });
-  await load(result, Promise.all([content(from), content(to)]), ([before, after]) => diffView(before, after));
+  if (newest > 1) update();
+}
+
+/** Asks for each thing once. */
+function remember(ask) {
+  const known = new Map();
+  return (name) => {
+    if (!known.has(name)) known.set(name, ask(name));
+    return known.get(name);
+  };
 }
 
 export async function description(place, source, route, signal) {
