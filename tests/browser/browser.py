@@ -54,6 +54,7 @@ class Browser:
     def picture(self, name):
         # A frame that sticks to the top would be drawn in the middle of a scrolled page.
         place = self.js("const y = scrollY; scrollTo(0, 0); return y")
+        time.sleep(0.1)
         data = self.cdp("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
         (self.pictures / f"{name}.png").write_bytes(base64.b64decode(data))
         self.js("scrollTo(0, arguments[0])", place)

@@ -2,7 +2,7 @@
 
 import { access } from "./api.js";
 import { count, dollars, h, milliseconds, number } from "./dom.js";
-import { facts, trail } from "./parts.js";
+import { facts, sentence, trail } from "./parts.js";
 import { REASONS, walk } from "./walk.js";
 
 /** Answers of this visit; receipts keep no text. */
@@ -26,7 +26,7 @@ export function showResult(result, receipt, sources) {
       ["Cost", dollars(totals.cost_usd)],
       ["Time", milliseconds(result?.elapsed_ms ?? receipt?.elapsed_ms)],
       ["Passages used", number(used.length)]),
-    warnings.map((warning) => h("p.notice", warning.message)),
+    warnings.map((warning) => h("p.notice", sentence(warning.message))),
     receipt?.levels?.length > 0 && walk(receipt, calls),
     budget(result?.estimate ?? receipt?.estimate),
     dropped(result ?? receipt),

@@ -70,7 +70,7 @@ export function milliseconds(value) {
 }
 
 export function dollars(value) {
-  if (value === null || value === undefined) return "price not known";
+  if (value === null || value === undefined) return "no price";
   if (value === 0) return "$0";
   return value < 0.01 ? `$${value.toPrecision(2)}` : `$${value.toFixed(2)}`;
 }

@@ -30,6 +30,7 @@ export async function show(main, route, signal) {
   const below = h("section.category-passages", { "aria-live": "off" });
   let chosen = tree.byId.get(Number(route.id)) ?? tree.root;
 
+  const keys = h("p.keys.muted");
   const go = (node) => { picture.zoom(node); };
   const picture = icicle(tree, (node) => {
     chosen = node;
@@ -37,7 +38,7 @@ export async function show(main, route, signal) {
     history.replaceState(null, "", node.id ? `#/hierarchy/${node.id}` : "#/hierarchy");
     search.value = "";
     settleOn(node);
-  });
+  }, (left) => { put(keys, "Click to go in. With the keyboard: arrows, Enter, Escape.", left > 0 && ` ${number(left)} too small to draw; the list has them.`); });
 
   function settleOn(node) {
     const steps = [tree.root, ...pathOf(node)];
@@ -95,7 +96,7 @@ export async function show(main, route, signal) {
   put(main,
     head("Hierarchy", `${count(answer.items.length, "category", "categories")} on ${count(answer.depth, "level")}, ${count(tree.root.chunk_count, "passage")}`),
     crumbs,
-    h("div.hierarchy", h("div.picture", picture.svg, h("p.keys.muted", "Click to go in. With the keyboard: arrows, Enter, Escape.")),
+    h("div.hierarchy", h("div.picture", picture.svg, keys),
       h("aside.side",
         h("section.panel", { "aria-label": "Categories" }, search, found, list),
         h("section.panel", { "aria-label": "How full" }, h("h2", answer.limit_scope === "parent" ? "Categories, limit per parent" : "How full each level is"), answer.levels.map(full)))),

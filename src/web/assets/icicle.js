@@ -29,8 +29,8 @@ export function pathOf(node) {
   return names;
 }
 
-/** The picture. `onZoom(node)` is told where it goes. */
-export function icicle(tree, onZoom) {
+/** The picture. `onZoom(node)` is told where it goes, `onDraw(left)` how many were too small to draw. */
+export function icicle(tree, onZoom, onDraw) {
   const svg = s("svg", { class: "icicle", role: "tree", "aria-label": "The hierarchy: arrow keys move, Enter goes in, Escape goes out" });
   let focus = tree.root;
   let active = tree.root;
@@ -44,6 +44,7 @@ export function icicle(tree, onZoom) {
     const first = depth > 1 ? Math.min(width * 0.16, 130) : width;
     const column = depth > 1 ? (width - first) / (depth - 1) : 0;
     drawn = new Map();
+    let left = 0;
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.replaceChildren();
     const place = (node, step, top, size) => {
@@ -56,19 +57,23 @@ export function icicle(tree, onZoom) {
       for (const child of node.children) {
         const share = size * (weight(child) / total);
         if (share >= LEAST) place(child, step + 1, at, share);
+        else left += 1;
         at += share;
       }
     };
     place(focus, 0, 0, height);
+    onDraw(left);
     if (!drawn.has(active.id)) active = focus;
     drawn.get(active.id).setAttribute("tabindex", "0");
   }
 
   function cell(node, box) {
-    const room = Math.floor((box.width - 16) / 7.2);
+    // The type grows with the page's; so does the room it needs.
+    const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+    const room = Math.floor((box.width - 16) / (7.2 * unit));
     const lines = [];
-    if (box.height >= 17 && room > 2) lines.push(node.name.length > room ? `${node.name.slice(0, room - 1)}…` : node.name);
-    if (box.height >= 36 && room > 2) lines.push(String(node.chunk_count));
+    if (box.height >= 17 * unit && room > 2) lines.push(node.name.length > room ? `${node.name.slice(0, room - 1)}…` : node.name);
+    if (box.height >= 36 * unit && room > 2) lines.push(String(node.chunk_count));
     const group = s("g", {
       role: "treeitem", tabindex: "-1", class: `cell level-${node.level === 0 ? 0 : ((node.level - 1) % 6) + 1}${node.chunk_count ? "" : " none"}`,
       "aria-level": node.level + 1,
@@ -78,7 +83,7 @@ export function icicle(tree, onZoom) {
     // The title is also the name that is read out.
     s("title", {}, `${node.name}: ${count(node.chunk_count, "passage")}`),
     s("rect", { width: box.width, height: box.height, rx: Math.min(4, box.height / 2) }),
-    lines.map((line, index) => s("text", { x: 8, y: (lines.length === 1 ? Math.min(box.height / 2 + 4.5, 20) : 18) + index * 17, class: index ? "small" : "" }, line)));
+    lines.map((line, index) => s("text", { x: 8, y: (lines.length === 1 ? Math.min(box.height / 2 + 4.5 * unit, 20 * unit) : 18 * unit) + index * 17 * unit, class: index ? "small" : "" }, line)));
     group.addEventListener("click", () => {
       active = node;
       // The first column is where one is: a click there leads out.
@@ -108,7 +113,7 @@ export function icicle(tree, onZoom) {
     focus = node;
     active = node;
     draw();
-    if (keepFocus) drawn.get(node.id).focus();
+    if (keepFocus) drawn.get(node.id).focus({ preventScroll: true });
     onZoom(node);
   }
 
@@ -130,7 +135,7 @@ export function icicle(tree, onZoom) {
   const resized = new ResizeObserver(() => {
     const had = svg.contains(document.activeElement);
     draw();
-    if (had) drawn.get(active.id).focus();
+    if (had) drawn.get(active.id).focus({ preventScroll: true });
   });
   resized.observe(svg);
   return { svg, zoom: (node) => zoom(node, false), start: (node) => { focus = node; active = node; } };

@@ -63,7 +63,8 @@ export function jobActions(job, after) {
   ].filter(Boolean);
 }
 
-export function jobCard(entry) {
+/** `alone`: on the job's own page, where it is neither put away nor led to. */
+export function jobCard(entry, { alone = false } = {}) {
   const title = h("h3.job-name");
   const state = h("span.job-state.row");
   const phase = h("p.job-phase");
@@ -80,7 +81,7 @@ export function jobCard(entry) {
     const { job } = entry;
     const name = entry.name ?? job.result?.path ?? "A document";
     put(title, job.result?.source_id ? h("a", { href: `#/library/${job.result.source_id}` }, name) : name);
-    put(state, badge(job.state), isOver(job) && h("button.quiet.icon.small.away", { type: "button", "aria-label": `Put away ${name}`, onclick: () => { forget(job.id); card.remove(); } }, "×"));
+    put(state, badge(job.state), isOver(job) && !alone && h("button.quiet.icon.small.away", { type: "button", "aria-label": `Put away ${name}`, onclick: () => { forget(job.id); card.remove(); } }, "×"));
     phase.textContent = phaseText(job);
     const percent = Math.round(share(job) * 100);
     bar.firstChild.style.setProperty("--share", String(percent / 100));
@@ -99,7 +100,7 @@ export function jobCard(entry) {
     ].filter(Boolean).join(" · ") || "\u00a0";
     if (actionsFor !== job.state) {
       actionsFor = job.state;
-      put(actions, jobActions(job), isOver(job) && h("a.small-link", { href: `#/jobs/${job.id}` }, "Details"));
+      put(actions, jobActions(job), isOver(job) && !alone && h("a.small-link", { href: `#/jobs/${job.id}` }, "Details"));
       put(trouble, job.error && problem(job.error, { compact: true }));
     }
     if (entry.lost) put(trouble, problem(entry.lost, { compact: true }));

@@ -6,7 +6,7 @@ import { dollars, h, milliseconds, number, put, whenWhole } from "./dom.js";
 import { jobCard } from "./job-card.js";
 import { duration, kindName } from "./jobs.js";
 import { isOver, listen, watch } from "./live.js";
-import { badge, facts, head, problem, trail } from "./parts.js";
+import { badge, facts, head, problem, sentence, trail } from "./parts.js";
 
 export async function show(main, route, signal) {
   const live = h("div.active-jobs");
@@ -22,7 +22,7 @@ export async function show(main, route, signal) {
   // Only a job that has written something has a document for sure.
   const source = job.state === "succeeded" && job.source_id ? await get(`/v1/sources/${job.source_id}`, { signal }).catch(() => null) : null;
   const entry = watch(job, source?.filename ?? kindName(job.kind));
-  const card = jobCard(entry);
+  const card = jobCard(entry, { alone: true });
   put(live, card);
   put(body, details(job, source));
   listen(async (other) => {
@@ -34,7 +34,8 @@ export async function show(main, route, signal) {
 
 function details(job, source) {
   const tokens = job.responses.reduce((all, call) => all + call.tokens_prompt + call.tokens_completion, 0);
-  const cost = job.responses.reduce((all, call) => all + (call.cost_usd ?? 0), 0);
+  const priced = job.responses.every((call) => call.cost_usd !== null);
+  const cost = priced ? job.responses.reduce((all, call) => all + call.cost_usd, 0) : null;
   return [
     facts(
       ["Kind", kindName(job.kind)], ["State", badge(job.state)],
@@ -44,7 +45,7 @@ function details(job, source) {
       ["Calls", number(job.responses.length)], ["Tokens", number(tokens)], ["Cost", dollars(cost)]),
     h("p.muted", "Id ", h("code", job.id)),
     job.last_errors.length > 0 && h("section", { "aria-label": "Errors" }, h("h2", "Errors"), job.last_errors.map((error) => problem(error))),
-    job.warnings.length > 0 && h("section", { "aria-label": "Warnings" }, h("h2", "Warnings"), h("ul.plain", job.warnings.slice(0, 100).map((warning) => h("li.notice", warning.message)))),
+    job.warnings.length > 0 && h("section", { "aria-label": "Warnings" }, h("h2", "Warnings"), h("ul.plain", job.warnings.slice(0, 100).map((warning) => h("li.notice", sentence(warning.message))))),
     job.batches.length > 0 && h("section", { "aria-label": "Batches" }, h("h2", "Batches"), h("div.table-box", h("table.list",
       h("thead", h("tr", h("th", "Under"), h("th.num", "Level"), h("th.num", "Passages"), h("th.num", "Filed"), h("th.num", "Asked again"), h("th.num", "Failed"), h("th.num", "Time"))),
       h("tbody", job.batches.slice(0, 500).map((batch) => h("tr",

@@ -72,7 +72,7 @@ export function paged(list, fetchPage, row, empty) {
 }
 
 const STATES = {
-  queued: ["Waiting", "wait"], running: ["Running", "run"], awaiting_helper: ["Needs you", "ask"],
+  queued: ["Waiting", "wait"], running: ["Running", "run"], awaiting_helper: ["Needs you", "you"],
   succeeded: ["Done", "good"], failed: ["Failed", "bad"], cancelled: ["Cancelled", "off"],
 };
 
