@@ -31,8 +31,8 @@ pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo, LlmInfo
 pub use state::{AppState, HttpSettings};
 
 use routes::{
-    categories, chunks, docs, health, info, ingestions, jobs, metrics, models, queries, sources, testing, tokens, usage,
-    web,
+    categories, chunks, docs, health, info, ingestions, jobs, metrics, models, queries, sources, testing, tokens,
+    usage, web,
 };
 
 /// Every route that the OpenAPI document lists.

@@ -74,7 +74,8 @@ pub fn file(name: &str, request: &HeaderMap) -> Option<Response> {
     let index = FILES.iter().position(|file| file.name == name)?;
     let (file, etag) = (&FILES[index], &ETAGS[index]);
     let has_it = request.get(header::IF_NONE_MATCH).is_some_and(|value| same(value, etag));
-    let mut response = Response::new(if has_it { Body::empty() } else { Body::from(Bytes::from_static(file.text.as_bytes())) });
+    let mut response =
+        Response::new(if has_it { Body::empty() } else { Body::from(Bytes::from_static(file.text.as_bytes())) });
     if has_it {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     }

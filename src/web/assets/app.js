@@ -54,7 +54,7 @@ async function show() {
 }
 
 function nameSpace() {
-  document.getElementById("place-name").textContent = access.space || "default";
+  document.getElementById("place-name").textContent = access.space || (access.key ? "the key’s own" : "default");
   document.getElementById("place").classList.toggle("with-key", Boolean(access.key));
 }
 
