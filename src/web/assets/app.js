@@ -3,6 +3,7 @@
 
 import { access, get } from "./api.js";
 import { h, put } from "./dom.js";
+import { forgetAll } from "./live.js";
 import { problem } from "./parts.js";
 import { openSettings } from "./settings.js";
 
@@ -17,6 +18,7 @@ const VIEWS = {
 const main = document.getElementById("main");
 let stop = new AbortController();
 let shownView = "";
+let visited = false;
 
 /** `#/library/ID/versions?from=1` as `{view, id, part, get}`. */
 function read() {
@@ -48,6 +50,9 @@ async function show() {
     put(main, place);
     if (!again) scrollTo(0, 0);
     await view.show(place, route, signal);
+    // What was clicked is gone; a screen reader goes on at the title.
+    if (visited && !again && document.activeElement === document.body) place.querySelector("h1")?.focus({ preventScroll: true });
+    visited = true;
   } catch (error) {
     if (error.name !== "AbortError" && !signal.aborted) put(main, h("div.view", problem(error)));
   }
@@ -63,7 +68,7 @@ async function about() {
     const info = await get("/v1/info");
     put(document.getElementById("about"), `memoir ${info.version} · ${info.database.engine} · ${info.llm.model}`);
   } catch (error) {
-    if (error.code === "unauthorized" || error.status === 401) openSettings(start, error);
+    if (error.code === "unauthorized" || error.status === 401) openSettings(startAnew, error);
   }
 }
 
@@ -73,7 +78,13 @@ function start() {
   show();
 }
 
-document.getElementById("place").addEventListener("click", () => openSettings(start));
+/** Jobs of one space are none of another's. */
+function startAnew() {
+  forgetAll();
+  start();
+}
+
+document.getElementById("place").addEventListener("click", () => openSettings(startAnew));
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();

@@ -76,6 +76,7 @@ export function jobCard(entry, { alone = false } = {}) {
   const card = h("article.job-card", { "data-job": entry.job.id }, h("header", title, state), bar, h("div.job-now", phase, actions), numbers, trouble, spoken);
   let said = "";
   let actionsFor = "";
+  let shownTrouble = null;
 
   card.update = () => {
     const { job } = entry;
@@ -101,9 +102,10 @@ export function jobCard(entry, { alone = false } = {}) {
     if (actionsFor !== job.state) {
       actionsFor = job.state;
       put(actions, jobActions(job), isOver(job) && !alone && h("a.small-link", { href: `#/jobs/${job.id}` }, "Details"));
-      put(trouble, job.error && problem(job.error, { compact: true }));
     }
-    if (entry.lost) put(trouble, problem(entry.lost, { compact: true }));
+    const wrong = entry.lost ?? job.error;
+    if (shownTrouble !== wrong) put(trouble, wrong && problem(wrong, { compact: true }));
+    shownTrouble = wrong;
     const words = `${name}: ${stateName(job.state)}. ${phase.textContent}`;
     if (words !== said) spoken.textContent = said = words;
   };

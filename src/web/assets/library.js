@@ -41,15 +41,16 @@ export const labels = (source) => source.tags.filter((tag) => tag !== "file_inge
 
 function row(source) {
   const size = h("span", sizes.get(`${source.id}/${source.latest_version}`) ?? "…");
+  const about = h("span.about", "\u00a0");
   const updated = h("td", { "data-name": "Updated" }, when(source.updated_at));
   const element = h("tr", { "data-source": source.id },
-    h("td.main-cell", h("a.name", { href: `#/library/${source.id}` }, source.filename), h("span.path", source.path)),
+    h("td.main-cell", h("a.name", { href: `#/library/${source.id}` }, source.filename), h("span.path", source.path), about),
     h("td", { "data-name": "Labels" }, labels(source).map((tag) => h("span.tag", tag))),
     h("td.num", { "data-name": "Versions" }, number(source.latest_version)),
     h("td.num", { "data-name": "Size" }, size),
     h("td.switch-cell", { "data-name": "In use" }, eligibility(source, () => put(updated, when(source.updated_at)))),
     updated);
-  element.fillSize = async () => {
+  element.complete = async () => {
     const name = `${source.id}/${source.latest_version}`;
     if (source.latest_version === 0) sizes.set(name, "–");
     if (!sizes.has(name)) {
@@ -57,16 +58,32 @@ function row(source) {
       if (version) sizes.set(name, bytes(version.size_bytes));
     }
     size.textContent = sizes.get(name) ?? "–";
+    const helpers = await get(`/v1/sources/${source.id}/helpers`).catch(() => ({ items: [] }));
+    about.textContent = about.title = helpers.items[0]?.text || "No description";
   };
   return element;
 }
 
-/** The list does not tell sizes; they are asked for one after the other, and never twice. */
-async function fillSizes(rows, signal) {
-  for (const element of rows) {
-    if (signal.aborted) return;
-    await element.fillSize();
-  }
+/** The list tells neither sizes nor descriptions; they are asked for row by row, once a row is in sight. */
+function completer(signal) {
+  const waiting = [];
+  let busy = false;
+  const work = async () => {
+    if (busy) return;
+    busy = true;
+    while (waiting.length && !signal.aborted) await waiting.shift().complete();
+    busy = false;
+  };
+  const eye = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      eye.unobserve(target);
+      waiting.push(target);
+    }
+    work();
+  }, { rootMargin: "300px" });
+  signal.addEventListener("abort", () => eye.disconnect());
+  return (rows) => rows.forEach((element) => eye.observe(element));
 }
 
 export async function show(main, route, signal) {
@@ -96,6 +113,7 @@ export async function show(main, route, signal) {
     main.classList.toggle("is-first", isFirst);
   }
 
+  const complete = completer(signal);
   let shown = 0;
   async function page(cursor, limit = PAGE) {
     const filters = { tag: tag.value.trim(), eligible: use.value };
@@ -110,7 +128,7 @@ export async function show(main, route, signal) {
     put(foot,
       answer.next_cursor && h("button", { type: "button", onclick: () => page(answer.next_cursor).catch(failed) }, "Show more"),
       shown === 0 && h("p.empty", filtered ? "No document is like that." : "Documents appear here once they are filed."));
-    fillSizes(rows, signal);
+    complete(rows);
   }
   const refresh = settle(() => page(undefined, Math.min(500, Math.max(PAGE, shown + 10))).catch(failed), 250);
   tag.addEventListener("input", refresh);

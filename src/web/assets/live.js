@@ -4,6 +4,7 @@
 import { follow, get } from "./api.js";
 
 const STREAMS = 2;
+const TRY_AGAIN_MS = 5000;
 const OVER = new Set(["succeeded", "failed", "cancelled"]);
 
 export const isOver = (job) => OVER.has(job.state);
@@ -86,5 +87,6 @@ async function stream(entry) {
   entry.following = null;
   if (!watched.has(entry.job.id)) return;
   tell(entry);
-  if (!entry.lost) next();
+  if (entry.lost) setTimeout(next, TRY_AGAIN_MS);
+  else next();
 }
