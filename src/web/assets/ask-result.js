@@ -81,7 +81,8 @@ function budget(estimate) {
   const sent = estimate.final_prompt_token_count;
   return h("section.budget", { "aria-label": "Budget" },
     h("h2", "Budget"),
-    h("div.stack", { "aria-hidden": "true" }, part("fixed", estimate.fixed_prompt_token_count), part("passages-part", estimate.chunks_total_token_count)),
+    h("div.stack", { "aria-hidden": "true" }, part("fixed", estimate.fixed_prompt_token_count), part("passages-part", estimate.chunks_total_token_count),
+      whole > estimate.max_token_budget && part("allowed", estimate.max_token_budget)),
     h("p.muted", `${number(estimate.fixed_prompt_token_count)} tokens of instruction, question and descriptions, ${number(estimate.chunks_total_token_count)} of passages found, ${number(estimate.max_token_budget)} allowed`,
       sent ? `; ${number(sent)} were sent.` : "."));
 }
@@ -91,10 +92,15 @@ function dropped(from) {
   const chunks = from?.dropped_chunks ?? [];
   const errors = from?.path_errors ?? [];
   if (paths.length + chunks.length + errors.length === 0) return null;
+  const byPath = new Map();
+  for (const item of chunks) {
+    const name = item.category_path.join("\n");
+    byPath.set(name, [...(byPath.get(name) ?? []), item.chunk_id]);
+  }
   return h("section.dropped", { "aria-label": "Left out" }, h("h2", "Left out"),
     h("ul.plain",
       paths.map((item) => h("li", trail(item.path), " ", h("span.tag.reason", REASONS[item.reason] ?? item.reason))),
-      chunks.map((item) => h("li", `Passage ${item.chunk_id} of `, trail(item.category_path), " ", h("span.tag.reason", "did not fit the budget"))),
+      [...byPath].map(([name, ids]) => h("li", trail(name.split("\n")), " ", h("span.tag.reason", `${count(ids.length, "passage")} did not fit the budget`), " ", h("span.muted", ids.slice(0, 30).map((id) => `[${id}]`).join(" "), ids.length > 30 && " …"))),
       errors.map((item) => h("li", trail(item.path), " ", h("span.muted", item.message)))));
 }
 

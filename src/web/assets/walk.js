@@ -52,7 +52,7 @@ function lastColumn(receipt, calls) {
       h("p.muted.walk-cost", mine.length ? `${number(tokens)} tokens, ${milliseconds(time)}` : "no model asked")),
     h("ul.options", receipt.paths.map((path) => {
       const kept = path.chunk_ids.filter((id) => used.has(id)).length;
-      return h("li.option.chosen.read", { "data-path": path.ids.at(-1) }, h("span.option-name", count(path.chunk_ids.length, "passage")),
+      return h("li.option.chosen.read", { class: kept === 0 && receipt.mode === "answer" ? "unread" : "", "data-path": path.ids.at(-1) }, h("span.option-name", count(path.chunk_ids.length, "passage")),
         receipt.mode === "answer" && h("span.option-why", `${number(kept)} used`));
     })));
 }
