@@ -14,7 +14,7 @@ const PHASES = {
 
 export function phaseText(job) {
   if (job.state === "queued") return job.attempt > 0 ? "Waits to be tried again" : "Waits for its turn";
-  if (job.state === "awaiting_helper") return "Waits for your description of the document";
+  if (job.state === "awaiting_helper") return "Waits for your description";
   if (job.state === "succeeded") return summary(job);
   if (job.state === "failed") return "Stopped";
   if (job.state === "cancelled") return "Cancelled; nothing of it remains";

@@ -109,6 +109,10 @@ export function field(label, input, { hint, name } = {}) {
   const error = h("p.field-error", { id: `${id}e`, "data-for": name });
   const about = hint && h("p.hint", { id: `${id}h` }, hint);
   input.setAttribute("aria-describedby", [about && `${id}h`, `${id}e`].filter(Boolean).join(" "));
+  input.addEventListener("input", () => {
+    put(error);
+    input.removeAttribute("aria-invalid");
+  });
   return h("div.field", h("label", { for: id }, label), input, about, error);
 }
 field.next = 0;
@@ -122,7 +126,9 @@ export function showFieldErrors(form, errors = []) {
   }
   let first = null;
   for (const { field: name, message } of errors) {
-    const place = form.querySelector(`.field-error[data-for="${CSS.escape(name.split(/[.[]/).pop().replace("]", "")) }"], .field-error[data-for="${CSS.escape(name.split("[")[0])}"]`);
+    // `tags[2]` belongs to the field `tags`, `contextual_helper.date` to `date`.
+    const plain = name.split("[")[0].split(".").pop();
+    const place = form.querySelector(`.field-error[data-for="${CSS.escape(plain)}"]`);
     if (!place) {
       left.push(`${name}: ${message}`);
       continue;
