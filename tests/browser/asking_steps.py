@@ -1,0 +1,94 @@
+"""Asking and the hierarchy: from a question to its passage, replays, going down by mouse and by keyboard."""
+
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from setting import b, sound
+
+
+def a_question_of_the_sample_leads_to_its_passage():
+    b.click(".try a", "ferry")
+    b.one(".strategy :checked[value='wide_branch']")
+    b.until("the estimate", lambda: "At most" in b.one(".bound").text)
+    b.click("button.primary", "Ask")
+    b.sees("9:15 and 14:30")
+    assert len(b.all(".walk-level")) == 4, "three levels and what was read"
+    assert b.all(".option.chosen .rank"), "the chosen ones show their rank"
+    assert "tokens" in b.one(".walk-level .walk-cost").text
+    b.click("summary", "The request as curl")
+    assert "/v1/queries" in b.one("pre.curl").text and "ferry" in b.one("pre.curl").text
+    b.picture("answer-light")
+    sound()
+    b.scheme("dark")
+    sound()
+    b.picture("answer-dark")
+    b.scheme("light")
+    address = b.driver.current_url
+    assert "#/ask/" in address, address
+    number = b.one("a.cite").get_attribute("data-cite")
+    b.click("a.cite")
+    passage = b.one(".passage.found")
+    assert passage.get_attribute("data-chunk") == number
+    assert "The ferry to Sør leaves at 9:15" in passage.text
+    assert b.focused() == passage, "the passage has the focus"
+    b.picture("passage-found")
+    sound()
+    b.driver.back()
+    b.sees("9:15 and 14:30")
+
+
+def a_question_is_replayed_and_compared():
+    b.click("button", "Replay as recorded")
+    b.sees("Identical: the same walk")
+    b.click("button", "Replay live")
+    b.sees("Asked again, compared with then")
+    b.sees("Read by both")
+    b.open("#/ask")
+    b.click(".asked a", "ferry")
+    b.sees("Receipts keep the walk, not the words")
+
+
+def a_question_without_an_answer_says_what_to_do():
+    b.open("#/ask")
+    b.write("textarea.question", "Is there anything?")
+    b.click("summary", "More settings")
+    b.write("input[name='tags']", "no-such-label")
+    b.picture("ask-settings")
+    sound()
+    b.click("button.primary", "Ask")
+    b.sees("No passages were found")
+    b.sees("ask wider")
+    return [404]
+
+
+def named(cell):
+    return cell.find_element("css selector", "title").get_attribute("textContent").split(":")[0]
+
+
+def the_hierarchy_zooms_by_mouse_and_by_keyboard():
+    b.open("#/hierarchy")
+    b.one(".icicle .cell")
+    b.picture("hierarchy")
+    first = b.until("a category", lambda: next(cell for cell in b.all(".icicle .cell.level-1")))
+    name = named(first)
+    ActionChains(b.driver).move_to_element_with_offset(first.find_element("css selector", "rect"), 0, 0).click().perform()
+    b.until("the way", lambda: b.one(".crumbs [aria-current]").text == name)
+    assert named(b.focused()) == name
+    b.picture("hierarchy-zoomed")
+    sound()
+    b.press(Keys.ESCAPE)
+    b.until("out again", lambda: b.one(".crumbs [aria-current]").text == "Everything")
+    b.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    leaf = named(b.focused())
+    b.press(Keys.ENTER)
+    b.until("the leaf", lambda: b.one(".crumbs [aria-current]").text == leaf)
+    b.until("its passages", lambda: b.all(".category-passages .passage"))
+    outline = b.js("return getComputedStyle(document.activeElement.querySelector('rect')).strokeWidth")
+    assert outline == "2.5px", f"the focus is not to be seen: {outline}"
+    b.click(".crumbs button", "Everything")
+    b.write("input[type='search']", "boats")
+    b.click(".category-list button", "Ships and boats")
+    b.sees("lighthouse")
+    b.click(".category-passages .passage-head a", "harbour-town.md")
+    b.one(".passage.found")
+    b.sees("Two days in Varnhaven")

@@ -1,0 +1,47 @@
+"""Jobs and status: failing, trying again, watching, cancelling, trying a model."""
+
+from browser import api
+from setting import URL, b, model_server, sound
+
+
+def a_failed_job_says_why_and_is_tried_again():
+    path = {"text": "The well is deep.", "path": "/notes/well.txt", "options": {"model": "away:some-model"}}
+    job = api(URL, "POST", "/v1/ingestions", {**path, "wait": True})
+    assert job["state"] == "failed", job
+    b.open("#/jobs?state=failed")
+    row = f"tr[data-job='{job['id']}'] "
+    b.until("what to do", lambda: job["error"]["remediation"] in b.one(row + ".job-what").text)
+    b.picture("job-failed")
+    sound()
+    with model_server():
+        b.click(row + "button", "Try again")
+        b.until("it is done", lambda: "Done" in b.one(row + ".badge").text)
+        b.click(row + "a.name")
+        b.one("section[aria-label='Batches']")
+        b.one("section[aria-label='Calls']")
+        b.picture("job")
+
+
+def a_running_job_is_watched_and_cancelled():
+    text = "\n\n".join(f"Paragraph {n}. " + "The tide comes in twice a day and leaves shells on the sand. " * 30 for n in range(30))
+    with model_server("--latency-ms", "300"):
+        b.open("#/library")
+        job = api(URL, "POST", "/v1/ingestions", {"text": text, "path": "/notes/tide.txt", "options": {"model": "away:some-model"}})
+        b.open("#/library")
+        card = f".job-card[data-job='{job['id']}'] "
+        b.until("its phase", lambda: "level 1 of 3" in b.one(card).text)
+        b.until("its numbers", lambda: "calls" in b.one(card + ".job-numbers").text)
+        bar = b.one(card + "[role='progressbar']")
+        b.until("progress", lambda: int(bar.get_attribute("aria-valuenow")) > 15)
+        b.picture("job-running")
+        b.click(card + "button", "Cancel")
+        b.until("it is cancelled", lambda: "Cancelled" in b.one(card + ".badge").text)
+    assert not [source for source in api(URL, "GET", "/v1/sources?limit=500")["items"] if source["filename"] == "tide.txt"]
+
+
+def a_model_is_tried_and_spend_is_shown():
+    b.open("#/status")
+    b.sees("Ready")
+    b.one(".chart rect")
+    b.click("button[aria-label='Try it: local']")
+    b.sees("Answered in")

@@ -1,0 +1,185 @@
+"""The library: the sample, text in, the helper dialogue, versions, deleting."""
+
+import pathlib
+import tempfile
+
+from selenium.webdriver.common.keys import Keys
+
+from browser import api
+from setting import URL, b, cards, sound, source_named
+
+MOST_SHIFT = 0.1
+HOSTILE = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
+
+
+def a_first_visit_files_the_sample():
+    b.open("")
+    b.sees("A memory that shows its work")
+    assert b.driver.title == "Library · memoir", b.driver.title
+    b.picture("first-visit-light")
+    sound()
+    b.scheme("dark")
+    sound()
+    b.picture("first-visit-dark")
+    b.scheme("light")
+    b.js("""window.shift = 0; new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+    }).observe({type: 'layout-shift', buffered: false})""")
+    b.click("button", "File the sample")
+    b.until("eight filed documents", lambda: len(cards("succeeded")) == 8)
+    b.until("eight rows", lambda: len(b.all("table.sources tbody tr")) == 8)
+    b.until("every size", lambda: all("B" in cell.text for cell in b.all("td[data-name='Size']")))
+    shift = b.js("return window.shift")
+    assert shift < MOST_SHIFT, f"the page moved by {shift} while the sample was filed"
+    b.picture("sample-filed")
+
+
+def pasted_text_is_kept_word_for_word():
+    b.open("#/library")
+    b.click("button", "Paste text")
+    b.click("dialog button.primary", "File it")
+    b.until("the error of the field", lambda: "empty" in b.one("dialog .field-error").text)
+    b.write("dialog textarea", f"# Marmalade\n\nCut the oranges thinly. {HOSTILE} Boil them for two hours.\n")
+    b.write("dialog input[name='path']", "/notes/marmalade.md")
+    b.write("dialog input[name='tags']", "kitchen, winter")
+    b.picture("paste")
+    sound()
+    b.click("dialog button.primary", "File it")
+    b.click("table.sources a", "marmalade.md")
+    b.sees("Boil them for two hours")
+    b.sees("onerror")
+    b.click(".tabs a", "Text")
+    b.sees("<script>")
+    assert b.driver.title == "marmalade.md · memoir", b.driver.title
+    assert not b.all("main img"), "a text was read as HTML"
+    return [422]
+
+
+def a_dropped_file_is_filed():
+    b.open("#/library")
+    b.one(".drop")
+    b.js("""const data = new DataTransfer();
+        data.items.add(new File(['The cellar key hangs behind the clock.'], 'cellar.txt', {type: 'text/plain'}));
+        data.items.add(new File(['binary'], 'picture.png', {type: 'image/png'}));
+        const zone = document.querySelector('.drop');
+        for (const kind of ['dragenter', 'dragover', 'drop'])
+            zone.dispatchEvent(new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));""")
+    b.one("table.sources a", "cellar.txt")
+    b.until("the problem of the other file", lambda: "picture.png" in b.one(".refused").text)
+    b.sees("Convert it to text")
+    b.picture("dropped")
+    sound()
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "attic.md")
+        path.write_text("# Attic\n\nThe old radio stands in the attic.\n")
+        b.all("input[type='file']")[0].send_keys(str(path))
+        b.one("table.sources a", "attic.md")
+    return [415]
+
+
+def the_helper_dialogue_leads_from_errors_to_a_confirmation():
+    b.open("#/library")
+    b.click("button", "Paste text")
+    b.write("dialog textarea", "Dear Emil, the roof is mended. Yours, Ada.")
+    b.write("dialog input[name='path']", "/letters/roof.txt")
+    b.click("dialog .check")
+    b.click("dialog button.primary", "File it")
+    b.click(".job-card button", "Describe it")
+    b.write("dialog input[name='date']", "tomorrow")
+    b.click("dialog button", "Preview")
+    for name in ["author", "topic", "description"]:
+        b.until(f"the error of {name}", lambda: "required" in b.one(f".field-error[data-for='{name}']").text)
+    assert "2025-01-31" in b.one(".field-error[data-for='date']").text
+    b.picture("helper-errors")
+    sound()
+    for name, words in [("author", "Ada"), ("date", "1931-04-02"), ("topic", "the roof"), ("description", "A letter.")]:
+        b.write(f"dialog [name='{name}']", words)
+    b.click("dialog button", "Preview")
+    b.until("the paragraph", lambda: "Ada" in b.one("dialog .preview").text)
+    b.sees("tokens in every prompt")
+    b.picture("helper-preview")
+    sound()
+    b.click("dialog button", "Edit")
+    b.write("dialog [name='description']", "A letter to Emil.")
+    b.click("dialog button", "Preview")
+    b.until("the other paragraph", lambda: "Emil" in b.one("dialog .preview").text)
+    b.click("dialog button", "Confirm and go on")
+    b.one("table.sources a", "roof.txt").click()
+    b.click(".tabs a", "Description")
+    b.sees("A letter to Emil.")
+    b.sees("written by you")
+    b.click("button", "Have it written anew")
+    b.sees("written by a model")
+    b.picture("description")
+    sound()
+    return [422]
+
+
+def a_waiting_job_can_be_cancelled():
+    b.open("#/library")
+    b.click("button", "Paste text")
+    b.write("dialog textarea", "Never mind.")
+    b.click("dialog .check")
+    b.click("dialog button.primary", "File it")
+    b.click(".job-card button", "Describe it")
+    b.click("dialog button", "Cancel the job")
+    b.sees("nothing of it remains")
+
+
+def a_document_can_be_left_out_of_questions():
+    b.open("#/library")
+    row = f"tr[data-source='{source_named('coffee.md')['id']}'] "
+    b.click(row + ".switch")
+    b.sees("Questions leave coffee.md out")
+    assert source_named("coffee.md")["eligible"] is False
+    b.open("#/library")
+    b.until("the switch is off", lambda: b.one(row + ".switch").get_attribute("aria-checked") == "false")
+    b.one(row + ".switch").send_keys(Keys.SPACE)
+    b.sees("Questions use coffee.md again")
+    assert source_named("coffee.md")["eligible"] is True
+
+
+def a_change_that_somebody_else_made_is_not_overwritten():
+    b.open("#/library")
+    source = source_named("sleep.md")
+    switch = f"tr[data-source='{source['id']}'] .switch"
+    b.one(switch)
+    api(URL, "PATCH", f"/v1/sources/{source['id']}", {"tags": source["tags"] + ["night"]})
+    b.click(switch)
+    b.sees("has changed meanwhile")
+    assert source_named("sleep.md")["eligible"] is True
+
+
+def two_versions_are_compared():
+    b.open(f"#/library/{source_named('marmalade.md')['id']}/versions")
+    b.click("button", "New version")
+    text = b.one("dialog textarea")
+    b.until("the text of now", lambda: "oranges" in text.get_attribute("value"))
+    text.clear()
+    text.send_keys("# Marmalade\n\nCut the oranges thickly.\nBoil them for three hours.\n")
+    b.click("dialog button.primary", "File the new version")
+    b.until("what was added", lambda: "thickly" in b.one(".diff .plus").text)
+    assert "<script>" in b.one(".diff .minus").text
+    assert len(b.all(".timeline .version")) == 2
+    slider = b.one("#as-of")
+    slider.send_keys(Keys.ARROW_LEFT)
+    b.until("the first version", lambda: "version 1" in b.one(".as-of output").text and "oranges thinly" in b.one(".diff-place").text)
+    assert b.focused() == slider, "the slider keeps the focus"
+    slider.send_keys(Keys.ARROW_RIGHT)
+    b.until("what was added", lambda: "thickly" in b.one(".diff .plus").text)
+    b.picture("versions-light")
+    sound()
+    b.scheme("dark")
+    sound()
+    b.picture("versions-dark")
+    b.scheme("light")
+
+
+def a_document_is_deleted_after_a_question():
+    b.open(f"#/library/{source_named('cellar.txt')['id']}")
+    b.click("button.danger", "Delete")
+    b.click("dialog button", "Keep it")
+    b.click("button.danger", "Delete")
+    b.click("dialog button.danger", "Delete for good")
+    b.until("the library", lambda: b.all("table.sources tbody tr"))
+    assert "cellar.txt" not in b.one("table.sources").text

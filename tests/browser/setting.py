@@ -1,0 +1,45 @@
+"""What every step needs: the browser, the service, the model server that is away."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import urllib.parse
+
+from browser import Browser, api
+
+URL, PICTURES, AXE, BINARY, AWAY = sys.argv[1:6]
+
+b = Browser(URL, PICTURES, AXE)
+b.driver.set_script_timeout(30)
+
+
+def cards(state):
+    return b.all(f".job-card[data-state='{state}']")
+
+
+def source_named(name):
+    return next(source for source in api(URL, "GET", "/v1/sources?limit=500")["items"] if source["filename"] == name)
+
+
+def sound():
+    """What axe-core finds in what is shown now, a dialogue perhaps."""
+    violations = b.axe_violations()
+    assert not violations, "\n".join(violations)
+
+
+@contextlib.contextmanager
+def model_server(*arguments):
+    """The model server that was away."""
+    place = urllib.parse.urlparse(AWAY)
+    command = [BINARY, "scripted-model", "--listen", place.netloc, *arguments]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        def listens():
+            with socket.socket() as line:
+                return line.connect_ex((place.hostname, place.port)) == 0
+        b.until("the model server", listens)
+        yield
+    finally:
+        server.terminate()
+        server.wait()
