@@ -82,7 +82,7 @@ def every_view_is_readable_at_every_width_in_both_schemes():
             for width, height in [(360, 740), (1280, 900), (2560, 1300)]:
                 b.size(width, height)
                 time.sleep(0.1)
-                inner, wide = b.js("return [innerWidth, document.scrollingElement.scrollWidth]")
+                inner, wide = b.js("return [document.documentElement.clientWidth, document.scrollingElement.scrollWidth]")
                 if wide > inner:
                     wrong.append(f"{name} at {width} px is {wide} px wide")
                 if name in VIEWS or name in ("document", "receipt"):
