@@ -93,6 +93,7 @@ async fn main() {
             level: 1,
             depth: 3,
             options: options.map(String::from).into(),
+            contents: [].into(),
             at_most: 2,
         };
         attempt(llm, &model, mode, select).await;

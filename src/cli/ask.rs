@@ -146,7 +146,9 @@ fn tree(result: &Value) -> Branch {
         for (name, rank) in names(&path["names"]).iter().zip(list(&path["ranks"])) {
             at = at.child(name);
             if at.note.is_empty() {
-                at.note = format!("  {} of {}", rank["ranked_relevance"], rank["best"]);
+                // People count from the best; the API's ranks run down to 1.
+                let place = rank["best"].as_i64().unwrap_or(0) - rank["ranked_relevance"].as_i64().unwrap_or(0) + 1;
+                at.note = format!("  #{place}");
             }
         }
         let count = path["chunk_count"].as_i64().unwrap_or_default();
@@ -184,7 +186,7 @@ mod tests {
             "dropped_paths": [{"path": ["B"], "reason": "not_selected"}],
             "responses": [{"tokens_prompt": 10, "tokens_completion": 2}, {"tokens_prompt": 5, "tokens_completion": 1}],
         });
-        let wanted = "Forty-two [7].\n\n├─ A  2 of 2\n│  ├─ X  2 of 2, 3 passages\n│  └─ Y  1 of 2, 1 passage\n\
+        let wanted = "Forty-two [7].\n\n├─ A  #1\n│  ├─ X  #1, 3 passages\n│  └─ Y  #2, 1 passage\n\
                       └─ B  (not selected)\n\n2 calls, 15 tokens sent, 3 received, 12 ms (q1)\n";
         assert_eq!(told(&result), wanted);
     }

@@ -57,7 +57,8 @@ impl Client {
             (format!("http://{address}"), Some(key), Some(inside))
         } else {
             let base = match &connection.server {
-                Some(server) => server.trim_end_matches('/').to_owned(),
+                Some(server) if server.contains("://") => server.trim_end_matches('/').to_owned(),
+                Some(server) => format!("http://{}", server.trim_end_matches('/')),
                 None => format!("http://{}", reachable(Config::load(origin)?.server.listen)),
             };
             (base, connection.key.clone(), None)

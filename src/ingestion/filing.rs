@@ -15,8 +15,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::samples::Shelves;
 use super::saver::{Saved, Saver};
+use super::shelves::Shelves;
 use crate::base::clock::Clock;
 use crate::base::hash::sha256_hex;
 use crate::base::text::name_key;

@@ -8,8 +8,8 @@ mod describing;
 mod document;
 mod filing;
 mod request;
-mod samples;
 mod saver;
+mod shelves;
 mod work;
 mod writing;
 

@@ -1,5 +1,7 @@
 //! A node of the hierarchy.
 
+use std::sync::Arc;
+
 use crate::base::clock::Timestamp;
 
 /// A category as it is stored.
@@ -27,3 +29,14 @@ pub struct NewCategory {
 
 /// The way from level 1 down to a category: ids and names.
 pub type CategoryPath = Vec<(i64, String)>;
+
+/// What lies in a category, for the embedded model, which knows it by little but its name otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct CategoryContents {
+    /// How many passages.
+    pub count: usize,
+    /// The first 4 and the latest 12 of them, their first 600 characters.
+    pub samples: Vec<Arc<str>>,
+    /// More of them, spread over all that is below it.
+    pub spread: Vec<Arc<str>>,
+}

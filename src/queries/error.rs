@@ -23,6 +23,9 @@ pub enum QueryError {
     /// 404: nothing lies under any chosen path (M-4.6).
     #[error("no passages were found under any chosen path")]
     NoChunks,
+    /// 429: the question may need more than it may cost; nothing was asked.
+    #[error("this may take up to {needed} {unit}, and {limit} are allowed; nothing was spent")]
+    MayCostMore { unit: &'static str, limit: f64, needed: f64 },
     /// 422: not even the best path fits (M-9.B2.4).
     #[error("the passages do not fit the budget of {budget} tokens: {needed} would be needed for the last path")]
     BudgetExceeded { budget: i64, needed: i64 },
@@ -86,6 +89,7 @@ impl QueryError {
             Self::Cursor(_) => ("invalid_cursor", 400, "Invalid cursor"),
             Self::NotFound(_) => ("not_found", 404, "Not found"),
             Self::NoChunks => ("no_chunks_found", 404, "No passages found"),
+            Self::MayCostMore { .. } => ("spend_cap_reached", 429, "Spend cap reached"),
             Self::BudgetExceeded { .. } => ("budget_exceeded", 422, "Budget exceeded"),
             Self::BudgetTooSmall { .. } => ("budget_too_small", 422, "Budget too small"),
             Self::CharacterBudget { .. } => ("character_budget_not_met", 422, "Character budget not met"),
@@ -109,21 +113,28 @@ impl QueryError {
             }
             Self::NotFound(_) => "Check the id and the space; with audit.persist = false no receipts are kept.",
             Self::NoChunks => {
-                "Ingest documents first (POST /v1/ingestions), or ask wider: another strategy, fewer filters."
+                "Ask wider: strategy wide_branch or branch_out, or fewer of source_ids, tags, user_id and as_of; \
+                 context shows what was chosen. If nothing was brought in yet: POST /v1/ingestions."
+            }
+            Self::MayCostMore { .. } => {
+                "Raise max_calls or max_cost_usd, or ask with a narrower strategy or fewer passages (limit); \
+                 POST /v1/queries/estimate tells the bounds."
             }
             Self::BudgetExceeded { .. } => {
-                "Raise max_token_budget, lower per_path_limit, let overflow be \"trim\", or use \
-                 prompt_limiting_strategy \"SUMMARIZE\"."
+                "Raise max_token_budget, lower per_path_limit, use prompt_limiting_strategy \"SUMMARIZE\", or, where it \
+                 was \"error\", let overflow be \"trim\"."
             }
             Self::BudgetTooSmall { .. } => {
-                "Raise max_token_budget, or shorten the question and the descriptions of the documents."
+                "Raise max_token_budget, read fewer passages (limit, per_path_limit: each has a frame of its own), or \
+                 shorten the question and the descriptions of the documents."
             }
             Self::CharacterBudget { .. } => {
                 "Raise query.summary_max_retries or query.summary_char_overage_tolerance_percent, choose a stronger \
                  model for summarize (llm.models), or raise max_token_budget."
             }
             Self::FinalPromptOverBudget { .. } => {
-                "Raise max_token_budget a little, or read fewer passages (limit, per_path_limit)."
+                "Read fewer passages (limit, per_path_limit), use PRUNE, or raise max_token_budget far enough that fewer \
+                 need to be shortened."
             }
             Self::Timeout { .. } => "Raise timeout_s, ask with a narrower strategy, or send it with wait=false.",
             Self::Llm(error) => return error.remediation(),
@@ -138,6 +149,10 @@ impl Failed {
     pub fn context(&self) -> Map<String, Value> {
         let mut context = match &self.error {
             QueryError::Llm(error) => error.context(),
+            QueryError::MayCostMore { unit, limit, needed } => {
+                let facts = json!({"scope": "query", "unit": unit, "limit": limit, "needed": needed, "spent": 0});
+                facts.as_object().cloned().unwrap_or_default()
+            }
             _ => Map::new(),
         };
         let Some(result) = &self.result else { return context };

@@ -11,8 +11,8 @@ use crate::base::ids::Space;
 use crate::base::text::one_line;
 use crate::base::tokens::TokenCounter;
 use crate::config::query::{PromptLimiting, StrategyName};
+use crate::llm::Task;
 use crate::llm::tasks::select::Select;
-use crate::llm::{LlmError, Task};
 use crate::model::category::Category;
 use crate::store::{CategoryFilter, CategoryPage};
 
@@ -94,13 +94,12 @@ impl Queries {
         let counter = self.inner.counter(ask);
         let tree = self.tree(space, ask).await?;
         let bound = self.inner.bound(ask, &families(&tree, counter), &tree, counter)?;
-        let over =
-            |unit, limit, spent| LlmError::SpendCapReached { scope: "query", unit, limit, spent, resets_in: None };
+        let over = |unit, limit, needed| QueryError::MayCostMore { unit, limit, needed };
         #[expect(clippy::cast_precision_loss, reason = "shown to people")]
         if let Some(most) = ask.max_calls
             && u64::try_from(bound.calls).unwrap_or(0) > most
         {
-            return Err(over("calls", most as f64, bound.calls as f64).into());
+            return Err(over("calls", most as f64, bound.calls as f64));
         }
         if let Some(most) = ask.max_cost_usd {
             let Some(cost) = bound.cost_usd else {
@@ -108,7 +107,7 @@ impl Queries {
                 return Err(QueryError::Invalid(vec![FieldError::new("max_cost_usd", message)]));
             };
             if cost > most {
-                return Err(over("usd", most, cost).into());
+                return Err(over("usd", most, cost));
             }
         }
         Ok(())

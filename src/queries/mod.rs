@@ -29,6 +29,7 @@ use crate::base::metrics as names;
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 use crate::categories::Taxonomy;
+use crate::categories::samples::SampleCache;
 use crate::config;
 use crate::config::llm::Caps;
 use crate::llm::{Llm, Session};
@@ -66,6 +67,7 @@ pub struct Queries {
 struct Inner {
     store: Store,
     llm: Llm,
+    samples: SampleCache,
     settings: config::Query,
     chunk_min_tokens: u64,
     depth: i64,
@@ -94,6 +96,7 @@ impl Queries {
     #[must_use]
     pub fn new(config: &config::Config, store: Store, llm: Llm) -> Self {
         let inner = Inner {
+            samples: SampleCache::new(store.clone()),
             store,
             llm,
             settings: config.query.clone(),

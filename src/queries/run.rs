@@ -19,6 +19,7 @@ use super::{Inner, QueryError};
 use crate::base::ids::SourceId;
 use crate::base::text::{char_count, one_line};
 use crate::base::tokens::TokenCounter;
+use crate::categories::samples::Samples;
 use crate::config::query::PromptLimiting;
 use crate::llm::Session;
 use crate::llm::tasks::answer::{Answer, Evidence};
@@ -88,6 +89,7 @@ impl Trip<'_> {
                 query: self.ask.query.as_str().into(),
                 strategy: self.ask.strategy(),
                 depth: self.inner.depth,
+                samples: self.samples().await?,
             };
             outcome = walker.run(&mut walk).await;
         }
@@ -326,6 +328,16 @@ impl Trip<'_> {
         }
         self.result.answer = Some(self.inner.llm.ask(self.session, task).await?.value.answer);
         Ok(())
+    }
+
+    /// What lies in the categories, if the model that chooses is the embedded one and the hierarchy is the stored one.
+    async fn samples(&self) -> Result<Option<Arc<Samples>>, QueryError> {
+        match &self.shelf {
+            Shelf::Stored { space, .. } if self.inner.llm.is_embedded("select", self.session) => {
+                Ok(Some(self.inner.samples.of(space).await?))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn budget(&self) -> i64 {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::QueryError;
 use super::strategy::Strategy;
 use crate::base::ids::Space;
+use crate::categories::samples::Samples;
 use crate::llm::tasks::select::Select;
 use crate::llm::{Llm, Session};
 use crate::model::category::Category;
@@ -181,6 +182,8 @@ pub struct Walker<'a> {
     pub contextual_helper: Option<Arc<str>>,
     pub strategy: Strategy,
     pub depth: i64,
+    /// What lies in the categories, where the embedded model chooses.
+    pub samples: Option<Arc<Samples>>,
 }
 
 impl Walker<'_> {
@@ -229,7 +232,8 @@ impl Walker<'_> {
             chosen: Vec::new(),
             asked: options.len() > 1,
         });
-        let chosen = self.choose(level, &labels, most).await?;
+        let ids: Vec<i64> = options.iter().map(|(_, child)| child.id).collect();
+        let chosen = self.choose(level, &labels, &ids, most).await?;
         let best = i64::try_from(most).unwrap_or(i64::MAX);
         if let Some(record) = walk.levels.last_mut() {
             record.chosen =
@@ -243,7 +247,13 @@ impl Walker<'_> {
     }
 
     /// The places of the chosen options with their ranks, best first, each once.
-    async fn choose(&self, level: i64, labels: &Arc<[String]>, most: usize) -> Result<Vec<(usize, i64)>, QueryError> {
+    async fn choose(
+        &self,
+        level: i64,
+        labels: &Arc<[String]>,
+        ids: &[i64],
+        most: usize,
+    ) -> Result<Vec<(usize, i64)>, QueryError> {
         if labels.len() == 1 {
             return Ok(vec![(0, 1)]);
         }
@@ -253,6 +263,10 @@ impl Walker<'_> {
             level: u32::try_from(level).unwrap_or(u32::MAX),
             depth: u32::try_from(self.depth).unwrap_or(u32::MAX),
             options: Arc::clone(labels),
+            contents: self.samples.as_ref().map_or_else(
+                || [].into(),
+                |samples| ids.iter().map(|id| samples.get(id).cloned().unwrap_or_default()).collect(),
+            ),
             at_most: most,
         };
         let answered = self.llm.ask(self.session, task).await?;

@@ -161,7 +161,7 @@ impl Tx {
         inserted.await
     }
 
-    /// Runs an insert made by [`Dialect::insert_with_id`]; gives the new row's number.
+    /// Runs an insert made by [`dialect::Dialect::insert_with_id`]; gives the new row's number.
     async fn insert_for_id(&mut self, query: Statement) -> Result<i64, StoreError> {
         if self.backend.engine != Engine::Mysql {
             let row = self.backend.within(query.fetch_one(&mut *self.transaction)).await?;

@@ -153,8 +153,8 @@ pub async fn list_queries(
 
 /// Read a receipt
 ///
-/// Per level what was offered, chosen and rejected, the paths, what was left out and why, and every call. No text of a
-/// passage is kept.
+/// Per level what was offered, chosen and rejected, the paths, what was left out and why, and every call.
+/// Passages are not copied into it; the answers of the models are, and may quote them.
 #[utoipa::path(
     get, path = "/v1/queries/{id}", tag = "queries", operation_id = "get_query",
     params(("id" = String, Path, description = "The question's id.")),

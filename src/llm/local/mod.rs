@@ -26,6 +26,8 @@ mod tokens;
 mod topics;
 mod words;
 
+use crate::model::category::CategoryContents;
+
 /// The embedded model. It has no state; its data are static.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalModel;
@@ -104,8 +106,8 @@ impl LocalModel {
 
     /// Up to `at_most` options as (label, relevance), the best first.
     #[must_use]
-    pub fn select(query: &str, options: &[&str], at_most: usize) -> Vec<(String, u32)> {
-        select::select(query, options, at_most)
+    pub fn select(query: &str, options: &[&str], contents: &[CategoryContents], at_most: usize) -> Vec<(String, u32)> {
+        select::select(query, options, contents, at_most)
     }
 
     /// A summary of each (id, text, most characters).

@@ -1,42 +1,60 @@
-//! Picks the categories in which the answer to a question is likely to stand.
-//! Promises unique labels in falling relevance, best first, and at least one
-//! whenever there are options and room.
+//! Picks the categories in which the answer to a question is likely to stand: by their names, and by what lies in them
+//! where that is known. Promises unique labels in falling relevance, best first, as many as there are places for:
+//! a path too many costs little, one too few costs the answer.
 
 use super::meaning::Choice;
-use super::rank::{Rarity, Terms};
+use super::rank::{Rarity, Terms, relevance};
 use super::table;
+use crate::model::category::CategoryContents;
 
-/// Below this likeness, and below `SHARE` of the best, an option is left out.
-const FLOOR: f32 = 0.12;
-const SHARE: f32 = 0.4;
+/// What a name says of a category, beside what some of its passages say.
+const NAME: f32 = 0.5;
 
-/// The best options as (label, relevance), relevance running down from the
-/// number of places; clearly irrelevant ones are left out.
-pub fn select(query: &str, options: &[&str], at_most: usize) -> Vec<(String, u32)> {
-    let mut unique: Vec<&str> = Vec::new();
-    for option in options {
-        if !unique.contains(option) {
-            unique.push(option);
+/// The best options as (label, relevance), relevance running down from the number of places.
+pub fn select(query: &str, options: &[&str], contents: &[CategoryContents], at_most: usize) -> Vec<(String, u32)> {
+    let mut unique: Vec<(&str, Option<&CategoryContents>)> = Vec::new();
+    for (place, option) in options.iter().enumerate() {
+        if !unique.iter().any(|(known, _)| known == option) {
+            unique.push((option, contents.get(place)));
         }
     }
     let question = Terms::of(query);
-    let labels: Vec<Terms> = unique.iter().map(|o| Terms::of(o)).collect();
+    let labels: Vec<Terms> = unique.iter().map(|(option, _)| Terms::of(option)).collect();
     let rarity = Rarity::of(labels.iter());
-    let mut scored: Vec<(f32, &str)> =
-        unique.iter().zip(&labels).map(|(option, terms)| (score(&rarity, &question, option, terms), *option)).collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let insides = insides(&question, &unique);
+    let mut scored: Vec<(bool, f32, &str)> = Vec::new();
+    for (((option, contents), terms), inside) in unique.iter().zip(&labels).zip(insides) {
+        let name = by_name(&rarity, &question, option, terms);
+        let score = inside.map_or(name, |inside| NAME * name + inside);
+        // Nothing is found in an empty one, whatever it is called.
+        scored.push((contents.is_some_and(|contents| contents.count == 0), score, option));
+    }
+    scored.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.total_cmp(&one.1)));
     let places = at_most.min(unique.len());
-    let best = scored.first().map_or(0.0, |(score, _)| *score);
-    let fit = |at: usize, score: f32| at == 0 || score >= FLOOR || score >= SHARE * best;
-    let chosen = scored.iter().take(places).enumerate().filter(|(at, (score, _))| fit(*at, *score));
-    chosen.map(|(at, (_, option))| ((*option).to_string(), u32::try_from(places - at).unwrap_or(u32::MAX))).collect()
+    let chosen = scored.iter().take(places).enumerate();
+    chosen.map(|(at, (_, _, option))| ((*option).to_string(), u32::try_from(places - at).unwrap_or(u32::MAX))).collect()
 }
 
-fn score(rarity: &Rarity, question: &Terms, option: &str, terms: &Terms) -> f32 {
+fn by_name(rarity: &Rarity, question: &Terms, option: &str, terms: &Terms) -> f32 {
     let meaning = table::dot(&Choice::new(option).vector, &question.vector);
     let literal = table::dot(&terms.vector, &question.vector);
     // A label is short: any of its words in the question is strong evidence.
     meaning.max(literal) + 0.3 * rarity.shared(terms, question)
+}
+
+/// How well the best two passages of each category meet the question; none where no passage is known.
+fn insides(question: &Terms, options: &[(&str, Option<&CategoryContents>)]) -> Vec<Option<f32>> {
+    let read = |contents: &&CategoryContents| contents.spread.iter().map(|text| Terms::of(text)).collect::<Vec<_>>();
+    let texts: Vec<Vec<Terms>> =
+        options.iter().map(|(_, contents)| contents.as_ref().map(read).unwrap_or_default()).collect();
+    let rarity = Rarity::of(texts.iter().flatten());
+    let best = |texts: &Vec<Terms>| {
+        let mut scores: Vec<f32> = texts.iter().map(|text| relevance(&rarity, question, text)).collect();
+        scores.sort_by(|one, other| other.total_cmp(one));
+        let first = scores.first().copied()?;
+        Some(f32::midpoint(first, scores.get(1).copied().unwrap_or(first)))
+    };
+    texts.iter().map(best).collect()
 }
 
 #[cfg(test)]
@@ -92,7 +110,7 @@ mod tests {
         for (question, wanted, others) in QUESTIONS {
             let mut options: Vec<&str> = others.split(", ").collect();
             options.insert(3, wanted);
-            let chosen = select(question, &options, 3);
+            let chosen = select(question, &options, &[], 3);
             if chosen[0].0 == wanted {
                 right += 1;
             }
@@ -103,9 +121,26 @@ mod tests {
 
     #[test]
     fn edges() {
-        assert!(select("x", &[], 3).is_empty());
-        assert!(select("x", &["A"], 0).is_empty());
-        assert_eq!(select("", &["A", "A"], 5), vec![("A".to_string(), 1)]);
-        assert_eq!(select("你好", &["A", "B"], 1).len(), 1);
+        assert!(select("x", &[], &[], 3).is_empty());
+        assert!(select("x", &["A"], &[], 0).is_empty());
+        assert_eq!(select("", &["A", "A"], &[], 5), vec![("A".to_string(), 1)]);
+        assert_eq!(select("你好", &["A", "B"], &[], 1).len(), 1);
+    }
+
+    #[test]
+    fn what_lies_inside_counts_more_than_a_name_and_nothing_is_found_in_an_empty_one() {
+        let holding = |texts: &[&str]| {
+            let spread = texts.iter().map(|text| (*text).into()).collect();
+            CategoryContents { count: texts.len(), samples: Vec::new(), spread }
+        };
+        let options = ["Pets", "Sleep", "Money"];
+        let contents = [
+            holding(&[]),
+            holding(&["My dog is called Rex and sleeps in the kitchen."]),
+            holding(&["The rent is due on the first."]),
+        ];
+        let chosen = select("What is the name of my dog?", &options, &contents, 3);
+        let names: Vec<&str> = chosen.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["Sleep", "Money", "Pets"]);
     }
 }

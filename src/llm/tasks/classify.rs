@@ -12,6 +12,7 @@ use super::{framed, helper_line};
 use crate::base::text::{MOST_NAME_CHARS, category_name, name_fault, name_key};
 use crate::llm::local::{ClassifyInput, LocalModel};
 use crate::llm::{Fault, Items, Task, schema};
+use crate::model::category::CategoryContents;
 
 /// What small models write when they copy the form instead of filling it, and nobody would call a category.
 const ECHOES: &[&str] = &["<category>", "<name>", "(none yet)", "(root)", "contextual_helper", "...", "…"];
@@ -33,15 +34,6 @@ pub struct Classify {
     pub may_create: bool,
     /// Ordinal and text, in the order of the document.
     pub chunks: Vec<(i64, Arc<str>)>,
-}
-
-/// What lies in a category.
-#[derive(Debug, Clone, Default)]
-pub struct CategoryContents {
-    /// How many passages.
-    pub count: usize,
-    /// The first 4 and the latest 12 of them, their first 600 characters.
-    pub samples: Vec<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

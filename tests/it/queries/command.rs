@@ -29,7 +29,7 @@ async fn a_question_on_the_command_line() {
 
     let (fine, answer, problem) = ask(&["small plants that are new", "--server", &server], &url);
     assert!(fine, "{problem}");
-    let tree = "└─ Plants  1 of 1\n   └─ Small  1 of 1\n      └─ New  1 of 1, 1 passage\n";
+    let tree = "└─ Plants  #1\n   └─ Small  #1\n      └─ New  #1, 1 passage\n";
     assert!(answer.contains("Plants that are Small and New.") && answer.contains(tree), "{answer}");
     assert!(answer.contains("\n4 calls, "), "{answer}");
 

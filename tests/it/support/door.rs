@@ -108,6 +108,7 @@ pub fn choice(options: &[&str], at_most: usize) -> Select {
         level: 1,
         depth: 3,
         options: options.iter().map(ToString::to_string).collect(),
+        contents: [].into(),
         at_most,
     }
 }

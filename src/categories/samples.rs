@@ -7,19 +7,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::ids::Space;
-use crate::categories::tree::{Node, Tree};
-use crate::llm::tasks::classify::CategoryContents;
-use crate::model::category::Category;
+use crate::model::category::{Category, CategoryContents};
 use crate::store::{CategoryFilter, CategoryPage, Sample, Store, StoreError};
 
 /// How many of the first and of the latest passages are shown, and how much of each.
-const FIRST: usize = 4;
-const LATEST: usize = 12;
-const CHARS: usize = 600;
+pub const FIRST: usize = 4;
+pub const LATEST: usize = 12;
+pub const CHARS: usize = 600;
+/// Passages of each leaf that are read, and most of a category that are told to whoever looks for an answer.
+const READ: usize = 28;
+const SPREAD: usize = 64;
 /// Beyond this the names must do: reading would take too long.
 const MOST_PASSAGES: i64 = 200_000;
 /// Spaces that are kept.
-const MOST_SPACES: usize = 64;
+const MOST_SPACES: usize = 16;
 /// Reading takes at most this part of the time.
 const SHARE: u32 = 20;
 
@@ -78,7 +79,7 @@ impl SampleCache {
             return Ok(Samples::new());
         }
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let samples = self.store.list_samples(space, count(FIRST), count(LATEST), count(CHARS)).await?;
+        let samples = self.store.list_samples(space, count(FIRST), count(READ), count(CHARS)).await?;
         Ok(gather(&categories, samples))
     }
 }
@@ -99,50 +100,14 @@ fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
     let contents = |category: &Category| {
         let mut texts = below.remove(&category.id).unwrap_or_default();
         texts.sort_by_key(|(moment, id, _)| (*moment, *id));
+        let step = texts.len().div_ceil(SPREAD).max(1);
+        let spread = texts.iter().step_by(step).map(|(_, _, text)| Arc::clone(text)).collect();
         if texts.len() > FIRST + LATEST {
             texts.drain(FIRST..texts.len() - LATEST);
         }
         let samples = texts.into_iter().map(|(_, _, text)| text).collect();
-        (category.id, CategoryContents { count: usize::try_from(category.chunk_count).unwrap_or(0), samples })
+        let count = usize::try_from(category.chunk_count).unwrap_or(0);
+        (category.id, CategoryContents { count, samples, spread })
     };
     categories.iter().map(contents).collect()
-}
-
-/// What this document has put where so far, over what was there before.
-#[derive(Default)]
-pub struct Shelves {
-    stored: Arc<Samples>,
-    own: HashMap<Node, Vec<Arc<str>>>,
-}
-
-impl Shelves {
-    pub fn over(stored: Arc<Samples>) -> Self {
-        Self { stored, own: HashMap::new() }
-    }
-
-    /// Puts a passage into a category.
-    pub fn put(&mut self, node: Node, text: &Arc<str>) {
-        self.own.entry(node).or_default().push(Arc::clone(text));
-    }
-
-    /// What lies in the categories that may be chosen below a parent, in their order.
-    pub fn below(&self, parent: Node, tree: &Tree) -> Arc<[CategoryContents]> {
-        tree.offered(parent).map(|node| self.contents(node, tree)).collect()
-    }
-
-    fn contents(&self, node: Node, tree: &Tree) -> CategoryContents {
-        let stored = tree.stored(node).and_then(|id| self.stored.get(&id));
-        let mut contents = stored.cloned().unwrap_or_default();
-        let own = self.own.get(&node).map_or(&[][..], Vec::as_slice);
-        contents.count += own.len();
-        let cut = |text: &Arc<str>| -> Arc<str> {
-            let end = text.char_indices().nth(CHARS).map_or(text.len(), |(at, _)| at);
-            if end == text.len() { Arc::clone(text) } else { text[..end].into() }
-        };
-        contents.samples.extend(own.iter().rev().take(FIRST + LATEST).rev().map(cut));
-        if contents.samples.len() > FIRST + LATEST {
-            contents.samples.drain(FIRST..contents.samples.len() - LATEST);
-        }
-        contents
-    }
 }
