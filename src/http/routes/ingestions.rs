@@ -36,6 +36,7 @@ const LARGE: usize = 128 * 1024;
     responses(
         (status = 200, description = "With `wait`: the job, which is over.", body = JobResponse),
         (status = 202, description = "The job, which is queued, under way, or awaits its user.", body = JobResponse, headers(("Location" = String, description = "The job."))),
+        (status = 404, response = crate::http::openapi::ProblemResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse),
     )
 )]

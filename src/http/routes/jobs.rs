@@ -161,7 +161,7 @@ pub async fn retry_job(caller: Caller, State(jobs): State<Jobs>, PathId(id): Pat
         ("id" = String, Path, description = "The job's id."),
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen."),
     ),
-    responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream"))
+    responses((status = 200, description = "The events.", body = Object, content_type = "text/event-stream"))
 )]
 pub async fn watch_job(
     caller: Caller,

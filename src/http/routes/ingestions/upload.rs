@@ -35,7 +35,9 @@ pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRe
         return Err(ApiError::invalid_field("file", "missing field `file`"));
     };
     let mut request: CreateIngestionRequest = match metadata {
-        Some(metadata) => extract::parse(&metadata)?,
+        Some(metadata) => extract::parse(&metadata).map_err(|error| {
+            if error.errors.is_empty() { ApiError::invalid_field("metadata", error.detail.as_str()) } else { error }
+        })?,
         None => CreateIngestionRequest::default(),
     };
     if request.text.is_some() {

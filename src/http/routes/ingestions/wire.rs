@@ -18,7 +18,7 @@ use crate::ingestion::{Facts, GivenHelper, NewIngestion, Options};
 }))]
 pub struct CreateIngestionRequest {
     /// The text itself, kept verbatim (U+0000 alone is taken out, with a warning).
-    #[schema(required, min_length = 1)]
+    #[schema(required, value_type = String, min_length = 1)]
     pub text: Option<String>,
     /// The file's name; of a path, the last segment is taken.
     #[schema(max_length = 255)]
@@ -86,16 +86,16 @@ pub enum HelperRequest {
 #[schema(example = json!({"date": "2024-05-01", "author": "Ada Example", "topic": "Lighthouses", "description": "unknown"}))]
 pub struct HelperFieldsRequest {
     /// When it was made: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`.
-    #[schema(required)]
+    #[schema(required, value_type = String)]
     pub date: Option<String>,
     /// Who made it.
-    #[schema(required)]
+    #[schema(required, value_type = String)]
     pub author: Option<String>,
     /// What it is about.
-    #[schema(required)]
+    #[schema(required, value_type = String)]
     pub topic: Option<String>,
     /// What it is, in at most 200 tokens.
-    #[schema(required)]
+    #[schema(required, value_type = String)]
     pub description: Option<String>,
 }
 

@@ -90,6 +90,13 @@ pub struct ListVersionsQuery {
     cursor: Option<String>,
 }
 
+/// What passages were cut for.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProfileName {
+    Taxonomy,
+}
+
 /// Which passages.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -100,7 +107,8 @@ pub struct SourceChunksQuery {
     version: Option<i64>,
     /// `taxonomy` (if left out): filed under the hierarchy.
     #[serde(default)]
-    profile: Option<String>,
+    #[param(inline)]
+    profile: Option<ProfileName>,
     /// Items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
@@ -186,10 +194,9 @@ pub async fn list_source_chunks(
     QueryParams(query): QueryParams<SourceChunksQuery>,
 ) -> Result<Json<ChunkListResponse>, ApiError> {
     let limit = page::limit(query.limit)?;
-    let profile = query.profile.as_deref().unwrap_or(TAXONOMY);
-    if profile != TAXONOMY {
-        return Err(ApiError::invalid_field("profile", format!("must be {TAXONOMY:?}")));
-    }
+    let profile = match query.profile {
+        None | Some(ProfileName::Taxonomy) => TAXONOMY,
+    };
     let fingerprint = format!("chunks of {id} {:?} {profile}", query.version);
     let after = page::decode_numbers(query.cursor.as_deref(), &fingerprint)?.map_or(0, |(ordinal, _)| ordinal);
     let found = state.sources.chunks(&caller.space, &id, query.version, profile, after, limit + 1).await?;
