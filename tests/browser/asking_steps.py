@@ -57,7 +57,7 @@ def a_question_without_an_answer_says_what_to_do():
     sound()
     b.click("button.primary", "Ask")
     b.sees("No passages were found")
-    b.sees("ask wider")
+    b.sees("Ask wider")
     return [404]
 
 
