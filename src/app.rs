@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::base::clock::Clock;
 use crate::base::fail_point;
 use crate::base::metrics as names;
+use crate::categories::samples::SampleCache;
 use crate::categories::{Categories, Taxonomy};
 use crate::config::{Config, ConfigurationError, Violation, Violations};
 use crate::contextual_helpers::ContextualHelpers;
@@ -37,6 +38,8 @@ const PRUNING: Duration = Duration::from_hours(1);
 pub struct App {
     config: Config,
     state: AppState,
+    /// What the embedded model knows of the categories, for filing and for asking.
+    samples: SampleCache,
     metrics: Metrics,
 }
 
@@ -94,11 +97,12 @@ impl App {
             max_token_budget: config.query.max_token_budget,
             max_concurrency: usize::try_from(config.llm.max_concurrency).unwrap_or(usize::MAX),
         };
+        let samples = SampleCache::new(store.clone());
         let state = AppState {
             ingestion: Ingestion::new(store.clone(), jobs.clone(), sources.clone(), llm.clone(), ingestion),
             categories: Categories::new(store.clone(), taxonomy),
             helpers: ContextualHelpers::new(store.clone(), llm.clone()),
-            queries: Queries::new(&config, store.clone(), llm.clone()),
+            queries: Queries::new(&config, store.clone(), llm.clone(), samples.clone()),
             llm,
             sources,
             jobs,
@@ -108,13 +112,13 @@ impl App {
             in_flight: Arc::default(),
             stop: CancellationToken::new(),
         };
-        Ok(Self { config, state, metrics })
+        Ok(Self { config, state, samples, metrics })
     }
 
     /// Serves and runs jobs until `stop` is cancelled, then lets both finish and closes the database.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
         let runner = self.runner();
-        let Self { config, mut state, metrics } = self;
+        let Self { config, mut state, metrics, .. } = self;
         state.stop = stop.clone();
         let router = http::router(state.clone());
         // While jobs and open requests get their time to finish, the API goes on answering, though it is not ready:
@@ -148,7 +152,7 @@ impl App {
     /// The one list of kinds of work.
     fn runner(&self) -> Runner {
         let mut work: Vec<Arc<dyn Work>> = vec![
-            Arc::new(self.state.ingestion.work(self.state.helpers.clone())),
+            Arc::new(self.state.ingestion.work(self.state.helpers.clone(), self.samples.clone())),
             Arc::new(QueryWork { queries: self.state.queries.clone() }),
         ];
         if self.config.testing.probe_jobs {

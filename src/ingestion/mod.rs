@@ -13,12 +13,15 @@ mod shelves;
 mod work;
 mod writing;
 
+use std::sync::Arc;
+
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space};
 use crate::categories::Taxonomy;
+use crate::categories::samples::SampleCache;
 use crate::config;
-use crate::contextual_helpers::{HelperFields, Refused, compose};
+use crate::contextual_helpers::{ContextualHelpers, HelperFields, Refused, compose};
 use crate::jobs::{Jobs, JobsError};
 use crate::llm::{Llm, LlmError};
 use crate::model::contextual_helper::NewHelper;
@@ -50,7 +53,7 @@ pub struct Ingestion {
     jobs: Jobs,
     sources: Sources,
     llm: Llm,
-    settings: std::sync::Arc<IngestionSettings>,
+    settings: Arc<IngestionSettings>,
 }
 
 /// Which document a text belongs to.
@@ -104,12 +107,21 @@ impl AsStoreError for IngestionError {
 impl Ingestion {
     #[must_use]
     pub fn new(store: Store, jobs: Jobs, sources: Sources, llm: Llm, settings: IngestionSettings) -> Self {
-        Self { store, jobs, sources, llm, settings: std::sync::Arc::new(settings) }
+        Self { store, jobs, sources, llm, settings: Arc::new(settings) }
     }
 
     /// The work that carries ingestions out.
-    pub fn work(&self, helpers: crate::contextual_helpers::ContextualHelpers) -> IngestionWork {
-        IngestionWork::new(self.store.clone(), self.llm.clone(), self.sources.clone(), helpers, self.settings.clone())
+    pub fn work(&self, helpers: ContextualHelpers, samples: SampleCache) -> IngestionWork {
+        let (store, llm, sources) = (self.store.clone(), self.llm.clone(), self.sources.clone());
+        IngestionWork {
+            store,
+            llm,
+            sources,
+            helpers,
+            settings: self.settings.clone(),
+            samples,
+            unanalyzed: Arc::default(),
+        }
     }
 
     /// Checks a text and makes the job that will file it; [`Jobs::enqueue`] queues it. Done before any transaction is
@@ -123,7 +135,7 @@ impl Ingestion {
         }
         let identity = self.identity(space, &new, now).await?;
         let (user_id, source_id) = (identity.user_id.clone(), Some(identity.id.to_string()));
-        let (large, settings) = (new.text.len() > LARGE, std::sync::Arc::clone(&self.settings));
+        let (large, settings) = (new.text.len() > LARGE, Arc::clone(&self.settings));
         let write = move || {
             let order = request::check(&new, identity, &settings)?;
             let written = serde_json::to_string(&order);

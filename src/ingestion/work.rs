@@ -42,13 +42,13 @@ const ANALYZE_AFTER: i64 = 2000;
 /// Carries ingestions out.
 #[derive(Clone)]
 pub struct IngestionWork {
-    store: Store,
-    llm: Llm,
-    sources: Sources,
-    helpers: ContextualHelpers,
-    settings: Arc<IngestionSettings>,
-    samples: SampleCache,
-    unanalyzed: Arc<AtomicI64>,
+    pub(super) store: Store,
+    pub(super) llm: Llm,
+    pub(super) sources: Sources,
+    pub(super) helpers: ContextualHelpers,
+    pub(super) settings: Arc<IngestionSettings>,
+    pub(super) samples: SampleCache,
+    pub(super) unanalyzed: Arc<AtomicI64>,
 }
 
 impl Work for IngestionWork {
@@ -63,17 +63,6 @@ impl Work for IngestionWork {
 }
 
 impl IngestionWork {
-    pub fn new(
-        store: Store,
-        llm: Llm,
-        sources: Sources,
-        helpers: ContextualHelpers,
-        settings: Arc<IngestionSettings>,
-    ) -> Self {
-        let samples = SampleCache::new(store.clone());
-        Self { store, llm, sources, helpers, settings, samples, unanalyzed: Arc::default() }
-    }
-
     async fn ingest(&self, context: &JobContext) -> Result<Outcome, JobError> {
         let order = Arc::new(Order::deserialize(context.request()).map_err(|error| {
             JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string()))

@@ -94,9 +94,9 @@ pub struct Remembered {
 
 impl Queries {
     #[must_use]
-    pub fn new(config: &config::Config, store: Store, llm: Llm) -> Self {
+    pub fn new(config: &config::Config, store: Store, llm: Llm, samples: SampleCache) -> Self {
         let inner = Inner {
-            samples: SampleCache::new(store.clone()),
+            samples,
             store,
             llm,
             settings: config.query.clone(),
