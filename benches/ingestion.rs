@@ -81,9 +81,16 @@ impl Bench {
 
 fn main() {
     let texts = texts();
-    chunk_ten_megabytes(&texts.join("\n\n"));
+    if wanted("cut") {
+        chunk_ten_megabytes(&texts.join("\n\n"));
+    }
     // The model server has a thread of its own, as it would have a process of its own.
-    let server = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("model")
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     let model = server.block_on(ScriptedModel::local()).unwrap();
     model.edit_script(|script| script.record_limit = 10);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -94,12 +101,31 @@ fn main() {
         let databases = [Some(format!("sqlite://{}/bench.db", folder.path().display())), server];
         for (round, database) in databases.into_iter().flatten().enumerate() {
             println!("{}:", database.split(':').next().unwrap());
-            schedule_and_calls(&database, &model, &texts).await;
-            throughput(&database, &model, &texts, round).await;
-            large_text(&database, &model, &texts).await;
-            many_at_once(&database, &model, &texts).await;
+            if wanted("schedule") {
+                schedule_and_calls(&database, &model, &texts).await;
+            }
+            if wanted("throughput") {
+                throughput(&database, &model, &texts, round).await;
+            }
+            if wanted("large") {
+                large_text(&database, &model, &texts).await;
+            }
+            if wanted("many") {
+                many_at_once(&database, &model, &texts).await;
+            }
         }
     });
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark is told by its environment")]
+fn option(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Whether a part was asked for by name, or none was.
+fn wanted(part: &str) -> bool {
+    let mut named = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).peekable();
+    named.peek().is_none() || named.any(|name| name == part)
 }
 
 fn texts() -> Vec<String> {
@@ -162,9 +188,13 @@ async fn schedule_and_calls(database: &str, model: &ScriptedModel, texts: &[Stri
 
 /// Passages a second through the whole pipeline, with a model that takes no time.
 async fn throughput(database: &str, model: &ScriptedModel, texts: &[String], round: usize) {
-    let bench = Bench::start(database, model, &[]).await;
+    let workers = option("MEMOIR_BENCH_WORKERS").unwrap_or_else(|| "2".to_owned());
+    let bench = Bench::start(database, model, &[("JOBS__WORKERS", &workers)]).await;
     let text = texts.iter().max_by_key(|text| text.len()).unwrap();
     let cut = text.floor_char_boundary(text.len().min(830_000));
+    // The tokenizer is loaded with the first text.
+    let first = bench.submit(&json!({"text": &text[..100], "path": "/fast/first"})).await;
+    bench.finished(&first).await;
     let began = Instant::now();
     let mut ids = Vec::new();
     for number in 0..8 {

@@ -75,7 +75,7 @@ impl Work for Probe {
 
 impl Probe {
     async fn work(self, context: JobContext) -> Result<Outcome, JobError> {
-        let request: ProbeRequest = serde_json::from_value(context.request().clone()).map_err(|error| {
+        let request: ProbeRequest = serde_json::from_value(context.take_request()).map_err(|error| {
             JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string()))
         })?;
         if let Some(warning) = &request.warning {

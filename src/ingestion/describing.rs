@@ -61,7 +61,7 @@ impl Describing<'_> {
                 None => {}
             }
         }
-        self.context.report("helper", &json!({"chunks": document.texts.len()})).await?;
+        self.context.report("helper", &json!({"chunks": document.passages.len()})).await?;
         let helper = self.helpers.generate(session, head(order, document)).await;
         self.llm.flush().await?;
         let helper = helper?;
@@ -96,11 +96,11 @@ fn head(order: &Order, document: &Document) -> DocumentHead {
         metadata.extend(value.map(|value| (name.to_owned(), value)));
     }
     let named = order.filename.clone().or_else(|| order.path.as_deref().map(|path| basename(path).to_owned()));
-    let first = document.texts.iter().zip(&document.passages).take(FIRST_CHUNKS);
+    let first = document.passages.iter().take(FIRST_CHUNKS);
     DocumentHead {
         filename: named.unwrap_or_else(|| "untitled.txt".to_owned()),
         title: facts.title.clone().or_else(|| detect_title(&order.text)),
         metadata,
-        chunks: first.map(|(text, passage)| (text.clone(), passage.token_count)).collect(),
+        chunks: first.map(|passage| (order.text[passage.range.clone()].into(), passage.token_count)).collect(),
     }
 }

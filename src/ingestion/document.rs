@@ -14,7 +14,6 @@ use crate::model::source_version::VersionFacts;
 /// A document, cut.
 pub struct Document {
     pub passages: Vec<Passage>,
-    pub texts: Vec<Arc<str>>,
     pub facts: VersionFacts,
 }
 
@@ -26,7 +25,6 @@ impl Document {
         let document = tokio::task::spawn_blocking(move || {
             let counter = TokenCounter::for_model(Some(&model));
             let passages = cut(&order.text, &order.rules(), counter);
-            let texts = passages.iter().map(|passage| order.text[passage.range.clone()].into()).collect();
             let facts = VersionFacts {
                 sha256: sha256_hex(order.text.as_bytes()),
                 settings_key: order.settings_key(depth, counter.name()),
@@ -40,7 +38,7 @@ impl Document {
                 metadata: order.metadata(),
                 job_id: Some(job_id),
             };
-            Self { passages, texts, facts }
+            Self { passages, facts }
         });
         document.await.map_err(|_| JobError::retry(Failure::panicked()))
     }
@@ -57,13 +55,13 @@ impl Document {
         })
     }
 
-    /// The passages as they are stored, less their category.
-    pub fn chunks(&self) -> Vec<NewChunk<'_>> {
-        let mut chunks = Vec::with_capacity(self.texts.len());
-        for (ordinal, (passage, text)) in (1..).zip(self.passages.iter().zip(&self.texts)) {
+    /// The passages of the text as they are stored, less their category.
+    pub fn chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
+        let mut chunks = Vec::with_capacity(self.passages.len());
+        for (ordinal, passage) in (1..).zip(&self.passages) {
             chunks.push(NewChunk {
                 ordinal,
-                text,
+                text: &text[passage.range.clone()],
                 token_count: count(passage.token_count),
                 start_char: count(passage.start_char),
                 end_char: count(passage.end_char),

@@ -15,6 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use super::chunker::Passage;
 use super::saver::{Saved, Saver};
 use super::shelves::Shelves;
 use crate::base::clock::Clock;
@@ -38,7 +39,8 @@ pub struct Filing<'a> {
     pub clock: &'a dyn Clock,
     pub taxonomy: &'a Taxonomy,
     pub helper: Option<Arc<str>>,
-    pub texts: &'a [Arc<str>],
+    pub text: &'a str,
+    pub passages: &'a [Passage],
     pub batch_size: usize,
     /// Calls at once, and so the largest wave.
     pub concurrency: usize,
@@ -162,7 +164,7 @@ impl Filing<'_> {
             if left.is_empty() {
                 if let Some(mut shelves) = self.shelves() {
                     for (ordinal, node) in &filed {
-                        shelves.put(*node, &self.texts[*ordinal]);
+                        shelves.put(*node, self.passage(*ordinal));
                     }
                 }
                 return Ok((filed, made));
@@ -262,8 +264,7 @@ impl Filing<'_> {
     fn task(&self, call: &Call<'_>, ordinals: &[usize]) -> (Classify, String) {
         let tree = self.tree();
         let parent: Arc<[String]> = tree.path(call.parent).into();
-        let chunk =
-            |ordinal: &usize| (i64::try_from(ordinal + 1).unwrap_or(i64::MAX), Arc::clone(&self.texts[*ordinal]));
+        let chunk = |ordinal: &usize| (i64::try_from(ordinal + 1).unwrap_or(i64::MAX), self.passage(*ordinal).into());
         let shown = parent.join(" / ");
         let level = |level: i64| u32::try_from(level).unwrap_or(u32::MAX);
         let task = Classify {
@@ -277,6 +278,10 @@ impl Filing<'_> {
             chunks: ordinals.iter().map(chunk).collect(),
         };
         (task, shown)
+    }
+
+    fn passage(&self, ordinal: usize) -> &str {
+        &self.text[self.passages[ordinal].range.clone()]
     }
 
     fn shelves(&self) -> Option<MutexGuard<'_, Shelves>> {

@@ -137,7 +137,7 @@ impl Ingestion {
         let (user_id, source_id) = (identity.user_id.clone(), Some(identity.id.to_string()));
         let (large, settings) = (new.text.len() > LARGE, Arc::clone(&self.settings));
         let write = move || {
-            let order = request::check(&new, identity, &settings)?;
+            let order = request::check(new, identity, &settings)?;
             let written = serde_json::to_string(&order);
             written.map_err(|error| IngestionError::Store(StoreError::Broken { cause: error.to_string() }))
         };

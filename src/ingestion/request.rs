@@ -124,13 +124,15 @@ impl Order {
 
 /// Checks everything at once; names and path of the document are checked by `sources`.
 pub(super) fn check(
-    new: &NewIngestion,
+    mut new: NewIngestion,
     identity: Identity,
     settings: &IngestionSettings,
 ) -> Result<Order, IngestionError> {
     let mut errors = Vec::new();
-    let text = new.text.replace('\0', "");
-    if text.trim().is_empty() {
+    let given = new.text.len();
+    // In place: it may be long.
+    new.text.retain(|c| c != '\0');
+    if new.text.trim().is_empty() {
         errors.push(FieldError::new("text", "must not be empty: there is nothing to file"));
     }
     for (field, value, most) in [
@@ -169,24 +171,24 @@ pub(super) fn check(
     if !errors.is_empty() {
         return Err(IngestionError::Invalid(errors));
     }
-    let (nul_removed, options) = (new.text.len() - text.len(), &new.options);
+    let (nul_removed, options) = (given - new.text.len(), new.options);
     Ok(Order {
-        text,
+        text: new.text,
         source_id: identity.id.to_string(),
         filename: identity.filename,
         path: identity.path,
         user_id: identity.user_id,
         tags: identity.tags,
         mtime: new.mtime,
-        facts: new.facts.clone(),
+        facts: new.facts,
         helper,
         auto_source_identification: new.auto_source_identification.unwrap_or(usual.auto_source_identification),
-        delimiters: options.delimiters.clone().unwrap_or_else(|| usual.delimiters.clone()),
+        delimiters: options.delimiters.unwrap_or_else(|| usual.delimiters.clone()),
         chunk_min_tokens: size(min),
         chunk_max_tokens: size(max),
         batch_size: size(batch),
         window: size(usual.window),
-        model: options.model.clone(),
+        model: options.model,
         whole: options.transaction_scope.unwrap_or(usual.transaction_scope) == TransactionScope::Ingestion,
         regenerate_helper: new.regenerate_helper,
         force: new.force,

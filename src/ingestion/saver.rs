@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::jobs::{JobContext, JobError};
 use crate::llm::{Llm, Session};
-use crate::model::job::{Batch, Record};
+use crate::model::job::Batch;
 
 /// How often whoever watches the job hears of it.
 const REPORTS: Duration = Duration::from_millis(500);
@@ -78,25 +78,25 @@ impl<'a> Saver<'a> {
         let some = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
         // Empty where the one before has taken ours along.
         if !some.is_empty() {
-            let written = self.write(&some, &mut progress).await;
-            for pending in some {
-                let _ = pending.done.send(written.clone());
+            let (entries, waiting): (Vec<Saved>, Vec<_>) =
+                some.into_iter().map(|pending| (pending.entry, pending.done)).unzip();
+            let written = self.write(entries, &mut progress).await;
+            for done in waiting {
+                let _ = done.send(written.clone());
             }
         }
         drop(progress);
         waiting.await.unwrap_or(Err(JobError::Interrupted))
     }
 
-    async fn write(&self, some: &[Pending], progress: &mut Progress) -> Result<(), JobError> {
-        // What was paid for is in the ledger before anything rests on it.
-        self.llm.flush().await?;
-        let steps = some.iter().map(|pending| (pending.entry.step.0.as_str(), &pending.entry.step.1)).collect();
-        let batches: Vec<&Batch> = some.iter().map(|pending| &pending.entry.batch).collect();
-        self.context.record(&Record { steps, batches: batches.clone(), ..Record::default() }).await?;
-        progress.done += batches.iter().map(|batch| batch.successes).sum::<i64>();
+    async fn write(&self, some: Vec<Saved>, progress: &mut Progress) -> Result<(), JobError> {
+        let level = some.iter().map(|saved| saved.batch.level).max();
+        let done: i64 = some.iter().map(|saved| saved.batch.successes).sum();
+        let (steps, batches) = some.into_iter().map(|saved| (saved.step, saved.batch)).unzip();
+        self.context.record_paid(self.llm, steps, batches).await?;
+        progress.done += done;
         if progress.reported.is_none_or(|last| last.elapsed() >= REPORTS) {
             progress.reported = Some(Instant::now());
-            let level = batches.iter().map(|batch| batch.level).max();
             self.context.report("classifying", &self.shown(*progress, level)).await?;
         }
         Ok(())

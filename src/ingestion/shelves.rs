@@ -1,6 +1,6 @@
 //! What a document that is being filed has put where so far, over what was there before; for the embedded model.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::categories::samples::{CHARS, FIRST, LATEST, Samples};
@@ -11,7 +11,14 @@ use crate::model::category::CategoryContents;
 #[derive(Default)]
 pub struct Shelves {
     stored: Arc<Samples>,
-    own: HashMap<Node, Vec<Arc<str>>>,
+    own: HashMap<Node, Shelf>,
+}
+
+/// How many passages lie in a category, and the latest of them.
+#[derive(Default)]
+struct Shelf {
+    count: usize,
+    latest: VecDeque<Arc<str>>,
 }
 
 impl Shelves {
@@ -20,8 +27,14 @@ impl Shelves {
     }
 
     /// Puts a passage into a category.
-    pub fn put(&mut self, node: Node, text: &Arc<str>) {
-        self.own.entry(node).or_default().push(Arc::clone(text));
+    pub fn put(&mut self, node: Node, text: &str) {
+        let own = self.own.entry(node).or_default();
+        own.count += 1;
+        if own.latest.len() == FIRST + LATEST {
+            own.latest.pop_front();
+        }
+        let end = text.char_indices().nth(CHARS).map_or(text.len(), |(at, _)| at);
+        own.latest.push_back(text[..end].into());
     }
 
     /// What lies in the categories that may be chosen below a parent, in their order.
@@ -32,13 +45,10 @@ impl Shelves {
     fn contents(&self, node: Node, tree: &Tree) -> CategoryContents {
         let stored = tree.stored(node).and_then(|id| self.stored.get(&id));
         let mut contents = stored.cloned().unwrap_or_default();
-        let own = self.own.get(&node).map_or(&[][..], Vec::as_slice);
-        contents.count += own.len();
-        let cut = |text: &Arc<str>| -> Arc<str> {
-            let end = text.char_indices().nth(CHARS).map_or(text.len(), |(at, _)| at);
-            if end == text.len() { Arc::clone(text) } else { text[..end].into() }
-        };
-        contents.samples.extend(own.iter().rev().take(FIRST + LATEST).rev().map(cut));
+        if let Some(own) = self.own.get(&node) {
+            contents.count += own.count;
+            contents.samples.extend(own.latest.iter().cloned());
+        }
         if contents.samples.len() > FIRST + LATEST {
             contents.samples.drain(FIRST..contents.samples.len() - LATEST);
         }

@@ -64,7 +64,7 @@ impl Work for IngestionWork {
 
 impl IngestionWork {
     async fn ingest(&self, context: &JobContext) -> Result<Outcome, JobError> {
-        let order = Arc::new(Order::deserialize(context.request()).map_err(|error| {
+        let order = Arc::new(Order::deserialize(context.take_request()).map_err(|error| {
             JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string()))
         })?);
         if order.nul_removed > 0 {
@@ -90,7 +90,7 @@ impl IngestionWork {
         let mut draft = Draft {
             order: &order,
             facts: document.facts.clone(),
-            chunks: document.chunks(),
+            chunks: document.chunks(&order.text),
             paths: Vec::new(),
             helper: helper.clone().filter(|_| store_helper),
             same,
@@ -131,7 +131,7 @@ impl IngestionWork {
         draft: &mut Draft<'_>,
         helper: Option<Arc<str>>,
     ) -> Result<Written, JobError> {
-        let (total, depth) = (document.texts.len(), self.settings.taxonomy.depth());
+        let (total, depth) = (document.passages.len(), self.settings.taxonomy.depth());
         let saver = Saver::new(context, &self.llm, session, count(total), depth);
         let seq = context.read_saved(|_, value| value["seq"].as_i64()).into_iter().max().unwrap_or(0) + 1;
         let mut filing = Filing {
@@ -141,7 +141,8 @@ impl IngestionWork {
             clock: context.clock(),
             taxonomy: &self.settings.taxonomy,
             helper,
-            texts: &document.texts,
+            text: &draft.order.text,
+            passages: &document.passages,
             batch_size: draft.order.batch_size,
             concurrency: self.settings.max_concurrency,
             places: Semaphore::new(self.settings.max_concurrency),

@@ -9,7 +9,8 @@ use super::{JobError, Jobs};
 use crate::base::clock::Clock;
 use crate::base::fail_point;
 use crate::base::ids::{JobId, Space};
-use crate::model::job::{Claim, ClaimedJob, Job, Record};
+use crate::llm::Llm;
+use crate::model::job::{Batch, Claim, ClaimedJob, Job, PaidRecord, Record};
 use crate::store::{Ending, StoreError, Tx};
 
 /// A running job's own handle.
@@ -22,7 +23,7 @@ struct Inner {
     jobs: Jobs,
     clock: Arc<dyn Clock>,
     job: Job,
-    request: Value,
+    request: Mutex<Value>,
     claim: Claim,
     saved: Mutex<HashMap<String, Value>>,
     warnings: Mutex<Vec<Value>>,
@@ -31,6 +32,7 @@ struct Inner {
 impl JobContext {
     pub(super) fn new(jobs: Jobs, clock: Arc<dyn Clock>, claimed: ClaimedJob, saved: HashMap<String, Value>) -> Self {
         let ClaimedJob { job, request } = claimed;
+        let request = Mutex::new(request);
         let claim = Claim { space: job.space.clone(), id: job.id.clone(), fence: job.fence };
         let warnings = Mutex::new(job.warnings.clone());
         Self { inner: Arc::new(Inner { jobs, clock, job, request, claim, saved: Mutex::new(saved), warnings }) }
@@ -44,9 +46,9 @@ impl JobContext {
         &self.inner.job.id
     }
 
-    /// What was asked for.
-    pub fn request(&self) -> &Value {
-        &self.inner.request
+    /// What was asked for, once: it may be large, and is not kept twice.
+    pub fn take_request(&self) -> Value {
+        std::mem::take(&mut *self.inner.request.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Counted from 1.
@@ -76,19 +78,28 @@ impl JobContext {
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
     pub async fn record(&self, record: &Record<'_>) -> Result<(), JobError> {
-        let store = &self.inner.jobs.store;
         let now = self.inner.clock.now();
-        let written = store.retry("add_job_record", || async {
-            let mut tx = store.begin().await?;
-            let written = tx.add_job_record(&self.inner.claim, record, now).await?;
-            if written {
-                tx.commit().await?;
-            }
-            Ok(written)
-        });
-        held(written.await?)?;
+        held(self.inner.jobs.store.add_job_record(&self.inner.claim, record, now).await?)?;
         fail_point::hit("after_checkpoint");
         self.remember(record);
+        Ok(())
+    }
+
+    /// The same for steps that were paid for: what they cost is written down with them, never later.
+    ///
+    /// # Errors
+    /// [`JobError::LeaseLost`], or the store's.
+    pub async fn record_paid(
+        &self,
+        llm: &Llm,
+        steps: Vec<(String, Value)>,
+        batches: Vec<Batch>,
+    ) -> Result<(), JobError> {
+        let (claim, at) = (self.inner.claim.clone(), self.inner.clock.now());
+        let record = Arc::new(PaidRecord { claim, steps, batches, at });
+        held(llm.write_down(&record).await?)?;
+        fail_point::hit("after_checkpoint");
+        self.remember(&record.as_record());
         Ok(())
     }
 

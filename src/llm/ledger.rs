@@ -3,12 +3,14 @@
 //! Attempts go to one writer, which puts all that have come meanwhile into one transaction. [`Ledger::flush`] waits
 //! until everything handed in before it is written; the daily caps and the end of a job ask for that.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::base::ids::Space;
+use crate::model::job::PaidRecord;
 use crate::model::llm_call::{CallOwner, LlmCall};
 use crate::store::{Store, StoreError};
 
@@ -30,7 +32,11 @@ pub struct Entry {
 enum Message {
     Write(Box<Entry>),
     Flush(oneshot::Sender<Result<(), StoreError>>),
+    Record(Arc<PaidRecord>, Recorded),
 }
+
+/// Tells whoever handed in a record whether it was written.
+type Recorded = oneshot::Sender<Result<bool, StoreError>>;
 
 /// Takes attempts; cheap to clone.
 #[derive(Clone)]
@@ -58,11 +64,22 @@ impl Ledger {
     pub async fn flush(&self) -> Result<(), StoreError> {
         let (done, waiting) = oneshot::channel();
         let _ = self.sender.send(Message::Flush(done));
-        waiting.await.unwrap_or_else(|_| {
-            let cause = "the writer of the ledger has ended".to_owned();
-            Err(StoreError::Broken { cause })
-        })
+        waiting.await.unwrap_or_else(|_| Err(ended()))
     }
+
+    /// The same, and in the same transaction what a job made of its attempts; `false` if the job is no longer ours.
+    ///
+    /// # Errors
+    /// As for [`Ledger::flush`]; of the record nothing is kept.
+    pub async fn record(&self, record: Arc<PaidRecord>) -> Result<bool, StoreError> {
+        let (done, waiting) = oneshot::channel();
+        let _ = self.sender.send(Message::Record(record, done));
+        waiting.await.unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+fn ended() -> StoreError {
+    StoreError::Broken { cause: "the writer of the ledger has ended".to_owned() }
 }
 
 struct Writer {
@@ -96,14 +113,16 @@ impl Writer {
 
     async fn take(&mut self, messages: &mut Vec<Message>) {
         let mut waiting = Vec::new();
+        let mut records = Vec::new();
         for message in messages.drain(..) {
             match message {
                 Message::Write(entry) if self.held.len() < MOST_HELD => self.held.push(*entry),
                 Message::Write(_) => tracing::error!("the ledger is full: a model call is not recorded"),
                 Message::Flush(done) => waiting.push(done),
+                Message::Record(record, done) => records.push((record, done)),
             }
         }
-        let written = self.write().await;
+        let written = if records.is_empty() { self.write().await } else { self.write_with(records).await };
         for done in waiting {
             let _ = done.send(written.clone());
         }
@@ -122,6 +141,30 @@ impl Writer {
             self.held.drain(..count);
         }
         Ok(())
+    }
+
+    /// Writes what is held together with what jobs made of it.
+    async fn write_with(&mut self, records: Vec<(Arc<PaidRecord>, Recorded)>) -> Result<(), StoreError> {
+        if self.held.len() <= MOST_AT_ONCE {
+            let all: Vec<&PaidRecord> = records.iter().map(|(record, _)| &**record).collect();
+            if let Ok(written) = self.store.add_paid_records(&rows(&self.held), &all).await {
+                self.held.clear();
+                for ((_, done), written) in records.into_iter().zip(written) {
+                    let _ = done.send(Ok(written));
+                }
+                return Ok(());
+            }
+        }
+        // One after another, so that what is wrong with one does not harm the others.
+        let paid = self.write().await;
+        for (record, done) in records {
+            let written = match &paid {
+                Ok(()) => self.store.add_job_record(&record.claim, &record.as_record(), record.at).await,
+                Err(error) => Err(error.clone()),
+            };
+            let _ = done.send(written);
+        }
+        paid
     }
 
     /// One row that the database will not take must not hold up the others for ever.

@@ -44,6 +44,7 @@ pub use task::{Fault, Items, Task};
 use crate::base::clock::{Clock, Timestamp};
 use crate::base::ids::{JobId, Space};
 use crate::config;
+use crate::model::job::PaidRecord;
 use crate::model::llm_call::UsageDay;
 use crate::store::{Store, StoreError, UsageFilter, UsagePlace};
 use ledger::Ledger;
@@ -124,6 +125,20 @@ impl Llm {
     /// The database is away; the attempts are kept until it is back.
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.inner.ledger.flush().await
+    }
+
+    /// Writes down every attempt so far, and what a job made of them; `false` if the job is no longer its claimer's.
+    ///
+    /// # Errors
+    /// The database is away; the attempts are kept until it is back.
+    pub async fn write_down(&self, record: &Arc<PaidRecord>) -> Result<bool, StoreError> {
+        let store = &self.inner.store;
+        if store.has_one_writer() {
+            return self.inner.ledger.record(Arc::clone(record)).await;
+        }
+        // Several can write at once: only what was paid for goes through one place.
+        self.inner.ledger.flush().await?;
+        store.add_job_record(&record.claim, &record.as_record(), record.at).await
     }
 
     /// Writes down what is left and sends the last spans.

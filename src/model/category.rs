@@ -40,3 +40,12 @@ pub struct CategoryContents {
     /// More of them, spread over all that is below it.
     pub spread: Vec<Arc<str>>,
 }
+
+/// A category as a walk sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CategoryOption {
+    pub id: i64,
+    /// 0 at level 1.
+    pub parent_id: i64,
+    pub name: String,
+}

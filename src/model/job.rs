@@ -147,6 +147,22 @@ pub struct Record<'r> {
     pub events: Vec<(&'r str, &'r Value)>,
 }
 
+/// Finished steps and batches of a running job, which are written down together with what was paid for them.
+#[derive(Debug, Clone)]
+pub struct PaidRecord {
+    pub claim: Claim,
+    pub steps: Vec<(String, Value)>,
+    pub batches: Vec<Batch>,
+    pub at: Timestamp,
+}
+
+impl PaidRecord {
+    pub fn as_record(&self) -> Record<'_> {
+        let steps = self.steps.iter().map(|(step, value)| (step.as_str(), value)).collect();
+        Record { steps, batches: self.batches.iter().collect(), events: Vec::new() }
+    }
+}
+
 /// A claim on a job: who may write to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {

@@ -27,7 +27,7 @@ impl Work for QueryWork {
 }
 
 async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobError> {
-    let ask: Ask = serde_json::from_value(context.request().clone())
+    let ask: Ask = serde_json::from_value(context.take_request())
         .map_err(|error| JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string())))?;
     // The question has the job's id: an attempt that had to stop has left its calls under it.
     let id = QueryId::from_stored(context.id().to_string());

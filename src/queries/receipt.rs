@@ -1,7 +1,6 @@
 //! What is kept of a question: what was offered and chosen, what was left out and why, what it took. No text of a passage.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::ask::Ask;
 use super::page::Place;
@@ -147,15 +146,16 @@ impl Receipt {
 
 /// A fingerprint of a result but for its times.
 pub fn fingerprint(result: &QueryResult) -> String {
-    let mut value = serde_json::to_value(result).unwrap_or_default();
-    for time in ["elapsed_ms", "total_latency"] {
-        value[time] = Value::Null;
+    let mut timeless = result.without_chunks();
+    (timeless.elapsed_ms, timeless.total_latency) = (0.0, 0.0);
+    for call in &mut timeless.responses {
+        call.latency_ms = 0.0;
+        call.timestamp.clear();
     }
-    for list in ["responses", "retrievals"] {
-        for item in value[list].as_array_mut().into_iter().flatten() {
-            item["latency_ms"] = Value::Null;
-            item["timestamp"] = Value::Null;
-        }
+    for retrieval in &mut timeless.retrievals {
+        retrieval.latency_ms = 0.0;
     }
-    sha256_hex(value.to_string().as_bytes())
+    // The passages are the larger part by far, and are not copied for this.
+    let bytes = serde_json::to_vec(&(timeless, &result.chunks)).unwrap_or_default();
+    sha256_hex(&bytes)
 }

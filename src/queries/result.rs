@@ -275,9 +275,29 @@ impl QueryResult {
         self.total_latency = asking + reading;
     }
 
-    /// The leaves that were read.
-    pub fn leaf_ids(&self) -> Vec<i64> {
-        self.paths.iter().filter_map(|path| path.ids.last().copied()).collect()
+    /// A copy of all but the passages.
+    #[must_use]
+    pub fn without_chunks(&self) -> Self {
+        Self {
+            id: self.id.clone(),
+            strategy: self.strategy.clone(),
+            parameters: self.parameters.clone(),
+            warnings: self.warnings.clone(),
+            answer: self.answer.clone(),
+            used_chunks: self.used_chunks.clone(),
+            chunks: Vec::new(),
+            next_cursor: self.next_cursor.clone(),
+            paths: self.paths.clone(),
+            dropped_paths: self.dropped_paths.clone(),
+            dropped_chunks: self.dropped_chunks.clone(),
+            path_errors: self.path_errors.clone(),
+            estimate: self.estimate.clone(),
+            summarization: self.summarization.clone(),
+            retrievals: self.retrievals.clone(),
+            responses: self.responses.clone(),
+            total_latency: self.total_latency,
+            elapsed_ms: self.elapsed_ms,
+        }
     }
 }
 

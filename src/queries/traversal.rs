@@ -13,7 +13,7 @@ use crate::base::ids::Space;
 use crate::categories::samples::Samples;
 use crate::llm::tasks::select::Select;
 use crate::llm::{Llm, Session};
-use crate::model::category::Category;
+use crate::model::category::{Category, CategoryOption};
 use crate::store::Store;
 
 /// What parts the names of a path.
@@ -79,7 +79,7 @@ impl Path {
         shares / self.ranks.len().max(1) as f64
     }
 
-    fn below(&self, child: &Child, rank: (i64, i64)) -> Self {
+    fn below(&self, child: &CategoryOption, rank: (i64, i64)) -> Self {
         let mut path = self.clone();
         path.ids.push(child.id);
         path.names.push(child.name.clone());
@@ -122,14 +122,6 @@ pub struct Walk {
     pub dropped: Vec<(Path, Reason)>,
 }
 
-/// A category as the walk sees it.
-#[derive(Debug, Clone)]
-struct Child {
-    id: i64,
-    parent_id: i64,
-    name: String,
-}
-
 /// Where the options come from.
 pub enum Map {
     /// The whole hierarchy, read level by level.
@@ -150,14 +142,14 @@ impl Map {
         Self::Part(by_parent)
     }
 
-    async fn children(&self, level: i64, parents: &[i64]) -> Result<Vec<Child>, QueryError> {
-        let child = |category: &Category| Child {
+    async fn children(&self, level: i64, parents: &[i64]) -> Result<Vec<CategoryOption>, QueryError> {
+        let child = |category: &Category| CategoryOption {
             id: category.id,
             parent_id: category.parent_id.unwrap_or(0),
             name: category.name.clone(),
         };
         Ok(match self {
-            Self::Whole { store, space } => store.list_children(space, parents).await?.iter().map(child).collect(),
+            Self::Whole { store, space } => store.list_options(space, parents).await?,
             Self::Part(by_parent) => {
                 parents.iter().filter_map(|parent| by_parent.get(parent)).flatten().map(child).collect()
             }
@@ -166,7 +158,7 @@ impl Map {
                 let name = |label: &str| label.rsplit(MARK).next().unwrap_or(label).to_owned();
                 recorded
                     .flat_map(|recorded| &recorded.options)
-                    .map(|offer| Child { id: offer.id, parent_id: offer.parent_id, name: name(&offer.label) })
+                    .map(|offer| CategoryOption { id: offer.id, parent_id: offer.parent_id, name: name(&offer.label) })
                     .collect()
             }
         })
@@ -208,11 +200,11 @@ impl Walker<'_> {
         let parents: Vec<i64> = frontier.iter().map(Path::leaf).collect();
         let children = self.map.children(level, &parents).await?;
         let of = |path: &Path| children.iter().filter(|child| child.parent_id == path.leaf()).collect::<Vec<_>>();
-        let families: Vec<(&Path, Vec<&Child>)> = frontier.iter().map(|path| (path, of(path))).collect();
+        let families: Vec<(&Path, Vec<&CategoryOption>)> = frontier.iter().map(|path| (path, of(path))).collect();
         for (path, _) in families.iter().filter(|(path, family)| family.is_empty() && !path.ids.is_empty()) {
             walk.dropped.push(((*path).clone(), Reason::NotLeaf));
         }
-        let options: Vec<(&Path, &Child)> =
+        let options: Vec<(&Path, &CategoryOption)> =
             families.iter().flat_map(|(path, family)| family.iter().map(|child| (*path, *child))).collect();
         if options.is_empty() {
             return Ok(Vec::new());
@@ -281,7 +273,7 @@ impl Walker<'_> {
 }
 
 /// Names are unique within a parent only: beside children of others an option is told by its whole path.
-fn label(path: &Path, child: &Child, several: bool) -> String {
+fn label(path: &Path, child: &CategoryOption, several: bool) -> String {
     if !several || path.names.is_empty() {
         return child.name.clone();
     }

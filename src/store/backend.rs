@@ -100,6 +100,11 @@ impl Backend {
         self.reader.acquire().await.map_err(|error| self.explain(&error))
     }
 
+    /// A connection for one statement that is a transaction of its own.
+    pub async fn write(&self) -> Result<PoolConnection<Any>, StoreError> {
+        self.writer.acquire().await.map_err(|error| self.explain(&error))
+    }
+
     /// Waits for the database's answer, but not for ever: a black-holed connection gives none.
     pub async fn within<T>(&self, answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, StoreError> {
         let mut answer = pin!(answer);

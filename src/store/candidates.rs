@@ -12,7 +12,7 @@ use super::dialect::Statement;
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
-use crate::model::category::Category;
+use crate::model::category::{Category, CategoryOption};
 use crate::model::query::{Candidate, QueryScope, SourceHelper};
 
 const COLUMNS: &str =
@@ -20,8 +20,9 @@ const COLUMNS: &str =
 
 /// Ids in one statement.
 const AT_ONCE: usize = 500;
-/// A statement for so many leaves is worth keeping prepared.
+/// A statement for so many leaves, or values, is worth keeping prepared.
 const KEPT_LEAVES: usize = 16;
+const KEPT_VALUES: usize = 64;
 
 /// What is wanted of one leaf.
 #[derive(Debug, Clone, Copy)]
@@ -143,6 +144,24 @@ impl Store {
         .await
     }
 
+    /// The children of several parents, oldest first; 0 stands for the root.
+    pub async fn list_options(&self, space: &Space, parents: &[i64]) -> Result<Vec<CategoryOption>, StoreError> {
+        let sql = "SELECT id, parent_key, name FROM categories WHERE space = ? AND parent_key IN (??) ORDER BY id";
+        let mut found = Vec::new();
+        for some in parents.chunks(AT_ONCE) {
+            let rows = self.retry("list_options", || async {
+                let padded = padded(some);
+                let query = self.listed(sql, padded.len()).bind(space.as_str());
+                self.fetch_all(padded.iter().fold(query, |query, id| query.bind(**id))).await
+            });
+            for row in rows.await? {
+                let option = CategoryOption { id: row.try_get(0)?, parent_id: row.try_get(1)?, name: row.try_get(2)? };
+                found.push(option);
+            }
+        }
+        Ok(found)
+    }
+
     /// Passages of leaves, each in the order in which they came.
     pub async fn list_candidates(
         &self,
@@ -208,8 +227,9 @@ impl Store {
         let mut found = Vec::new();
         for some in source_ids.chunks(AT_ONCE) {
             let rows = self.retry("list_source_helpers", || async {
-                let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
-                let query = some.iter().fold(query, |query, id| query.bind(id.as_str()));
+                let padded = padded(some);
+                let query = self.listed(sql, padded.len()).bind(space.as_str());
+                let query = padded.iter().fold(query, |query, id| query.bind(id.as_str()));
                 self.fetch_all(query.bind(moment)).await
             });
             for row in rows.await? {
@@ -241,6 +261,11 @@ impl Store {
         Ok(found)
     }
 
+    /// A statement over a list of values, kept prepared where the list is short.
+    fn listed(&self, sql: &'static str, count: usize) -> Statement {
+        self.backend.dialect.query_list(sql, count).persistent(count <= KEPT_VALUES)
+    }
+
     fn put_together(&self, pieces: &Pieces, kept: bool) -> Statement {
         let query = self.backend.dialect.assembled(&pieces.sql).persistent(kept);
         pieces.values.iter().fold(query, |query, value| match value {
@@ -248,6 +273,12 @@ impl Store {
             Bound::Number(number) => query.bind(*number),
         })
     }
+}
+
+/// A list whose length is a power of two, its last value repeated: a few statements then serve lists of every length.
+fn padded<T>(values: &[T]) -> Vec<&T> {
+    let last = values.last().into_iter().cycle();
+    values.iter().chain(last).take(values.len().next_power_of_two()).collect()
 }
 
 fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {

@@ -13,6 +13,9 @@ use sqlx::{Any, AssertSqlSafe};
 
 use crate::config::database::Engine;
 
+/// Inserts of so many rows are kept prepared; longer ones are rare, and each length is another text.
+const KEPT_ROWS: usize = 8;
+
 /// A statement with its values, as sqlx takes it.
 pub type Statement = Query<'static, Any, AnyArguments>;
 
@@ -83,7 +86,7 @@ impl Dialect {
             Engine::Mysql => sql.replacen("INSERT", "INSERT IGNORE", 1),
             Engine::Sqlite | Engine::Postgres => format!("{sql} ON CONFLICT DO NOTHING"),
         };
-        self.assembled(&text).persistent(rows == 1)
+        self.assembled(&text).persistent(rows <= KEPT_ROWS)
     }
 
     /// An insert into a table whose rows are numbered by the database, for [`super::Tx::insert_for_id`].

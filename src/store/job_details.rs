@@ -63,6 +63,19 @@ impl Store {
 }
 
 impl Store {
+    /// Writes down what a running job has done; `false` if the claim is no longer ours.
+    pub async fn add_job_record(&self, claim: &Claim, record: &Record<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        self.retry("add_job_record", || async {
+            let mut tx = self.begin().await?;
+            let written = tx.add_job_record(claim, record, now).await?;
+            if written {
+                tx.commit().await?;
+            }
+            Ok(written)
+        })
+        .await
+    }
+
     /// The log of a job's classification calls, in their order.
     pub async fn list_job_batches(&self, space: &Space, id: &JobId) -> Result<Vec<Batch>, StoreError> {
         let sql = "SELECT seq, level, parent_path, chunk_ordinals_json, chunks_sent, successes, retries, failures, \

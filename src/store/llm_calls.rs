@@ -10,6 +10,7 @@ use super::jobs::read_json;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
+use crate::model::job::PaidRecord;
 use crate::model::llm_call::{CallOwner, LlmCall, Spent, UsageDay};
 
 pub(super) const COLUMNS: &str = "call_id, seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
@@ -35,9 +36,12 @@ const OF_JOB: &str = "INSERT INTO llm_calls (space, call_id, job_id, query_id, s
     model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
     started_at) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM jobs j WHERE j.space = ? AND j.id = ?";
 
-const OF_OTHERS: &str = "INSERT INTO llm_calls (space, call_id, job_id, query_id, seq, stage, level, attempt, outcome, provider, \
+const ANY: &str = "INSERT INTO llm_calls (space, call_id, job_id, query_id, seq, stage, level, attempt, outcome, provider, \
     model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
     started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+/// Attempts in one insert.
+const AT_ONCE: usize = 100;
 
 type Row<'a> = (&'a Space, &'a CallOwner, &'a LlmCall);
 
@@ -47,18 +51,49 @@ impl Store {
     pub async fn add_llm_calls(&self, rows: &[Row<'_>]) -> Result<(), StoreError> {
         self.retry("add_llm_calls", || async {
             let mut tx = self.begin().await?;
-            let mut new = Vec::with_capacity(rows.len());
-            for row in rows {
-                if tx.add_llm_call(row).await? {
-                    new.push(*row);
+            match tx.insert_llm_calls(rows).await {
+                Ok(true) => tx.add_usages(rows).await?,
+                Err(error) if error.may_pass() => return Err(error),
+                Ok(false) | Err(_) => {
+                    drop(tx);
+                    return self.add_llm_calls_singly(rows).await;
                 }
-            }
-            for ((space, day, stage, provider, model), sum) in sums(&new) {
-                tx.add_usage(space, &UsageDay { day, stage, provider, model, ..sum }).await?;
             }
             tx.commit().await
         })
         .await
+    }
+
+    /// The same, and with it what jobs have done, all or nothing; for a database that has one writer. Tells of each job
+    /// whether the claim was still ours; if not, nothing of it was written.
+    pub async fn add_paid_records(&self, rows: &[Row<'_>], records: &[&PaidRecord]) -> Result<Vec<bool>, StoreError> {
+        self.retry("add_paid_records", || async {
+            let mut tx = self.begin().await?;
+            if !tx.insert_llm_calls(rows).await? {
+                return Err(StoreError::Broken { cause: "some calls are there already".to_owned() });
+            }
+            tx.add_usages(rows).await?;
+            let mut written = Vec::with_capacity(records.len());
+            for record in records {
+                written.push(tx.add_job_record(&record.claim, &record.as_record(), record.at).await?);
+            }
+            tx.commit().await?;
+            Ok(written)
+        })
+        .await
+    }
+
+    /// The same where some are there already, or belong to a job that is gone.
+    async fn add_llm_calls_singly(&self, rows: &[Row<'_>]) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let mut new = Vec::with_capacity(rows.len());
+        for row in rows {
+            if tx.add_llm_call(row).await? {
+                new.push(*row);
+            }
+        }
+        tx.add_usages(&new).await?;
+        tx.commit().await
     }
 
     /// Every attempt of a job to ask a model, in their order.
@@ -169,14 +204,26 @@ impl UsageFilter {
 }
 
 impl Tx {
+    /// Writes attempts as they are; `false` if not all of them could be.
+    async fn insert_llm_calls(&mut self, rows: &[Row<'_>]) -> Result<bool, StoreError> {
+        for some in rows.chunks(AT_ONCE) {
+            let mut insert = self.backend.dialect.insert_rows_if_absent(ANY, some.len());
+            for (space, owner, call) in some {
+                let (job, query) = owner_columns(owner);
+                insert = insert.bind(space.as_str().to_owned()).bind(call.call_id.clone()).bind(job).bind(query);
+                insert = bind_call(insert.bind(call.seq), call);
+            }
+            if self.execute(insert).await? < some.len() as u64 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Writes one attempt; `false` if it was there already.
     async fn add_llm_call(&mut self, (space, owner, call): &Row<'_>) -> Result<bool, StoreError> {
-        let (job, query) = match owner {
-            CallOwner::Job(id) => (Some(id.as_str().to_owned()), None),
-            CallOwner::Query(id) => (None, Some(id.clone())),
-            CallOwner::Nobody => (None, None),
-        };
-        let sql = if job.is_some() { OF_JOB } else { OF_OTHERS };
+        let (job, query) = owner_columns(owner);
+        let sql = if job.is_some() { OF_JOB } else { ANY };
         let mut seq = call.seq;
         loop {
             let insert = self.backend.dialect.insert_if_absent(sql).bind(space.as_str().to_owned());
@@ -206,6 +253,14 @@ impl Tx {
         }
     }
 
+    /// Adds attempts to their days.
+    async fn add_usages(&mut self, rows: &[Row<'_>]) -> Result<(), StoreError> {
+        for ((space, day, stage, provider, model), sum) in sums(rows) {
+            self.add_usage(space, &UsageDay { day, stage, provider, model, ..sum }).await?;
+        }
+        Ok(())
+    }
+
     async fn add_usage(&mut self, space: &Space, sum: &UsageDay) -> Result<(), StoreError> {
         let insert = "INSERT INTO usage_days (space, day, stage, provider, model, calls, tokens_prompt, tokens_completion, \
                       tokens_cached, cost_usd) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -214,6 +269,15 @@ impl Tx {
         let insert = insert.bind(space.as_str().to_owned()).bind(sum.day.clone()).bind(sum.stage.clone());
         let insert = insert.bind(sum.provider.clone()).bind(sum.model.clone()).bind(sum.calls).bind(sum.tokens_prompt);
         self.execute(insert.bind(sum.tokens_completion).bind(sum.tokens_cached).bind(sum.cost_usd)).await.map(|_| ())
+    }
+}
+
+/// The job, or the question.
+fn owner_columns(owner: &CallOwner) -> (Option<String>, Option<String>) {
+    match owner {
+        CallOwner::Job(id) => (Some(id.as_str().to_owned()), None),
+        CallOwner::Query(id) => (None, Some(id.clone())),
+        CallOwner::Nobody => (None, None),
     }
 }
 

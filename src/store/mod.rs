@@ -107,6 +107,12 @@ impl Store {
         self.backend.engine
     }
 
+    /// Whether writers take turns, so that it pays to write much at once.
+    #[must_use]
+    pub fn has_one_writer(&self) -> bool {
+        self.backend.engine == Engine::Sqlite
+    }
+
     /// Begins a transaction for writing.
     ///
     /// # Errors
@@ -127,6 +133,12 @@ impl Store {
 
     fn sql(&self, sql: &'static str) -> Statement {
         self.backend.dialect.query(sql)
+    }
+
+    /// Runs one statement that is a transaction of its own. Its answer may be lost: it must be one that can be repeated.
+    async fn execute(&self, query: Statement) -> Result<(), StoreError> {
+        let mut connection = self.backend.write().await?;
+        self.backend.within(query.execute(&mut *connection)).await.map(|_| ())
     }
 
     async fn fetch_all(&self, query: Statement) -> Result<Vec<AnyRow>, StoreError> {

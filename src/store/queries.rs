@@ -27,16 +27,14 @@ impl Store {
                    created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let (request, receipt) = (query.request.to_string(), query.receipt.to_string());
         self.retry("add_query", || async {
-            let mut tx = self.begin().await?;
             if replace {
-                let delete = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");
-                tx.execute(delete.bind(space.as_str()).bind(query.id.as_str())).await?;
+                let delete = self.sql("DELETE FROM queries WHERE space = ? AND id = ?");
+                self.execute(delete.bind(space.as_str()).bind(query.id.as_str())).await?;
             }
             let insert = self.backend.dialect.insert_if_absent(sql).bind(space.as_str()).bind(query.id.as_str());
             let insert = insert.bind(query.user_id.as_str()).bind(request.clone()).bind(receipt.clone());
             let insert = insert.bind(query.state.as_str()).bind(query.answer_chars).bind(query.elapsed_ms);
-            tx.execute(insert.bind(query.created_at.as_micros())).await?;
-            tx.commit().await
+            self.execute(insert.bind(query.created_at.as_micros())).await
         })
         .await
     }

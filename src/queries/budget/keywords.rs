@@ -7,15 +7,14 @@ use unicode_normalization::UnicodeNormalization as _;
 /// The score of each text, 0 to 1: the share of the question's terms that it holds, each weighted by how few texts hold it.
 pub fn scores<'t>(query: &str, texts: impl Iterator<Item = &'t str>) -> Vec<f64> {
     let wanted = terms(query);
-    let held: Vec<HashSet<String>> =
-        texts.map(|text| terms(text).into_iter().filter(|term| wanted.contains(term)).collect()).collect();
+    let held: Vec<HashSet<&str>> = texts.map(|text| terms_among(text, &wanted)).collect();
     let mut rarity: HashMap<&str, f64> = HashMap::new();
     let mut whole = 0.0;
     // In a fixed order: sums of fractions depend on it.
     let mut ordered: Vec<&String> = wanted.iter().collect();
     ordered.sort();
     for term in &ordered {
-        let holders = held.iter().filter(|held| held.contains(*term)).count();
+        let holders = held.iter().filter(|held| held.contains(term.as_str())).count();
         let weight = idf(holders, held.len());
         whole += weight;
         rarity.insert(term, weight);
@@ -23,8 +22,8 @@ pub fn scores<'t>(query: &str, texts: impl Iterator<Item = &'t str>) -> Vec<f64>
     if whole <= 0.0 {
         return vec![0.0; held.len()];
     }
-    let score = |held: &HashSet<String>| {
-        let shared = ordered.iter().filter(|term| held.contains(**term));
+    let score = |held: &HashSet<&str>| {
+        let shared = ordered.iter().filter(|term| held.contains(term.as_str()));
         shared.map(|term| rarity.get(term.as_str()).copied().unwrap_or(0.0)).sum::<f64>() / whole
     };
     held.iter().map(score).collect()
@@ -35,19 +34,35 @@ fn idf(holders: usize, texts: usize) -> f64 {
     (1.0 + texts as f64 / (1.0 + holders as f64)).ln()
 }
 
-/// Words in lower case. Scripts that do not part their words are taken by pairs of characters.
+/// The terms of a question.
 fn terms(text: &str) -> HashSet<String> {
-    let folded: String = text.nfkc().collect::<String>().to_lowercase();
     let mut terms = HashSet::new();
+    each_term(text, |term| _ = terms.insert(term.to_owned()));
+    terms
+}
+
+/// Those of the wanted terms that a text holds.
+fn terms_among<'w>(text: &str, wanted: &'w HashSet<String>) -> HashSet<&'w str> {
+    let mut held = HashSet::new();
+    each_term(text, |term| held.extend(wanted.get(term).map(String::as_str)));
+    held
+}
+
+/// Words in lower case. Scripts that do not part their words are taken by pairs of characters.
+fn each_term(text: &str, mut take: impl FnMut(&str)) {
+    // Most texts need no folding but for their capitals.
+    let folded =
+        if text.is_ascii() { text.to_ascii_lowercase() } else { text.nfkc().collect::<String>().to_lowercase() };
     for word in folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
-        let chars: Vec<char> = word.chars().collect();
-        if chars.iter().any(|c| is_unparted(*c)) && chars.len() > 1 {
-            terms.extend(chars.windows(2).map(|pair| pair.iter().collect::<String>()));
-        } else {
-            terms.insert(word.to_owned());
+        if word.is_ascii() || !word.chars().any(is_unparted) || word.chars().nth(1).is_none() {
+            take(word);
+            continue;
+        }
+        let starts: Vec<usize> = word.char_indices().map(|(at, _)| at).chain([word.len()]).collect();
+        for pair in starts.windows(3) {
+            take(&word[pair[0]..pair[2]]);
         }
     }
-    terms
 }
 
 fn is_unparted(c: char) -> bool {

@@ -6,7 +6,10 @@ pub mod keywords;
 pub mod prune;
 pub mod summarize;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Semaphore;
 
 use crate::base::text::{char_count, one_line};
 use crate::base::tokens::TokenCounter;
@@ -79,23 +82,24 @@ impl Sheet {
         passages: Vec<Passage>,
     ) -> Self {
         let bytes: usize = query.len() + passages.iter().map(|passage| passage.text.len()).sum::<usize>();
-        let count = move || Self::count_now(counter, &query, &helpers, &passages);
-        if bytes < MUCH_TEXT {
-            return count();
-        }
-        #[expect(clippy::disallowed_methods, reason = "pure, and over in milliseconds")]
-        let elsewhere = tokio::task::spawn_blocking(count.clone()).await;
-        elsewhere.unwrap_or_else(|_| count())
+        counted(bytes, move || Self::count_now(counter, &query, &helpers, &passages)).await
     }
 
     fn count_now(counter: TokenCounter, query: &str, helpers: &[Option<Arc<str>>], passages: &[Passage]) -> Self {
         let line = |helper: &str| Size::of(counter, &format!("contextual_helper: {}\n", one_line(helper)));
         let query = Size::of(counter, &format!("query: {}\n", one_line(query)));
         let end = Size::of(counter, "\n\"\"\"\n");
+        // Passages of one path share the larger part of their headings.
+        let mut labels: HashMap<usize, Size> = HashMap::new();
+        let mut heading = |passage: &Passage| {
+            let label = || Size::of(counter, &format!("{}]:\n\"\"\"\n", passage.label));
+            let label = *labels.entry(passage.path).or_insert_with(label);
+            Size::of(counter, &format!("Chunk {} [", passage.chunk_id)).plus(label)
+        };
         let item = |passage: &Passage| Item {
             path: passage.path,
             source: passage.source,
-            frame: Size::of(counter, &format!("Chunk {} [{}]:\n\"\"\"\n", passage.chunk_id, passage.label)).plus(end),
+            frame: heading(passage).plus(end),
             text: Size::of(counter, &passage.text),
         };
         Self {
@@ -135,10 +139,18 @@ impl Sheet {
 /// The prompt as it will be sent, counted as a whole (K-36).
 pub async fn count_prompt(counter: TokenCounter, task: &Answer) -> i64 {
     let (task, bytes) = (task.clone(), task.chunks.iter().map(|chunk| chunk.text.len()).sum::<usize>());
-    let count = move || Size::of(counter, Answer::SYSTEM).tokens + Size::of(counter, &task.frame()).tokens;
+    counted(bytes, move || Size::of(counter, Answer::SYSTEM).tokens + Size::of(counter, &task.frame()).tokens).await
+}
+
+/// Does much counting elsewhere, and no more of it at once than there are processors: each thread that counts keeps
+/// tables of its own.
+async fn counted<T: Send + 'static>(bytes: usize, count: impl Fn() -> T + Clone + Send + 'static) -> T {
+    static PLACES: OnceLock<Semaphore> = OnceLock::new();
     if bytes < MUCH_TEXT {
         return count();
     }
+    let processors = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let _place = PLACES.get_or_init(|| Semaphore::new(processors())).acquire().await;
     #[expect(clippy::disallowed_methods, reason = "pure, and over in milliseconds")]
     let elsewhere = tokio::task::spawn_blocking(count.clone()).await;
     elsewhere.unwrap_or_else(|_| count())
