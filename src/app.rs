@@ -223,6 +223,11 @@ async fn prune(state: &AppState) {
             Ok(removed) => tracing::info!(removed, "old jobs removed"),
             Err(error) => tracing::warn!(%error, "old jobs could not be removed"),
         }
+        match state.queries.prune(now).await {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "old receipts removed"),
+            Err(error) => tracing::warn!(%error, "old receipts could not be removed"),
+        }
         tokio::time::sleep(PRUNING).await;
     }
 }

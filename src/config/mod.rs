@@ -116,6 +116,7 @@ impl Config {
         config.ingestion.validate(&mut violations);
         config.taxonomy.validate(&mut violations);
         config.query.validate(&config.ingestion, &mut violations);
+        config.audit.validate(&mut violations);
         config.telemetry.validate(&mut violations);
         if config.auth.keys.is_empty() && !violations.concern("auth.keys") && !config.server.is_loopback() {
             violations.add(

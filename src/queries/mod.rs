@@ -71,7 +71,7 @@ struct Inner {
     settings: config::Query,
     chunk_min_tokens: u64,
     depth: i64,
-    persist: bool,
+    audit: config::Audit,
     /// Receipts that are being written.
     writes: TaskTracker,
 }
@@ -102,7 +102,7 @@ impl Queries {
             settings: config.query.clone(),
             chunk_min_tokens: config.ingestion.chunk_min_tokens,
             depth: Taxonomy::new(&config.taxonomy).depth(),
-            persist: config.audit.persist,
+            audit: config.audit,
             writes: TaskTracker::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -150,7 +150,7 @@ impl Queries {
             .traced_by(who.traceparent.clone())
             .resuming(told.unwrap_or_default());
         let _forgotten =
-            (!inner.persist).then(|| Forget { queries: self.clone(), space: who.space.clone(), id: id.clone() });
+            (!inner.audit.persist).then(|| Forget { queries: self.clone(), space: who.space.clone(), id: id.clone() });
         let scope = ask.scope();
         let (map, known_paths) = match &cursor {
             Some(cursor) => (None, self.paths_of(&who.space, cursor).await?),
@@ -197,7 +197,7 @@ impl Queries {
 
     /// Writes the receipt, unless none are kept.
     async fn keep(&self, who: &Who, ask: &Ask, id: QueryId, result: &QueryResult, receipt: &Receipt, of_job: bool) {
-        if !self.inner.persist {
+        if !self.inner.audit.persist {
             return;
         }
         let stored = StoredQuery {
@@ -217,6 +217,23 @@ impl Queries {
             }
         });
         let _ = tokio::time::timeout(RECEIPT_PATIENCE, writing).await;
+    }
+
+    /// Removes receipts that are older than `audit.keep_days`.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn prune(&self, now: Timestamp) -> Result<u64, QueryError> {
+        let days = i64::try_from(self.inner.audit.keep_days).unwrap_or(i64::MAX);
+        let mut removed = 0;
+        while days > 0 {
+            let before = now.minus_seconds(days.saturating_mul(24 * 60 * 60));
+            match self.inner.store.remove_old_queries(before).await? {
+                0 => break,
+                some => removed += some,
+            }
+        }
+        Ok(removed)
     }
 
     /// A receipt.

@@ -26,15 +26,21 @@ impl Store {
         let sql = "INSERT INTO queries (space, id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, \
                    created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let (request, receipt) = (query.request.to_string(), query.receipt.to_string());
-        self.retry("add_query", || async {
-            if replace {
-                let delete = self.sql("DELETE FROM queries WHERE space = ? AND id = ?");
-                self.execute(delete.bind(space.as_str()).bind(query.id.as_str())).await?;
-            }
+        let insert = || {
             let insert = self.backend.dialect.insert_if_absent(sql).bind(space.as_str()).bind(query.id.as_str());
             let insert = insert.bind(query.user_id.as_str()).bind(request.clone()).bind(receipt.clone());
             let insert = insert.bind(query.state.as_str()).bind(query.answer_chars).bind(query.elapsed_ms);
-            self.execute(insert.bind(query.created_at.as_micros())).await
+            insert.bind(query.created_at.as_micros())
+        };
+        self.retry("add_query", || async {
+            if !replace {
+                return self.execute(insert()).await;
+            }
+            let mut tx = self.begin().await?;
+            let delete = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");
+            tx.execute(delete.bind(space.as_str()).bind(query.id.as_str())).await?;
+            tx.execute(insert()).await?;
+            tx.commit().await
         })
         .await
     }
@@ -88,6 +94,26 @@ impl Store {
             let delete = tx.sql("DELETE FROM llm_calls WHERE space = ? AND query_id = ?");
             tx.execute(delete.bind(space.as_str()).bind(id.as_str())).await?;
             tx.commit().await
+        })
+        .await
+    }
+
+    /// Removes some receipts that are older, with their calls; the sums of their days stay. Spans spaces.
+    pub async fn remove_old_queries(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.retry("remove_old_queries", || async {
+            let old = self.sql("SELECT space, id FROM queries WHERE created_at < ? LIMIT 500");
+            let old = self.fetch_all(old.bind(before.as_micros())).await?;
+            let mut tx = self.begin().await?;
+            let mut removed = 0;
+            for row in old {
+                let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+                let calls = tx.sql("DELETE FROM llm_calls WHERE space = ? AND query_id = ?");
+                tx.execute(calls.bind(space.clone()).bind(id.clone())).await?;
+                let receipt = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");
+                removed += tx.execute(receipt.bind(space).bind(id)).await?;
+            }
+            tx.commit().await?;
+            Ok(removed)
         })
         .await
     }
