@@ -16,6 +16,8 @@ pub struct Document {
     pub passages: Vec<Passage>,
     pub texts: Vec<Arc<str>>,
     pub facts: VersionFacts,
+    /// What the document can be found by.
+    pub words: Vec<String>,
 }
 
 impl Document {
@@ -40,7 +42,7 @@ impl Document {
                 metadata: order.metadata(),
                 job_id: Some(job_id),
             };
-            Self { passages, texts, facts }
+            Self { passages, texts, facts, words: order.words() }
         });
         document.await.map_err(|_| JobError::retry(Failure::panicked()))
     }

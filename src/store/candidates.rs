@@ -33,29 +33,29 @@ pub struct LeafPart {
 }
 
 /// A value of a statement that is put together.
-enum Bound {
+pub(super) enum Bound {
     Text(String),
     Number(i64),
 }
 
 /// Pieces of a statement with the values for their marks.
 #[derive(Default)]
-struct Pieces {
-    sql: String,
-    values: Vec<Bound>,
+pub(super) struct Pieces {
+    pub(super) sql: String,
+    pub(super) values: Vec<Bound>,
 }
 
 impl Pieces {
-    fn push(&mut self, sql: &str) {
+    pub(super) fn push(&mut self, sql: &str) {
         self.sql.push_str(sql);
     }
 
-    fn text(&mut self, sql: &str, value: impl Into<String>) {
+    pub(super) fn text(&mut self, sql: &str, value: impl Into<String>) {
         self.push(sql);
         self.values.push(Bound::Text(value.into()));
     }
 
-    fn number(&mut self, sql: &str, value: i64) {
+    pub(super) fn number(&mut self, sql: &str, value: i64) {
         self.push(sql);
         self.values.push(Bound::Number(value));
     }
@@ -241,7 +241,7 @@ impl Store {
         Ok(found)
     }
 
-    fn put_together(&self, pieces: &Pieces, kept: bool) -> Statement {
+    pub(super) fn put_together(&self, pieces: &Pieces, kept: bool) -> Statement {
         let query = self.backend.dialect.assembled(&pieces.sql).persistent(kept);
         pieces.values.iter().fold(query, |query, value| match value {
             Bound::Text(text) => query.bind(text.clone()),

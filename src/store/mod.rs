@@ -10,6 +10,7 @@ mod categories;
 mod chunks;
 mod contextual_helpers;
 mod dialect;
+mod documents;
 mod error;
 mod idempotency;
 mod job_claims;

@@ -27,8 +27,9 @@ pub use helpers::{
     HelperPreviewResponse, get_helper, list_helpers, preview_helper, regenerate_helper, update_helper,
 };
 pub use versions::{
-    __path_get_source_content, __path_get_source_version, __path_list_source_chunks, __path_list_source_versions,
-    get_source_content, get_source_version, list_source_chunks, list_source_versions,
+    __path_diff_source_versions, __path_get_source_content, __path_get_source_version, __path_list_source_chunks,
+    __path_list_source_versions, diff_source_versions, get_source_content, get_source_version, list_source_chunks,
+    list_source_versions,
 };
 
 /// A document.
@@ -234,8 +235,13 @@ pub async fn list_sources(
     QueryParams(query): QueryParams<ListSourcesQuery>,
 ) -> Result<Json<SourceListResponse>, ApiError> {
     let limit = page::limit(query.limit)?;
-    let filter =
-        SourceFilter { user_id: query.user_id, filename: query.filename, tag: query.tag, eligible: query.eligible };
+    let filter = SourceFilter {
+        user_id: query.user_id,
+        filename: query.filename,
+        tag: query.tag,
+        eligible: query.eligible,
+        as_of: None,
+    };
     let fingerprint = format!("{filter:?}");
     let after = page::decode_place::<SourceId>(query.cursor.as_deref(), &fingerprint)?;
     // One more than asked for tells whether there is a next page.

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::documents::Documents;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{PathId, PathIds, QueryParams};
+use crate::http::extract::{PathId, PathIds, PathVersions, QueryParams};
 use crate::http::page;
 use crate::http::routes::chunks::{ChunkListResponse, number, page_of};
 use crate::http::state::AppState;
@@ -177,6 +178,29 @@ pub async fn get_source_content(
     // Whatever the text is, a browser must not run it.
     let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     Ok((headers, content).into_response())
+}
+
+/// Compare two versions of a document
+///
+/// What changed from the first to the second, line by line, as unified text; nothing if they say the same.
+#[utoipa::path(
+    get, path = "/v1/sources/{id}/versions/{a}/diff/{b}", tag = "sources", operation_id = "diff_source_versions",
+    params(
+        ("id" = String, Path, description = "The document's id."),
+        ("a" = String, Path, description = "The number of the version before."),
+        ("b" = String, Path, description = "The number of the version after."),
+    ),
+    responses((status = 200, description = "The difference.", body = String, content_type = "text/plain"))
+)]
+pub async fn diff_source_versions(
+    caller: Caller,
+    State(documents): State<Documents>,
+    PathVersions(id, a, b): PathVersions,
+) -> Result<Response, ApiError> {
+    let (from, to) = (number(&a, "version")?, number(&b, "version")?);
+    let text = documents.difference(&caller.space, &id, from, to).await?;
+    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    Ok((headers, text).into_response())
 }
 
 /// List the passages of a document

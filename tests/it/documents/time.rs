@@ -1,0 +1,1 @@
+//! `as_of` on documents, passages and the hierarchy.
