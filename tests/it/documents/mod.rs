@@ -1,6 +1,7 @@
 //! Documents through time: one version for a description and a moment, the manifest, differences, `as_of` everywhere.
 
 mod choosing;
+mod command;
 mod describing;
 mod filtering;
 mod manifest;
