@@ -83,11 +83,7 @@ impl Pieces {
             }
             (Some(moment), false) => {
                 self.number(" AND c.created_at <= ?", moment.as_micros());
-                // The newest version of then; one that brought nothing new names the one whose passages it shares.
-                let newest = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) FROM source_versions w \
-                              WHERE w.space = s.space AND w.source_id = s.id AND w.ingested_at <= ? \
-                              ORDER BY w.version DESC LIMIT 1)";
-                self.number(newest, moment.as_micros());
+                self.number(OF_THEN, moment.as_micros());
             }
         }
     }
@@ -95,6 +91,12 @@ impl Pieces {
 
 const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                         JOIN sources s ON s.space = c.space AND s.id = c.source_id";
+
+/// Passages `c` of what the documents said at a moment: of the newest version of then. One that brought nothing new names
+/// the one whose passages it shares.
+pub(super) const OF_THEN: &str = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \
+     FROM source_versions w WHERE w.space = c.space AND w.source_id = c.source_id AND w.ingested_at <= ? \
+     ORDER BY w.version DESC LIMIT 1)";
 
 impl Store {
     /// The categories that hold passages of a scope, with all that is above them, level by level.

@@ -35,7 +35,7 @@ pub use crate::config::database::Engine;
 pub use candidates::LeafPart;
 pub use catalog::Missing;
 pub use categories::{CategoryFilter, CategoryPage};
-pub use chunks::{ChunkPlace, Sample};
+pub use chunks::{ChunkPlace, ChunkScope, Sample};
 pub use error::StoreError;
 pub use idempotency::StoredAnswer;
 pub use job_claims::{Ending, QueueDepth};

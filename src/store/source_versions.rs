@@ -53,21 +53,23 @@ impl Store {
         .await
     }
 
-    /// Versions of a document, newest first, before the one named.
+    /// Versions of a document, newest first, before the one named; up to a moment.
     pub async fn list_source_versions(
         &self,
         space: &Space,
         source_id: &SourceId,
         before: Option<i64>,
+        as_of: Option<Timestamp>,
         limit: usize,
     ) -> Result<Vec<SourceVersion>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND version < ? \
-             ORDER BY version DESC LIMIT ?"
+             AND ingested_at <= ? ORDER BY version DESC LIMIT ?"
         );
         self.retry("list_source_versions", || async {
             let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
-            let query = query.bind(before.unwrap_or(i64::MAX)).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+            let query = query.bind(before.unwrap_or(i64::MAX)).bind(as_of.map_or(i64::MAX, Timestamp::as_micros));
+            let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
             self.fetch_all(query).await?.iter().map(read_version).collect()
         })
         .await
