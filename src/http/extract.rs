@@ -14,6 +14,8 @@ use super::error::ApiError;
 use super::state::AppState;
 use crate::base::clock::Timestamp;
 
+pub use strict::object;
+
 const READ_THE_DOCS: &str = "Correct the request; /docs describes every field.";
 
 /// A JSON body, with the bytes it came in.

@@ -118,6 +118,8 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
     for (body, field, word) in [
         (json!({}), "meta", "missing"),
         (json!({"meta": "a.md"}), "meta", "expected"),
+        (json!({"meta": []}), "meta", "an object"),
+        (json!({"meta": null}), "meta", "an object"),
         (json!({"meta": {"filename": 7}}), "meta.filename", "string"),
         (json!({"meta": {"tags": "docs"}}), "meta.tags", "sequence"),
         (json!({"meta": {}, "colour": 1}), "colour", "unknown field"),

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::documents::{Description, Retrieved, Wish};
 use crate::http::error::ApiError;
-use crate::http::extract::moment;
+use crate::http::extract::{moment, object};
 use crate::http::routes::sources::SourceResponse;
 use crate::model::document::{Choice, DocumentCandidate};
 use crate::model::source::FILE_INGEST;
@@ -22,6 +22,7 @@ const DEFAULT_USER: &str = "default";
 }))]
 pub struct RetrieveDocumentRequest {
     /// What is known of the document.
+    #[serde(deserialize_with = "object")]
     pub meta: DocumentDescription,
     /// The end user whose documents these are; `default` if left out.
     #[serde(default)]
