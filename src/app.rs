@@ -16,6 +16,7 @@ use crate::categories::samples::SampleCache;
 use crate::categories::{Categories, Taxonomy};
 use crate::config::{Config, ConfigurationError, Violation, Violations};
 use crate::contextual_helpers::ContextualHelpers;
+use crate::documents::Documents;
 use crate::http::{self, AppState, HttpSettings};
 use crate::ingestion::{Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
@@ -100,6 +101,7 @@ impl App {
         let samples = SampleCache::new(store.clone());
         let state = AppState {
             ingestion: Ingestion::new(store.clone(), jobs.clone(), sources.clone(), llm.clone(), ingestion),
+            documents: Documents::new(store.clone()),
             categories: Categories::new(store.clone(), taxonomy),
             helpers: ContextualHelpers::new(store.clone(), llm.clone()),
             queries: Queries::new(&config, store.clone(), llm.clone(), samples.clone()),

@@ -31,6 +31,9 @@ pub mod jobs;
 /// Documents: registering, reading, tagging, removing.
 pub mod sources;
 
+/// Documents through time: one version for a description and a moment, the manifest, differences.
+pub mod documents;
+
 /// The hierarchy: its rules, its limits, its paths.
 pub mod categories;
 

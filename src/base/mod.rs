@@ -10,3 +10,4 @@ pub mod ids;
 pub mod metrics;
 pub mod text;
 pub mod tokens;
+pub mod words;

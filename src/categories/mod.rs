@@ -13,7 +13,7 @@ use crate::base::text::{category_name, name_fault, name_key};
 use crate::config::taxonomy::LimitScope;
 use crate::model::category::{Category, CategoryPath, NewCategory};
 use crate::model::chunk::Chunk;
-use crate::store::{AsStoreError, CategoryFilter, CategoryPage, ChunkPlace, Store, StoreError, Tx};
+use crate::store::{AsStoreError, CategoryFilter, CategoryPage, ChunkPlace, ChunkScope, Store, StoreError, Tx};
 
 pub use taxonomy::Taxonomy;
 
@@ -82,19 +82,44 @@ impl Categories {
         filter: &CategoryFilter,
         page: &CategoryPage,
     ) -> Result<Vec<Category>, CategoryError> {
-        Ok(self.store.list_categories(space, filter, page).await?)
+        let mut found = self.store.list_categories(space, filter, page).await?;
+        self.count_as_of(space, found.iter_mut(), filter.as_of).await?;
+        Ok(found)
     }
 
-    /// How many categories each level has.
-    pub async fn counts(&self, space: &Space) -> Result<Vec<(i64, i64)>, CategoryError> {
-        let counts = self.store.count_categories(space).await?;
+    /// Says how many passages there were at a moment, instead of now.
+    async fn count_as_of(
+        &self,
+        space: &Space,
+        categories: impl Iterator<Item = &mut Category>,
+        as_of: Option<Timestamp>,
+    ) -> Result<(), CategoryError> {
+        let Some(moment) = as_of else { return Ok(()) };
+        let categories: Vec<&mut Category> = categories.collect();
+        let ids: Vec<i64> = categories.iter().map(|category| category.id).collect();
+        let counts = self.store.count_chunks_of_then(space, &ids, moment).await?;
+        for category in categories {
+            category.chunk_count = counts.get(&category.id).copied().unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// How many categories each level has, or had at a moment.
+    pub async fn counts(&self, space: &Space, as_of: Option<Timestamp>) -> Result<Vec<(i64, i64)>, CategoryError> {
+        let counts = self.store.count_categories(space, as_of).await?;
         Ok((1..=self.taxonomy.depth()).map(|level| (level, counts.get(&level).copied().unwrap_or(0))).collect())
     }
 
+    /// A category as it is, or as it was at a moment.
+    ///
     /// # Errors
     /// [`CategoryError::NotFound`], or the store's.
-    pub async fn find(&self, space: &Space, id: i64) -> Result<Category, CategoryError> {
-        self.store.find_category(space, id).await?.ok_or(CategoryError::NotFound(id))
+    pub async fn find(&self, space: &Space, id: i64, as_of: Option<Timestamp>) -> Result<Category, CategoryError> {
+        let found = self.store.find_category(space, id).await?;
+        let there = |category: &Category| as_of.is_none_or(|moment| category.created_at <= moment);
+        let mut category = found.filter(there).ok_or(CategoryError::NotFound(id))?;
+        self.count_as_of(space, std::iter::once(&mut category), as_of).await?;
+        Ok(category)
     }
 
     /// The ways down to categories.
@@ -110,16 +135,18 @@ impl Categories {
         &self,
         space: &Space,
         id: i64,
-        latest: bool,
+        scope: ChunkScope,
         after: Option<ChunkPlace>,
         limit: usize,
     ) -> Result<Vec<Chunk>, CategoryError> {
-        let category = self.find(space, id).await?;
+        let category = self.store.find_category(space, id).await?;
+        let there = |category: &Category| scope.as_of.is_none_or(|moment| category.created_at <= moment);
+        let category = category.filter(there).ok_or(CategoryError::NotFound(id))?;
         let depth = self.taxonomy.depth();
         if category.level != depth {
             return Err(CategoryError::NotALeaf { id, level: category.level, depth });
         }
-        Ok(self.store.list_category_chunks(space, id, latest, after, limit).await?)
+        Ok(self.store.list_category_chunks(space, id, scope, after, limit).await?)
     }
 
     /// A passage, with the way down to it.

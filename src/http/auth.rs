@@ -25,6 +25,8 @@ const NOW_HEADER: &str = "x-memoir-now";
 pub struct Caller {
     pub space: Space,
     pub now: Timestamp,
+    /// Whether the request named the time itself.
+    now_named: bool,
     role: Role,
 }
 
@@ -45,7 +47,15 @@ impl FromRequestParts<AppState> for Caller {
             let key = find_key(keys, &parts.headers)?;
             (space_for(key, named)?, key.role)
         };
-        Ok(Self { space, now: now(parts, state)?, role })
+        let named = named_now(parts, state)?;
+        Ok(Self { space, now: named.unwrap_or_else(|| state.clock.now()), now_named: named.is_some(), role })
+    }
+}
+
+impl Caller {
+    /// The time, if the request named it: what it causes later happens then, too (K-64).
+    pub fn named_now(&self) -> Option<Timestamp> {
+        self.now_named.then_some(self.now)
     }
 }
 
@@ -101,11 +111,11 @@ fn space_for(key: &ApiKey, named: Option<Space>) -> Result<Space, ApiError> {
     }
 }
 
-fn now(parts: &Parts, state: &AppState) -> Result<Timestamp, ApiError> {
+fn named_now(parts: &Parts, state: &AppState) -> Result<Option<Timestamp>, ApiError> {
     let header = parts.headers.get(NOW_HEADER).filter(|_| state.settings.clock_header);
-    let Some(header) = header else { return Ok(state.clock.now()) };
+    let Some(header) = header else { return Ok(None) };
     let moment = header.to_str().ok().and_then(Timestamp::parse_rfc3339);
-    moment.ok_or_else(|| ApiError::invalid_field("X-Memoir-Now", "must be a time like 2026-01-31T12:00:00Z"))
+    moment.map(Some).ok_or_else(|| ApiError::invalid_field("X-Memoir-Now", "must be a time like 2026-01-31T12:00:00Z"))
 }
 
 fn unauthorized(detail: &str) -> ApiError {

@@ -3,6 +3,7 @@
 //! Handlers return `ApiError`; the outermost middleware writes it as `application/problem+json`,
 //! adds the request id, and logs the cause of a 5xx once.
 
+mod documents;
 mod queries;
 
 use std::ops::Deref;

@@ -12,6 +12,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use super::body;
 use super::error::ApiError;
 use super::state::AppState;
+use crate::base::clock::Timestamp;
+
+pub use strict::object;
 
 const READ_THE_DOCS: &str = "Correct the request; /docs describes every field.";
 
@@ -86,6 +89,32 @@ impl FromRequestParts<AppState> for PathIds {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         match axum::extract::Path::<(String, String)>::from_request_parts(parts, state).await {
             Ok(axum::extract::Path((first, second))) => Ok(Self(first, second)),
+            Err(rejection) => Err(ApiError::malformed(rejection.body_text()).fix("Percent-encode the path as UTF-8.")),
+        }
+    }
+}
+
+/// A moment in the request, if one is there.
+pub fn moment(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
+    let Some(text) = text else { return Ok(None) };
+    // In a query string `+` is a space, unless it was encoded.
+    let read = Timestamp::parse_rfc3339(text).or_else(|| {
+        let (time, offset) = text.rsplit_once(' ')?;
+        Timestamp::parse_rfc3339(&format!("{time}+{offset}"))
+    });
+    let rule = "must be a moment with its offset, like 2026-01-31T12:00:00Z";
+    read.map(Some).ok_or_else(|| ApiError::invalid_field(field, rule))
+}
+
+/// A document and two of its versions.
+pub struct PathVersions(pub String, pub String, pub String);
+
+impl FromRequestParts<AppState> for PathVersions {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        match axum::extract::Path::<(String, String, String)>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path((id, from, to))) => Ok(Self(id, from, to)),
             Err(rejection) => Err(ApiError::malformed(rejection.body_text()).fix("Percent-encode the path as UTF-8.")),
         }
     }

@@ -31,8 +31,8 @@ pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo, LlmInfo
 pub use state::{AppState, HttpSettings};
 
 use routes::{
-    categories, chunks, docs, health, info, ingestions, jobs, metrics, models, queries, sources, testing, tokens,
-    usage, web,
+    categories, chunks, docs, documents, health, info, ingestions, jobs, manifest, metrics, models, queries, sources,
+    testing, tokens, usage, web,
 };
 
 /// Every route that the OpenAPI document lists.
@@ -61,6 +61,9 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(sources::list_helpers))
         .routes(routes!(sources::preview_helper))
         .routes(routes!(sources::regenerate_helper))
+        .routes(routes!(sources::diff_source_versions))
+        .routes(routes!(documents::retrieve_document))
+        .routes(routes!(manifest::get_manifest))
         // Text in, and where it was filed.
         .routes(routes!(ingestions::create_ingestion))
         .routes(routes!(categories::create_category, categories::list_categories))

@@ -45,6 +45,7 @@ pub struct ProblemResponse(Problem);
         (name = "queries", description = "Questions: walked down the hierarchy, fitted to a budget, answered, with a receipt."),
         (name = "jobs", description = "Background work: every 202 is one."),
         (name = "sources", description = "Documents as their owners know them, their versions and descriptions."),
+        (name = "documents", description = "One document for a description and a time; the manifest of all."),
         (name = "ingestions", description = "Bringing texts in."),
         (name = "categories", description = "The hierarchy, and the passages filed under it."),
     ),

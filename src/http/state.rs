@@ -14,6 +14,7 @@ use crate::base::clock::Clock;
 use crate::categories::Categories;
 use crate::config::Auth;
 use crate::contextual_helpers::ContextualHelpers;
+use crate::documents::Documents;
 use crate::ingestion::Ingestion;
 use crate::jobs::Jobs;
 use crate::llm::Llm;
@@ -26,6 +27,7 @@ use crate::store::Store;
 pub struct AppState {
     pub store: Store,
     pub sources: Sources,
+    pub documents: Documents,
     pub jobs: Jobs,
     pub ingestion: Ingestion,
     pub categories: Categories,
@@ -82,6 +84,12 @@ impl AppState {
 impl FromRef<AppState> for Jobs {
     fn from_ref(state: &AppState) -> Self {
         state.jobs.clone()
+    }
+}
+
+impl FromRef<AppState> for Documents {
+    fn from_ref(state: &AppState) -> Self {
+        state.documents.clone()
     }
 }
 

@@ -15,6 +15,8 @@ use crate::model::source_version::VersionFacts;
 pub struct Document {
     pub passages: Vec<Passage>,
     pub facts: VersionFacts,
+    /// What the document can be found by.
+    pub words: Vec<String>,
 }
 
 impl Document {
@@ -38,7 +40,7 @@ impl Document {
                 metadata: order.metadata(),
                 job_id: Some(job_id),
             };
-            Self { passages, facts }
+            Self { passages, facts, words: order.words() }
         });
         document.await.map_err(|_| JobError::retry(Failure::panicked()))
     }

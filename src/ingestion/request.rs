@@ -1,19 +1,25 @@
 //! What is asked for when a text is brought in: checked, and kept with the job until it is done.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::chunker::ChunkRules;
 use super::{Identity, IngestionError, IngestionSettings};
+use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::hash::sha256_hex;
 use crate::base::text::{char_count, has_control_but_breaks};
+use crate::base::words::{frequent, telling};
 use crate::config::ingestion::{MOST_BATCH, MOST_CHUNK_TOKENS, TransactionScope, delimiter_fault};
 use crate::contextual_helpers::{HelperFields, Refused, compose, from_text};
 use crate::model::contextual_helper::NewHelper;
 
 /// Most characters of a title, a topic, a note and the like.
 const MOST_FACT_CHARS: usize = 2000;
+/// Most words of a text that its document can be found by.
+const MOST_WORDS: usize = 192;
 /// Most characters of a provider's name.
 const MOST_PROVIDER_CHARS: usize = 255;
 
@@ -35,6 +41,8 @@ pub struct NewIngestion {
     pub options: Options,
     pub regenerate_helper: bool,
     pub force: bool,
+    /// The moment at which it comes, if the request named one (K-64).
+    pub at: Option<Timestamp>,
 }
 
 /// What is said of a document besides its text.
@@ -93,6 +101,9 @@ pub struct Order {
     pub force: bool,
     /// Characters U+0000 that were taken out (K-50).
     pub nul_removed: usize,
+    /// The moment at which it comes, in microseconds, if the request named one (K-64).
+    #[serde(default)]
+    pub at: Option<i64>,
 }
 
 impl Order {
@@ -108,6 +119,17 @@ impl Order {
     pub fn settings_key(&self, depth: i64, tokenizer: &str) -> String {
         let settings = json!([self.delimiters, self.chunk_min_tokens, self.chunk_max_tokens, depth, tokenizer]);
         sha256_hex(settings.to_string().as_bytes())
+    }
+
+    /// The words that the document can be found by: of what is said of it, and of its text.
+    pub fn words(&self) -> Vec<String> {
+        let facts = &self.facts;
+        let said = [&facts.title, &facts.author, &facts.topic, &facts.note, &facts.provider].into_iter().flatten();
+        let said = said.chain(&self.tags).cloned().collect::<Vec<_>>().join(" ");
+        let mut words = telling(&said);
+        let known: HashSet<String> = words.iter().cloned().collect();
+        words.extend(frequent(&self.text, MOST_WORDS).into_iter().filter(|word| !known.contains(word)));
+        words
     }
 
     /// What is kept of the request with the version.
@@ -193,6 +215,7 @@ pub(super) fn check(
         regenerate_helper: new.regenerate_helper,
         force: new.force,
         nul_removed,
+        at: new.at.map(Timestamp::as_micros),
     })
 }
 

@@ -90,6 +90,7 @@ impl IngestionWork {
         let mut draft = Draft {
             order: &order,
             facts: document.facts.clone(),
+            words: &document.words,
             chunks: document.chunks(&order.text),
             paths: Vec::new(),
             helper: helper.clone().filter(|_| store_helper),

@@ -10,6 +10,7 @@ use super::request::Order;
 use crate::base::clock::Timestamp;
 use crate::base::fail_point;
 use crate::base::ids::SourceId;
+use crate::base::words::telling;
 use crate::categories::Taxonomy;
 use crate::categories::tree::{ROOT, Tree};
 use crate::config::taxonomy::LimitScope;
@@ -26,6 +27,8 @@ use crate::store::{AsStoreError, NewVersion, Store, StoreError, Tx};
 pub struct Draft<'d> {
     pub order: &'d Order,
     pub facts: VersionFacts,
+    /// What the document can be found by.
+    pub words: &'d [String],
     /// Passages in the order of the text, less their category.
     pub chunks: Vec<NewChunk<'d>>,
     /// The names from level 1 to the leaf of each passage; as many as are planned.
@@ -140,7 +143,7 @@ impl Writer<'_> {
         result: Option<&(dyn Fn(&Written) -> Value + Sync)>,
     ) -> Result<Written, WriteError> {
         let written = self.store.retry_as("write_ingestion", || async {
-            let now = self.context.clock().now();
+            let now = draft.order.at.map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
             let mut tx = self.store.begin().await.during("begin", "counters")?;
             tx.lock_chunks(self.context.space()).await.during("lock the space", "counters")?;
             let mut written = match so_far {
@@ -185,6 +188,9 @@ impl Writer<'_> {
         }
         tx.settle_depth(space, self.taxonomy.depth(), now).await.during("keep the depth", "settings")?;
         let source = self.source(tx, draft.order, now).await?;
+        let mut words = telling(&source.filename);
+        words.extend(draft.words.iter().cloned());
+        tx.add_document_words(space, &source, &words).await.during("add words", "document_words")?;
         let version = source.latest_version + 1;
         let new = NewVersion {
             source_id: &source.id,

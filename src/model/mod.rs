@@ -3,6 +3,7 @@
 pub mod category;
 pub mod chunk;
 pub mod contextual_helper;
+pub mod document;
 pub mod job;
 pub mod llm_call;
 pub mod query;

@@ -117,7 +117,17 @@ impl Sources {
         found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
     }
 
-    /// Versions of a document, newest first.
+    /// A document as it is, or as it was at a moment but for its tags and whether it is eligible.
+    ///
+    /// # Errors
+    /// [`SourceError::NotFound`], or the store's.
+    pub async fn find_as_of(&self, space: &Space, id: &str, as_of: Option<Timestamp>) -> Result<Source, SourceError> {
+        let Some(moment) = as_of else { return self.find(space, id).await };
+        let found = self.store.find_source_as_of(space, &parse(id)?, moment).await?;
+        found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
+    }
+
+    /// Versions of a document, newest first, up to a moment.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], or the store's.
@@ -126,10 +136,11 @@ impl Sources {
         space: &Space,
         id: &str,
         before: Option<i64>,
+        as_of: Option<Timestamp>,
         limit: usize,
     ) -> Result<Vec<SourceVersion>, SourceError> {
-        let source = self.find(space, id).await?;
-        Ok(self.store.list_source_versions(space, &source.id, before, limit).await?)
+        let source = self.find_as_of(space, id, as_of).await?;
+        Ok(self.store.list_source_versions(space, &source.id, before, as_of, limit).await?)
     }
 
     /// One version, without its text.
@@ -150,28 +161,44 @@ impl Sources {
         found.ok_or_else(|| SourceError::NoVersion { id: id.to_owned(), version })
     }
 
-    /// Passages of a version, or of the latest, in the order of the text.
+    /// A version that is named, or the latest: of now or of a moment. `None` if there is none yet.
     ///
     /// # Errors
-    /// [`SourceError::NotFound`], or the store's.
-    pub async fn chunks(
+    /// [`SourceError::NotFound`], [`SourceError::NoVersion`], or the store's.
+    pub async fn version_as_of(
         &self,
         space: &Space,
         id: &str,
         version: Option<i64>,
-        profile: &str,
-        after: i64,
-        limit: usize,
-    ) -> Result<Vec<Chunk>, SourceError> {
+        as_of: Option<Timestamp>,
+    ) -> Result<Option<SourceVersion>, SourceError> {
         let version = match version {
             Some(version) => version,
-            None => match self.find(space, id).await?.latest_version {
-                0 => return Ok(Vec::new()),
+            None => match self.find_as_of(space, id, as_of).await?.latest_version {
+                0 => return Ok(None),
                 latest => latest,
             },
         };
         let found = self.version(space, id, version).await?;
-        let content = found.content_version_id.unwrap_or(found.id);
+        if as_of.is_some_and(|moment| found.ingested_at > moment) {
+            return Err(SourceError::NoVersion { id: id.to_owned(), version });
+        }
+        Ok(Some(found))
+    }
+
+    /// Passages of a version, in the order of the text.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn chunks(
+        &self,
+        space: &Space,
+        version: &SourceVersion,
+        profile: &str,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<Chunk>, SourceError> {
+        let content = version.content_version_id.unwrap_or(version.id);
         Ok(self.store.list_version_chunks(space, content, profile, after, limit).await?)
     }
 

@@ -34,29 +34,29 @@ pub struct LeafPart {
 }
 
 /// A value of a statement that is put together.
-enum Bound {
+pub(super) enum Bound {
     Text(String),
     Number(i64),
 }
 
 /// Pieces of a statement with the values for their marks.
 #[derive(Default)]
-struct Pieces {
-    sql: String,
-    values: Vec<Bound>,
+pub(super) struct Pieces {
+    pub(super) sql: String,
+    pub(super) values: Vec<Bound>,
 }
 
 impl Pieces {
-    fn push(&mut self, sql: &str) {
+    pub(super) fn push(&mut self, sql: &str) {
         self.sql.push_str(sql);
     }
 
-    fn text(&mut self, sql: &str, value: impl Into<String>) {
+    pub(super) fn text(&mut self, sql: &str, value: impl Into<String>) {
         self.push(sql);
         self.values.push(Bound::Text(value.into()));
     }
 
-    fn number(&mut self, sql: &str, value: i64) {
+    pub(super) fn number(&mut self, sql: &str, value: i64) {
         self.push(sql);
         self.values.push(Bound::Number(value));
     }
@@ -84,11 +84,7 @@ impl Pieces {
             }
             (Some(moment), false) => {
                 self.number(" AND c.created_at <= ?", moment.as_micros());
-                // The newest version of then; one that brought nothing new names the one whose passages it shares.
-                let newest = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) FROM source_versions w \
-                              WHERE w.space = s.space AND w.source_id = s.id AND w.ingested_at <= ? \
-                              ORDER BY w.version DESC LIMIT 1)";
-                self.number(newest, moment.as_micros());
+                self.number(OF_THEN, moment.as_micros());
             }
         }
     }
@@ -96,6 +92,12 @@ impl Pieces {
 
 const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                         JOIN sources s ON s.space = c.space AND s.id = c.source_id";
+
+/// Passages `c` of what the documents said at a moment: of the newest version of then. One that brought nothing new names
+/// the one whose passages it shares.
+pub(super) const OF_THEN: &str = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \
+     FROM source_versions w WHERE w.space = c.space AND w.source_id = c.source_id AND w.ingested_at <= ? \
+     ORDER BY w.version DESC LIMIT 1)";
 
 impl Store {
     /// The categories that hold passages of a scope, with all that is above them, level by level.
@@ -266,7 +268,7 @@ impl Store {
         self.backend.dialect.query_list(sql, count).persistent(count <= KEPT_VALUES)
     }
 
-    fn put_together(&self, pieces: &Pieces, kept: bool) -> Statement {
+    pub(super) fn put_together(&self, pieces: &Pieces, kept: bool) -> Statement {
         let query = self.backend.dialect.assembled(&pieces.sql).persistent(kept);
         pieces.values.iter().fold(query, |query, value| match value {
             Bound::Text(text) => query.bind(text.clone()),

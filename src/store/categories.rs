@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::candidates::{Bound, OF_THEN, Pieces};
 use super::dialect::{Dialect, Statement};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -21,6 +22,8 @@ const AT_ONCE: usize = 500;
 pub struct CategoryFilter {
     pub parent_id: Option<i64>,
     pub level: Option<i64>,
+    /// Those that there were at this moment.
+    pub as_of: Option<Timestamp>,
 }
 
 /// A part of a list: at most `limit` categories, level by level, oldest first, after the one named.
@@ -85,11 +88,48 @@ impl Store {
         Ok(paths)
     }
 
-    /// How many categories each level has.
-    pub async fn count_categories(&self, space: &Space) -> Result<BTreeMap<i64, i64>, StoreError> {
+    /// How many passages lay below each of these categories at a moment.
+    pub async fn count_chunks_of_then(
+        &self,
+        space: &Space,
+        ids: &[i64],
+        moment: Timestamp,
+    ) -> Result<HashMap<i64, i64>, StoreError> {
+        let mut counts = HashMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            let mut pieces = Pieces::default();
+            pieces.push("WITH RECURSIVE below (top, id) AS (SELECT k.id, k.id FROM categories k ");
+            pieces.text("WHERE k.space = ?", space.as_str());
+            pieces.push(&format!(" AND k.id IN ({})", vec!["?"; some.len()].join(",")));
+            pieces.values.extend(some.iter().map(|id| Bound::Number(*id)));
+            pieces.text(
+                " UNION ALL SELECT below.top, k.id FROM below JOIN categories k ON k.space = ? \
+                 AND k.parent_id = below.id) SELECT below.top, COUNT(*) FROM below",
+                space.as_str(),
+            );
+            pieces.text(" JOIN chunks c ON c.space = ? AND c.category_id = below.id", space.as_str());
+            pieces.number(" WHERE c.created_at <= ?", moment.as_micros());
+            pieces.number(OF_THEN, moment.as_micros());
+            pieces.push(" GROUP BY below.top");
+            let rows = self
+                .retry("count_chunks_of_then", || async { self.fetch_all(self.put_together(&pieces, false)).await });
+            for row in rows.await? {
+                counts.insert(row.try_get(0)?, row.try_get(1)?);
+            }
+        }
+        Ok(counts)
+    }
+
+    /// How many categories each level has, or had at a moment.
+    pub async fn count_categories(
+        &self,
+        space: &Space,
+        as_of: Option<Timestamp>,
+    ) -> Result<BTreeMap<i64, i64>, StoreError> {
         self.retry("count_categories", || async {
-            let query = self.sql("SELECT level, COUNT(*) FROM categories WHERE space = ? GROUP BY level");
-            let rows = self.fetch_all(query.bind(space.as_str())).await?;
+            let sql = "SELECT level, COUNT(*) FROM categories WHERE space = ? AND created_at <= ? GROUP BY level";
+            let query = self.sql(sql).bind(space.as_str()).bind(as_of.map_or(i64::MAX, Timestamp::as_micros));
+            let rows = self.fetch_all(query).await?;
             rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
         })
         .await
@@ -219,6 +259,7 @@ fn select_page(dialect: &Dialect, space: &Space, filter: &CategoryFilter, page: 
     for (wanted, condition) in [
         (filter.parent_id.is_some(), " AND parent_id = ?"),
         (filter.level.is_some(), " AND level = ?"),
+        (filter.as_of.is_some(), " AND created_at <= ?"),
         (page.after.is_some(), " AND level >= ? AND (level > ? OR id > ?)"),
     ] {
         if wanted {
@@ -230,7 +271,8 @@ fn select_page(dialect: &Dialect, space: &Space, filter: &CategoryFilter, page: 
         sql.push_str(" LIMIT ?");
     }
     let mut query = dialect.assembled(&sql).bind(space.as_str());
-    for number in [filter.parent_id, filter.level].into_iter().flatten() {
+    let moment = filter.as_of.map(Timestamp::as_micros);
+    for number in [filter.parent_id, filter.level, moment].into_iter().flatten() {
         query = query.bind(number);
     }
     if let Some((level, id)) = page.after {

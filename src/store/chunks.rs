@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::candidates::{OF_THEN, Pieces};
 use super::dialect::Statement;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -27,6 +28,15 @@ pub struct Sample {
     pub created_at: Timestamp,
     pub id: i64,
     pub text: String,
+}
+
+/// Which passages of a category.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkScope {
+    /// Leaves out those that their document no longer holds.
+    pub latest: bool,
+    /// As things stood at this moment.
+    pub as_of: Option<Timestamp>,
 }
 
 /// Where in a category a list goes on: the moment and the id of the last passage.
@@ -62,30 +72,33 @@ impl Store {
         .await
     }
 
-    /// Passages of one category in the order in which they came; `latest` leaves out those that their document no
-    /// longer holds.
+    /// Passages of one category in the order in which they came.
     pub async fn list_category_chunks(
         &self,
         space: &Space,
         category_id: i64,
-        latest: bool,
+        scope: ChunkScope,
         after: Option<ChunkPlace>,
         limit: usize,
     ) -> Result<Vec<Chunk>, StoreError> {
         let current =
             " JOIN sources s ON s.space = c.space AND s.id = c.source_id AND s.content_version_id = c.version_id";
-        let mut sql = format!("{SELECT}{} WHERE c.space = ? AND c.category_id = ?", if latest { current } else { "" });
-        if after.is_some() {
-            sql.push_str(" AND c.created_at >= ? AND (c.created_at > ? OR c.id > ?)");
+        let now = scope.latest && scope.as_of.is_none();
+        let mut pieces = Pieces::default();
+        pieces.text(&format!("{SELECT}{} WHERE c.space = ?", if now { current } else { "" }), space.as_str());
+        pieces.number(" AND c.category_id = ?", category_id);
+        if let Some(moment) = scope.as_of {
+            pieces.number(" AND c.created_at <= ?", moment.as_micros());
+            pieces.number(if scope.latest { OF_THEN } else { " AND v.ingested_at <= ?" }, moment.as_micros());
         }
-        sql.push_str(" ORDER BY c.created_at, c.id LIMIT ?");
+        if let Some((moment, id)) = after {
+            pieces.number(" AND c.created_at >= ?", moment.as_micros());
+            pieces.number(" AND (c.created_at > ?", moment.as_micros());
+            pieces.number(" OR c.id > ?)", id);
+        }
+        pieces.number(" ORDER BY c.created_at, c.id LIMIT ?", i64::try_from(limit).unwrap_or(i64::MAX));
         self.retry("list_category_chunks", || async {
-            let mut query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(category_id);
-            if let Some((moment, id)) = after {
-                query = query.bind(moment.as_micros()).bind(moment.as_micros()).bind(id);
-            }
-            let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
-            self.fetch_all(query).await?.iter().map(read_chunk).collect()
+            self.fetch_all(self.put_together(&pieces, true)).await?.iter().map(read_chunk).collect()
         })
         .await
     }

@@ -10,7 +10,7 @@ use crate::base::ids::{SourceId, Space};
 use crate::model::chunk::TAXONOMY;
 use crate::model::source_version::{SourceVersion, VersionFacts};
 
-const COLUMNS: &str = "id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
+pub(super) const COLUMNS: &str = "id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
      provider, topic, note, metadata_json, job_id, content_version_id, ingested_at";
 
 /// A version to be stored.
@@ -53,21 +53,23 @@ impl Store {
         .await
     }
 
-    /// Versions of a document, newest first, before the one named.
+    /// Versions of a document, newest first, before the one named; up to a moment.
     pub async fn list_source_versions(
         &self,
         space: &Space,
         source_id: &SourceId,
         before: Option<i64>,
+        as_of: Option<Timestamp>,
         limit: usize,
     ) -> Result<Vec<SourceVersion>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND version < ? \
-             ORDER BY version DESC LIMIT ?"
+             AND ingested_at <= ? ORDER BY version DESC LIMIT ?"
         );
         self.retry("list_source_versions", || async {
             let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
-            let query = query.bind(before.unwrap_or(i64::MAX)).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+            let query = query.bind(before.unwrap_or(i64::MAX)).bind(as_of.map_or(i64::MAX, Timestamp::as_micros));
+            let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
             self.fetch_all(query).await?.iter().map(read_version).collect()
         })
         .await
@@ -116,7 +118,9 @@ impl Tx {
         let insert = insert.bind(facts.mtime.map(Timestamp::as_micros)).bind(facts.char_count).bind(facts.token_count);
         let insert = insert.bind(facts.provider.clone()).bind(facts.topic.clone()).bind(facts.note.clone());
         let insert = insert.bind(facts.metadata.to_string()).bind(new.content_version_id).bind(facts.job_id.clone());
-        self.insert_for_id(insert.bind(now.as_micros())).await
+        let id = self.insert_for_id(insert.bind(now.as_micros())).await?;
+        self.add_document_version(space, new.source_id, id).await?;
+        Ok(id)
     }
 
     /// Whether a version is still there.
@@ -152,7 +156,7 @@ impl Tx {
     }
 }
 
-fn read_version(row: &AnyRow) -> Result<SourceVersion, StoreError> {
+pub(super) fn read_version(row: &AnyRow) -> Result<SourceVersion, StoreError> {
     let metadata: String = row.try_get(12)?;
     Ok(SourceVersion {
         id: row.try_get(0)?,

@@ -5,11 +5,14 @@ use std::collections::HashMap;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::dialect::{Dialect, Statement};
+use super::candidates::Pieces;
+use super::source_versions::{self, read_version};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
 use crate::base::ids::{SourceId, Space};
+use crate::base::words::whole_name;
+use crate::model::document::ManifestEntry;
 use crate::model::source::{FILE_INGEST, Source};
 
 /// One row per tag: a source comes with all its tags in a single round trip.
@@ -27,6 +30,8 @@ pub struct SourceFilter {
     pub filename: Option<String>,
     pub tag: Option<String>,
     pub eligible: Option<bool>,
+    /// Those that there were at this moment, with their versions of then.
+    pub as_of: Option<Timestamp>,
 }
 
 /// A part of a list: at most `limit` sources, oldest first, after the one named.
@@ -67,22 +72,63 @@ impl Store {
         page: &SourcePage,
     ) -> Result<Vec<Source>, StoreError> {
         self.retry("list_sources", || async {
-            let rows = self.fetch_all(select_page(&self.backend.dialect, space, filter, page)).await?;
-            let mut sources = rows.iter().map(read_source).collect::<Result<Vec<_>, _>>()?;
-            self.read_tags(space, &mut sources).await?;
+            let rows = self.fetch_all(self.put_together(&select_page(space, filter, page, false), true)).await?;
+            let mut sources = rows.iter().map(|row| read_source(row, 0)).collect::<Result<Vec<_>, _>>()?;
+            self.read_tags(space, sources.iter_mut()).await?;
             Ok(sources)
         })
         .await
     }
 
+    /// The same documents with the newest version of each.
+    pub async fn list_manifest(
+        &self,
+        space: &Space,
+        filter: &SourceFilter,
+        page: &SourcePage,
+    ) -> Result<Vec<ManifestEntry>, StoreError> {
+        self.retry("list_manifest", || async {
+            let rows = self.fetch_all(self.put_together(&select_page(space, filter, page, true), true)).await?;
+            let read = |row: &AnyRow| {
+                let known = row.try_get::<Option<i64>, _>(0)?.is_some();
+                let version = known.then(|| read_version(row)).transpose()?;
+                Ok::<_, StoreError>(ManifestEntry { source: read_source(row, 16)?, version })
+            };
+            let mut entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+            self.read_tags(space, entries.iter_mut().map(|entry| &mut entry.source)).await?;
+            Ok(entries)
+        })
+        .await
+    }
+
+    /// A document as it was at a moment, but for its tags and whether it is eligible; `None` if it came later.
+    pub async fn find_source_as_of(
+        &self,
+        space: &Space,
+        id: &SourceId,
+        moment: Timestamp,
+    ) -> Result<Option<Source>, StoreError> {
+        let mut pieces = Pieces::default();
+        pieces.push("SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, ");
+        latest(&mut pieces, Some(moment));
+        pieces.push(", s.created_at, s.updated_at, t.tag FROM sources s ");
+        pieces.push("LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id ");
+        pieces.text("WHERE s.space = ?", space.as_str());
+        pieces.text(" AND s.id = ?", id.as_str());
+        pieces.number(" AND s.created_at <= ? ORDER BY t.position", moment.as_micros());
+        self.retry("find_source_as_of", || async { gather(&self.fetch_all(self.put_together(&pieces, true)).await?) })
+            .await
+    }
+
     /// Fills in the tags of a page, in one round trip.
-    async fn read_tags(&self, space: &Space, sources: &mut [Source]) -> Result<(), StoreError> {
+    async fn read_tags(&self, space: &Space, sources: impl Iterator<Item = &mut Source>) -> Result<(), StoreError> {
+        let sources: Vec<&mut Source> = sources.collect();
         if sources.is_empty() {
             return Ok(());
         }
         let sql = "SELECT source_id, tag FROM source_tags WHERE space = ? AND source_id IN (??) ORDER BY position";
         let mut query = self.backend.dialect.query_list(sql, sources.len()).bind(space.as_str());
-        for source in sources.iter() {
+        for source in &sources {
             query = query.bind(source.id.as_str());
         }
         let mut tags: HashMap<String, Vec<String>> = HashMap::new();
@@ -110,6 +156,7 @@ impl Tx {
         if self.insert(insert).await?.is_none() {
             return Err(StoreError::Conflict { constraint: "sources_path" });
         }
+        self.add_document_words(space, source, &[whole_name(&source.filename)]).await?;
         self.add_source_tags(space, source).await
     }
 
@@ -165,62 +212,76 @@ impl Tx {
     }
 }
 
-fn select_page(dialect: &Dialect, space: &Space, filter: &SourceFilter, page: &SourcePage) -> Statement {
-    let mut sql = "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, s.created_at, \
-                   s.updated_at FROM sources s WHERE s.space = ?"
-        .to_owned();
-    let conditions = [
-        (filter.user_id.is_some(), " AND s.user_id = ?"),
-        (filter.filename.is_some(), " AND s.filename = ?"),
-        (filter.eligible.is_some(), " AND s.eligible = ?"),
-        (
-            filter.tag.is_some(),
-            " AND EXISTS (SELECT 1 FROM source_tags t WHERE t.space = s.space AND t.tag = ? AND t.source_id = s.id)",
-        ),
-        // The form of a keyset that all three engines answer from the index.
-        (page.after.is_some(), " AND s.created_at >= ? AND (s.created_at > ? OR s.id > ?)"),
-    ];
-    for (_, condition) in conditions.iter().filter(|(wanted, _)| *wanted) {
-        sql.push_str(condition);
-    }
-    sql.push_str(" ORDER BY s.created_at, s.id LIMIT ?");
+/// The newest version of a document `s`: now, or at a moment.
+fn latest(pieces: &mut Pieces, as_of: Option<Timestamp>) {
+    let Some(moment) = as_of else { return pieces.push("s.latest_version") };
+    pieces.push("COALESCE((SELECT MAX(w.version) FROM source_versions w WHERE w.space = s.space ");
+    pieces.number("AND w.source_id = s.id AND w.ingested_at <= ?), 0)", moment.as_micros());
+}
 
-    let mut query = dialect.assembled(&sql).bind(space.as_str());
-    for text in [&filter.user_id, &filter.filename].into_iter().flatten() {
-        query = query.bind(text.as_str());
+/// A page of documents; `versions` brings the newest version of each along.
+fn select_page(space: &Space, filter: &SourceFilter, page: &SourcePage, versions: bool) -> Pieces {
+    let mut pieces = Pieces::default();
+    pieces.push("SELECT ");
+    if versions {
+        let columns: Vec<String> = source_versions::COLUMNS.split(", ").map(|name| format!("v.{name}")).collect();
+        pieces.push(&format!("{}, ", columns.join(", ")));
+    }
+    pieces.push("s.id, s.user_id, s.filename, s.path, s.type, s.eligible, ");
+    latest(&mut pieces, filter.as_of);
+    pieces.push(", s.created_at, s.updated_at FROM sources s");
+    if versions {
+        pieces.push(" LEFT JOIN source_versions v ON v.space = s.space AND v.source_id = s.id AND v.version = ");
+        latest(&mut pieces, filter.as_of);
+    }
+    pieces.text(" WHERE s.space = ?", space.as_str());
+    for (text, condition) in [(&filter.user_id, " AND s.user_id = ?"), (&filter.filename, " AND s.filename = ?")] {
+        if let Some(text) = text {
+            pieces.text(condition, text);
+        }
     }
     if let Some(eligible) = filter.eligible {
-        query = query.bind(i16::from(eligible));
+        pieces.number(" AND s.eligible = ?", i64::from(eligible));
     }
     if let Some(tag) = &filter.tag {
-        query = query.bind(tag.as_str());
+        pieces.push(" AND EXISTS (SELECT 1 FROM source_tags t WHERE t.space = s.space ");
+        pieces.text("AND t.tag = ? AND t.source_id = s.id)", tag);
+    }
+    if let Some(moment) = filter.as_of {
+        pieces.number(" AND s.created_at <= ?", moment.as_micros());
     }
     if let Some((created_at, id)) = &page.after {
-        query = query.bind(created_at.as_micros()).bind(created_at.as_micros()).bind(id.as_str());
+        // The form of a keyset that all three engines answer from the index.
+        pieces.number(" AND s.created_at >= ?", created_at.as_micros());
+        pieces.number(" AND (s.created_at > ?", created_at.as_micros());
+        pieces.text(" OR s.id > ?)", id.as_str());
     }
-    query.bind(i64::try_from(page.limit).unwrap_or(i64::MAX))
+    let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
+    pieces.number(" ORDER BY s.created_at, s.id LIMIT ?", limit);
+    pieces
 }
 
 fn gather(rows: &[AnyRow]) -> Result<Option<Source>, StoreError> {
     let Some(first) = rows.first() else { return Ok(None) };
-    let mut source = read_source(first)?;
+    let mut source = read_source(first, 0)?;
     for row in rows {
         source.tags.extend(row.try_get::<Option<String>, _>(9)?);
     }
     Ok(Some(source))
 }
 
-fn read_source(row: &AnyRow) -> Result<Source, StoreError> {
+/// A source whose columns begin at this place of the row; its tags come apart.
+pub(super) fn read_source(row: &AnyRow, first: usize) -> Result<Source, StoreError> {
     Ok(Source {
-        id: SourceId::from_stored(row.try_get(0)?),
-        user_id: row.try_get(1)?,
-        filename: row.try_get(2)?,
-        path: row.try_get(3)?,
-        file_type: row.try_get(4)?,
-        eligible: row.try_get::<i64, _>(5)? != 0,
+        id: SourceId::from_stored(row.try_get(first)?),
+        user_id: row.try_get(first + 1)?,
+        filename: row.try_get(first + 2)?,
+        path: row.try_get(first + 3)?,
+        file_type: row.try_get(first + 4)?,
+        eligible: row.try_get::<i64, _>(first + 5)? != 0,
         tags: Vec::new(),
-        latest_version: row.try_get(6)?,
-        created_at: Timestamp::from_micros(row.try_get(7)?),
-        updated_at: Timestamp::from_micros(row.try_get(8)?),
+        latest_version: row.try_get(first + 6)?,
+        created_at: Timestamp::from_micros(row.try_get(first + 7)?),
+        updated_at: Timestamp::from_micros(row.try_get(first + 8)?),
     })
 }

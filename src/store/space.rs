@@ -44,7 +44,15 @@ impl Store {
         if self.engine() != super::Engine::Postgres {
             return Ok(());
         }
-        for table in ["ANALYZE chunks", "ANALYZE categories", "ANALYZE source_versions", "ANALYZE sources"] {
+        for table in [
+            "ANALYZE chunks",
+            "ANALYZE categories",
+            "ANALYZE source_versions",
+            "ANALYZE sources",
+            "ANALYZE source_tags",
+            "ANALYZE document_versions",
+            "ANALYZE document_words",
+        ] {
             let mut tx = self.begin().await?;
             tx.execute(tx.sql(table)).await?;
             tx.commit().await?;

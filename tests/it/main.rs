@@ -7,6 +7,7 @@ mod api;
 mod architecture;
 mod cli;
 mod config;
+mod documents;
 mod ingestion;
 mod jobs;
 mod llm;

@@ -83,6 +83,7 @@ async fn sources(store: &Store) {
         filename: Some("plan.md".to_owned()),
         tag: Some("z".to_owned()),
         eligible: Some(true),
+        as_of: None,
     };
     assert_eq!(store.list_sources(&here, &fitting, &page(None, 10)).await.unwrap(), all);
 

@@ -2,7 +2,11 @@
 //! and U+0000, which one of the databases refuses and no client means.
 
 use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
 
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use crate::http::error::ApiError;
@@ -18,6 +22,23 @@ pub fn check(bytes: &[u8], nul_in: &str) -> Result<(), ApiError> {
         (_, Some(field)) => Err(ApiError::invalid_field(field, "must not contain the character U+0000")),
         (Err(error), None) => Err(super::not_json(&error)),
     }
+}
+
+/// Reads an object, and only that: a list would be taken for the fields in their order.
+pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    struct Only<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    deserializer.deserialize_map(Only(PhantomData))
 }
 
 /// A step on the way to a value.

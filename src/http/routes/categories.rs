@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::chunks::{ChunkListResponse, number, page_of};
+use super::sources::AsOfQuery;
 use crate::base::ids::Space;
 use crate::categories::{Categories, CategoryWish};
 use crate::config::taxonomy::LimitScope;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
 use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::page;
 use crate::http::state::AppState;
 use crate::model::category::Category;
 use crate::model::chunk::Chunk;
-use crate::store::{CategoryFilter, CategoryPage};
+use crate::store::{CategoryFilter, CategoryPage, ChunkScope};
 
 /// A category.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -110,6 +111,10 @@ pub struct ListCategoriesQuery {
     /// Only those on this level.
     #[serde(default)]
     level: Option<i64>,
+    /// As it was at this moment, with what the documents said then.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    as_of: Option<String>,
     /// Items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
@@ -124,6 +129,10 @@ pub struct ListCategoriesQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct TreeQuery {
+    /// As it was at this moment, with what the documents said then.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    as_of: Option<String>,
     /// Items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
@@ -142,6 +151,10 @@ pub struct CategoryChunksQuery {
     #[serde(default)]
     #[param(inline)]
     version_scope: Option<VersionScopeName>,
+    /// As it was at this moment: what the documents said then.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    as_of: Option<String>,
     /// Items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
@@ -200,7 +213,8 @@ pub async fn list_categories(
     State(categories): State<Categories>,
     QueryParams(query): QueryParams<ListCategoriesQuery>,
 ) -> Result<Json<CategoryListResponse>, ApiError> {
-    let filter = CategoryFilter { parent_id: query.parent_id, level: query.level };
+    let as_of = moment("as_of", query.as_of.as_deref())?;
+    let filter = CategoryFilter { parent_id: query.parent_id, level: query.level, as_of };
     let listed = list(&categories, &caller.space, &filter, query.limit, query.cursor.as_deref()).await?;
     Ok(Json(CategoryListResponse { items: listed.0, next_cursor: listed.1 }))
 }
@@ -217,10 +231,11 @@ pub async fn get_category_tree(
     State(categories): State<Categories>,
     QueryParams(query): QueryParams<TreeQuery>,
 ) -> Result<Json<CategoryTreeResponse>, ApiError> {
-    let filter = CategoryFilter::default();
+    let as_of = moment("as_of", query.as_of.as_deref())?;
+    let filter = CategoryFilter { as_of, ..CategoryFilter::default() };
     let listed = list(&categories, &caller.space, &filter, query.limit, query.cursor.as_deref()).await?;
     let taxonomy = categories.taxonomy();
-    let counts = categories.counts(&caller.space).await?;
+    let counts = categories.counts(&caller.space, as_of).await?;
     let full = |(level, categories)| CategoryLevelResponse { level, categories, limit: taxonomy.limit(level) };
     let scope = match taxonomy.scope() {
         LimitScope::Level => "level",
@@ -273,15 +288,16 @@ pub async fn create_category(
 /// With the way down to it.
 #[utoipa::path(
     get, path = "/v1/categories/{id}", tag = "categories", operation_id = "get_category",
-    params(("id" = String, Path, description = "The category's number.")),
+    params(("id" = String, Path, description = "The category's number."), AsOfQuery),
     responses((status = 200, description = "The category.", body = CategoryDetailResponse))
 )]
 pub async fn get_category(
     caller: Caller,
     State(categories): State<Categories>,
     PathId(id): PathId,
+    QueryParams(query): QueryParams<AsOfQuery>,
 ) -> Result<Json<CategoryDetailResponse>, ApiError> {
-    let category = categories.find(&caller.space, number(&id, "category")?).await?;
+    let category = categories.find(&caller.space, number(&id, "category")?, query.moment()?).await?;
     let path = categories.paths(&caller.space, &[category.id]).await?.remove(&category.id).unwrap_or_default();
     let (path_ids, path) = path.into_iter().unzip();
     Ok(Json(CategoryDetailResponse { category: CategoryResponse::from(&category), path, path_ids }))
@@ -304,9 +320,10 @@ pub async fn list_category_chunks(
     let limit = page::limit(query.limit)?;
     let id = number(&id, "category")?;
     let latest = query.version_scope != Some(VersionScopeName::All);
-    let fingerprint = format!("category {id} {latest}");
+    let scope = ChunkScope { latest, as_of: moment("as_of", query.as_of.as_deref())? };
+    let fingerprint = format!("category {id} {scope:?}");
     let after = page::decode_place::<i64>(query.cursor.as_deref(), &fingerprint)?;
-    let found = categories.chunks(&caller.space, id, latest, after, limit + 1).await?;
+    let found = categories.chunks(&caller.space, id, scope, after, limit + 1).await?;
     let key = |chunk: &Chunk| (chunk.created_at.as_micros(), chunk.id.to_string());
     page_of(&categories, &caller.space, found, limit, &fingerprint, key).await
 }

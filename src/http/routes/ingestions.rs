@@ -17,6 +17,7 @@ use crate::http::extract::{self, media_type};
 use crate::http::idempotency::{self, Begun, Idempotency, location};
 use crate::http::state::AppState;
 use crate::http::{body, wait};
+use crate::ingestion::NewIngestion;
 use crate::model::job::NewJob;
 pub use wire::{CreateIngestionRequest, HelperFieldsRequest, IngestionUpload};
 
@@ -64,7 +65,8 @@ pub async fn create_ingestion(
         (read_json(bytes).await?, idempotency)
     };
     let (wait, patience) = wait::patience(wanted.wait, wanted.timeout_s)?;
-    let new = state.ingestion.prepare(&caller.space, wanted.into_new()?, caller.now).await?;
+    let new = NewIngestion { at: caller.named_now(), ..wanted.into_new()? };
+    let new = state.ingestion.prepare(&caller.space, new, caller.now).await?;
     let response = queue(&state, &caller, &idempotency, &new).await?;
     drop(new);
     state.jobs.announce();

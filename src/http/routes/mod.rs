@@ -3,10 +3,12 @@
 pub mod categories;
 pub mod chunks;
 pub mod docs;
+pub mod documents;
 pub mod health;
 pub mod info;
 pub mod ingestions;
 pub mod jobs;
+pub mod manifest;
 pub mod metrics;
 pub mod models;
 pub mod queries;

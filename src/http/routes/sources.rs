@@ -10,11 +10,12 @@ use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
 use crate::base::ids::SourceId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
 use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::page;
 use crate::http::state::AppState;
@@ -27,8 +28,9 @@ pub use helpers::{
     HelperPreviewResponse, get_helper, list_helpers, preview_helper, regenerate_helper, update_helper,
 };
 pub use versions::{
-    __path_get_source_content, __path_get_source_version, __path_list_source_chunks, __path_list_source_versions,
-    get_source_content, get_source_version, list_source_chunks, list_source_versions,
+    __path_diff_source_versions, __path_get_source_content, __path_get_source_version, __path_list_source_chunks,
+    __path_list_source_versions, diff_source_versions, get_source_content, get_source_version, list_source_chunks,
+    list_source_versions,
 };
 
 /// A document.
@@ -172,6 +174,10 @@ pub struct ListSourcesQuery {
     /// Only those that retrieval may (true) or may not (false) use.
     #[serde(default)]
     eligible: Option<bool>,
+    /// As it was at this moment; labels and eligibility are those of now.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    as_of: Option<String>,
     /// Items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
@@ -179,6 +185,23 @@ pub struct ListSourcesQuery {
     /// `next_cursor` of the page before.
     #[serde(default)]
     cursor: Option<String>,
+}
+
+/// A moment to look at.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AsOfQuery {
+    /// As it was at this moment; a document's labels and eligibility are those of now.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    as_of: Option<String>,
+}
+
+impl AsOfQuery {
+    pub fn moment(&self) -> Result<Option<Timestamp>, ApiError> {
+        moment("as_of", self.as_of.as_deref())
+    }
 }
 
 /// Register a document
@@ -234,8 +257,13 @@ pub async fn list_sources(
     QueryParams(query): QueryParams<ListSourcesQuery>,
 ) -> Result<Json<SourceListResponse>, ApiError> {
     let limit = page::limit(query.limit)?;
-    let filter =
-        SourceFilter { user_id: query.user_id, filename: query.filename, tag: query.tag, eligible: query.eligible };
+    let filter = SourceFilter {
+        user_id: query.user_id,
+        filename: query.filename,
+        tag: query.tag,
+        eligible: query.eligible,
+        as_of: moment("as_of", query.as_of.as_deref())?,
+    };
     let fingerprint = format!("{filter:?}");
     let after = page::decode_place::<SourceId>(query.cursor.as_deref(), &fingerprint)?;
     // One more than asked for tells whether there is a next page.
@@ -250,7 +278,7 @@ pub async fn list_sources(
 /// Its names, labels and newest version. With `If-None-Match` and an unchanged document: 304.
 #[utoipa::path(
     get, path = "/v1/sources/{id}", tag = "sources", operation_id = "get_source",
-    params(("id" = String, Path, description = "The document's id."), ("If-None-Match" = Option<String>, Header, description = "An ETag that you have.")),
+    params(("id" = String, Path, description = "The document's id."), AsOfQuery, ("If-None-Match" = Option<String>, Header, description = "An ETag that you have.")),
     responses(
         (status = 200, description = "The document.", body = SourceResponse, headers(("ETag" = String, description = "Its state, for If-Match."))),
         (status = 304, description = "It is as you have it."),
@@ -260,9 +288,15 @@ pub async fn get_source(
     caller: Caller,
     State(sources): State<Sources>,
     PathId(id): PathId,
+    QueryParams(query): QueryParams<AsOfQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let source = sources.find(&caller.space, &id).await?;
+    let as_of = query.moment()?;
+    let source = sources.find_as_of(&caller.space, &id, as_of).await?;
+    if as_of.is_some() {
+        // What it was is nothing to hold a change against.
+        return Ok(Json(SourceResponse::from(&source)).into_response());
+    }
     let etag = etag(&source);
     if names(&headers, &header::IF_NONE_MATCH, &etag, true) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());

@@ -155,6 +155,7 @@ impl CreateIngestionRequest {
         };
         let options = self.options.unwrap_or_default();
         Ok(NewIngestion {
+            at: None,
             text,
             source_id: self.source_id,
             filename: self.filename,

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::documents::Documents;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{PathId, PathIds, QueryParams};
+use crate::http::extract::{PathId, PathIds, PathVersions, QueryParams, moment};
 use crate::http::page;
 use crate::http::routes::chunks::{ChunkListResponse, number, page_of};
 use crate::http::state::AppState;
@@ -81,6 +82,10 @@ impl From<SourceVersion> for SourceVersionResponse {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListVersionsQuery {
+    /// As it was at this moment.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    as_of: Option<String>,
     /// Items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
@@ -109,6 +114,10 @@ pub struct SourceChunksQuery {
     #[serde(default)]
     #[param(inline)]
     profile: Option<ProfileName>,
+    /// As it was at this moment.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    as_of: Option<String>,
     /// Items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
@@ -133,9 +142,10 @@ pub async fn list_source_versions(
     QueryParams(query): QueryParams<ListVersionsQuery>,
 ) -> Result<Json<SourceVersionListResponse>, ApiError> {
     let limit = page::limit(query.limit)?;
-    let fingerprint = format!("versions of {id}");
+    let as_of = moment("as_of", query.as_of.as_deref())?;
+    let fingerprint = format!("versions of {id} {as_of:?}");
     let before = page::decode_numbers(query.cursor.as_deref(), &fingerprint)?.map(|(version, _)| version);
-    let found = sources.versions(&caller.space, &id, before, limit + 1).await?;
+    let found = sources.versions(&caller.space, &id, before, as_of, limit + 1).await?;
     let (items, next_cursor) = page::cut(found, limit, &fingerprint, |version| (version.version, 0));
     Ok(Json(SourceVersionListResponse {
         items: items.into_iter().map(SourceVersionResponse::from).collect(),
@@ -179,6 +189,29 @@ pub async fn get_source_content(
     Ok((headers, content).into_response())
 }
 
+/// Compare two versions of a document
+///
+/// What changed from the first to the second, line by line, as unified text; nothing if they say the same.
+#[utoipa::path(
+    get, path = "/v1/sources/{id}/versions/{a}/diff/{b}", tag = "sources", operation_id = "diff_source_versions",
+    params(
+        ("id" = String, Path, description = "The document's id."),
+        ("a" = String, Path, description = "The number of the version before."),
+        ("b" = String, Path, description = "The number of the version after."),
+    ),
+    responses((status = 200, description = "The difference.", body = String, content_type = "text/plain"))
+)]
+pub async fn diff_source_versions(
+    caller: Caller,
+    State(documents): State<Documents>,
+    PathVersions(id, a, b): PathVersions,
+) -> Result<Response, ApiError> {
+    let (from, to) = (number(&a, "version")?, number(&b, "version")?);
+    let text = documents.difference(&caller.space, &id, from, to).await?;
+    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    Ok((headers, text).into_response())
+}
+
 /// List the passages of a document
 ///
 /// Of its latest version or of another, in the order of the text; joined, they are the text.
@@ -197,9 +230,13 @@ pub async fn list_source_chunks(
     let profile = match query.profile {
         None | Some(ProfileName::Taxonomy) => TAXONOMY,
     };
-    let fingerprint = format!("chunks of {id} {:?} {profile}", query.version);
+    let as_of = moment("as_of", query.as_of.as_deref())?;
+    let fingerprint = format!("chunks of {id} {:?} {profile} {as_of:?}", query.version);
     let after = page::decode_numbers(query.cursor.as_deref(), &fingerprint)?.map_or(0, |(ordinal, _)| ordinal);
-    let found = state.sources.chunks(&caller.space, &id, query.version, profile, after, limit + 1).await?;
+    let found = match state.sources.version_as_of(&caller.space, &id, query.version, as_of).await? {
+        Some(version) => state.sources.chunks(&caller.space, &version, profile, after, limit + 1).await?,
+        None => Vec::new(),
+    };
     let key = |chunk: &Chunk| (chunk.ordinal, 0);
     page_of(&state.categories, &caller.space, found, limit, &fingerprint, key).await
 }

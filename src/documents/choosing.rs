@@ -1,0 +1,209 @@
+//! What is left of the candidates, and which of them is taken: pure, in the order of the seed (T-5.4 to T-5.6, K-19, K-20).
+
+use std::cmp::Ordering;
+
+use super::scoring::scores;
+use crate::base::clock::Timestamp;
+use crate::base::text::name_key;
+use crate::model::document::{Choice, DocumentCandidate};
+
+/// What candidates must be like.
+#[derive(Debug, Clone)]
+pub struct Sieve {
+    pub filename: Option<String>,
+    pub tags: Vec<String>,
+    pub as_of: Option<Timestamp>,
+    pub choice: Choice,
+    pub query: String,
+    /// A filter that leaves nothing is an end, and not left out.
+    pub strict: bool,
+}
+
+/// Which filters were left out because nothing would have remained.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Relaxed {
+    /// `None` where no name was given.
+    pub filename: Option<bool>,
+    pub tags: bool,
+    pub as_of: bool,
+}
+
+/// The candidate that was taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decided {
+    pub place: usize,
+    pub relaxed: Relaxed,
+    pub score: Option<f64>,
+}
+
+impl Sieve {
+    /// # Errors
+    /// The filter that nothing passes, if all must be passed; `None` if there are no candidates at all.
+    pub fn decide(&self, candidates: &[DocumentCandidate]) -> Result<Decided, Option<&'static str>> {
+        let mut left: Vec<usize> = (0..candidates.len()).collect();
+        if left.is_empty() {
+            return Err(None);
+        }
+        let mut relaxed = Relaxed::default();
+        if let Some(name) = &self.filename {
+            let folded = name_key(name);
+            // The name as it was given, or else in another case.
+            let applied = self.keep(&mut left, |place| candidates[place].source.filename == *name)
+                || self.keep(&mut left, |place| name_key(&candidates[place].source.filename) == folded);
+            relaxed.filename = Some(!applied);
+            self.must(applied, "meta.filename")?;
+        }
+        let carries_all = |place: usize| self.tags.iter().all(|tag| candidates[place].source.tags.contains(tag));
+        relaxed.tags = !self.keep(&mut left, carries_all);
+        self.must(!relaxed.tags, "the required tags")?;
+        if let Some(moment) = self.as_of {
+            relaxed.as_of = !self.keep(&mut left, |place| candidates[place].version.ingested_at <= moment);
+            self.must(!relaxed.as_of, "as_of")?;
+        }
+        let (place, score) = self.choose(candidates, &left);
+        Ok(Decided { place, relaxed, score })
+    }
+
+    /// Keeps what passes, if anything does; tells whether it did.
+    #[expect(clippy::unused_self, reason = "reads as what the sieve does")]
+    fn keep(&self, left: &mut Vec<usize>, passes: impl Fn(usize) -> bool) -> bool {
+        let passing: Vec<usize> = left.iter().copied().filter(|place| passes(*place)).collect();
+        let some = !passing.is_empty();
+        if some {
+            *left = passing;
+        }
+        some
+    }
+
+    fn must(&self, passed: bool, filter: &'static str) -> Result<(), Option<&'static str>> {
+        if self.strict && !passed { Err(Some(filter)) } else { Ok(()) }
+    }
+
+    /// The best by what is chosen for; equals by their score, then the one that came first.
+    fn choose(&self, candidates: &[DocumentCandidate], left: &[usize]) -> (usize, Option<f64>) {
+        let versions = |one: usize, other: usize| (&candidates[one].version, &candidates[other].version);
+        let order = |one: usize, other: usize| {
+            let (a, b) = versions(one, other);
+            match self.choice {
+                Choice::Latest => (b.ingested_at, b.facts.char_count).cmp(&(a.ingested_at, a.facts.char_count)),
+                Choice::Earliest => a.ingested_at.cmp(&b.ingested_at),
+                Choice::Longest => b.facts.char_count.cmp(&a.facts.char_count),
+                Choice::Score => Ordering::Equal,
+            }
+        };
+        let Some(best) = left.iter().copied().min_by(|one, other| order(*one, *other)) else { return (0, None) };
+        let equal: Vec<usize> = left.iter().copied().filter(|place| order(*place, best).is_eq()).collect();
+        if equal.len() == 1 && self.choice != Choice::Score {
+            return (best, None);
+        }
+        let scores = scores(&self.query, equal.iter().map(|place| &candidates[*place]));
+        let ids = |place: usize| candidates[equal[place]].version.id;
+        let first = (0..equal.len())
+            .min_by(|one, other| scores[*other].total_cmp(&scores[*one]).then_with(|| ids(*one).cmp(&ids(*other))));
+        let first = first.unwrap_or(0);
+        (equal[first], Some(scores[first]))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::base::ids::SourceId;
+    use crate::model::source::Source;
+    use crate::model::source_version::{SourceVersion, VersionFacts};
+
+    pub fn candidate(id: i64, filename: &str, tags: &[&str], at: i64, content: &str) -> DocumentCandidate {
+        let now = Timestamp::from_micros(at);
+        let source_id = SourceId::new();
+        let mut all = vec!["file_ingest".to_owned()];
+        all.extend(tags.iter().map(ToString::to_string));
+        DocumentCandidate {
+            source: Source {
+                id: source_id.clone(),
+                user_id: "default".to_owned(),
+                filename: filename.to_owned(),
+                path: format!("/{filename}"),
+                file_type: "md".to_owned(),
+                eligible: true,
+                tags: all,
+                latest_version: 1,
+                created_at: now,
+                updated_at: now,
+            },
+            version: SourceVersion {
+                id,
+                source_id,
+                version: 1,
+                facts: VersionFacts {
+                    sha256: String::new(),
+                    settings_key: String::new(),
+                    size_bytes: 0,
+                    mtime: None,
+                    char_count: i64::try_from(content.chars().count()).unwrap_or(0),
+                    token_count: 0,
+                    provider: None,
+                    topic: None,
+                    note: None,
+                    metadata: json!({}),
+                    job_id: None,
+                },
+                content_version_id: None,
+                ingested_at: now,
+            },
+            content: Some(content.to_owned()),
+        }
+    }
+
+    fn sieve(choice: Choice) -> Sieve {
+        Sieve { filename: None, tags: Vec::new(), as_of: None, choice, query: "cape".to_owned(), strict: false }
+    }
+
+    #[test]
+    fn each_choice_has_its_own_winner_and_its_own_ties() {
+        let all = [
+            candidate(1, "a", &[], 1, "the cape in the morning"),
+            candidate(2, "b", &[], 3, "short"),
+            candidate(3, "c", &[], 3, "a cape!"),
+            candidate(4, "d", &[], 3, "no word"),
+            candidate(5, "e", &[], 2, "the rest of the evening"),
+        ];
+        for (choice, wanted) in [
+            // The longer of those that came last; of equal length, the one that fits.
+            (Choice::Latest, 3),
+            (Choice::Earliest, 1),
+            (Choice::Longest, 1),
+            (Choice::Score, 1),
+        ] {
+            let decided = sieve(choice).decide(&all).unwrap();
+            assert_eq!(all[decided.place].version.id, wanted, "{choice:?}");
+        }
+        // Equal in everything: the first by number, whatever the order.
+        let twins = [candidate(9, "x", &[], 1, "same"), candidate(8, "x", &[], 1, "same")];
+        for choice in Choice::ALL {
+            assert_eq!(sieve(choice).decide(&twins).unwrap().place, 1, "{choice:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_that_leaves_nothing_is_left_out_or_is_the_end() {
+        let all = [candidate(1, "Plan.md", &["a"], 5, "x"), candidate(2, "other.md", &["a", "b"], 9, "y")];
+        let mut sieve = Sieve { tags: vec!["a".to_owned(), "b".to_owned()], ..sieve(Choice::Latest) };
+        assert_eq!(sieve.decide(&all).unwrap().place, 1);
+        sieve.filename = Some("plan.MD".to_owned());
+        let decided = sieve.decide(&all).unwrap();
+        assert_eq!((decided.place, decided.relaxed), (0, Relaxed { filename: Some(false), tags: true, as_of: false }));
+        sieve.as_of = Some(Timestamp::from_micros(5));
+        assert!(!sieve.decide(&all).unwrap().relaxed.as_of, "the moment itself counts");
+        sieve.as_of = Some(Timestamp::from_micros(4));
+        assert!(sieve.decide(&all).unwrap().relaxed.as_of);
+        sieve.strict = true;
+        assert_eq!(sieve.decide(&all), Err(Some("the required tags")));
+        sieve.tags = vec!["a".to_owned()];
+        assert_eq!(sieve.decide(&all), Err(Some("as_of")));
+        sieve.filename = Some("nobody.md".to_owned());
+        assert_eq!(sieve.decide(&all), Err(Some("meta.filename")));
+        assert_eq!(sieve.decide(&[]), Err(None));
+    }
+}

@@ -1,0 +1,47 @@
+//! What changed between two texts, as unified text: lines with three around them, in bounded time.
+
+use std::time::Duration;
+
+use similar::TextDiff;
+
+/// After this the comparison no longer looks for the shortest answer; what it gives is right all the same.
+const PATIENCE: Duration = Duration::from_millis(500);
+const AROUND: usize = 3;
+
+/// Empty if both say the same.
+pub fn unified(before: &str, after: &str, names: &[String; 2]) -> String {
+    let difference = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
+    difference.unified_diff().context_radius(AROUND).header(&names[0], &names[1]).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn names() -> [String; 2] {
+        ["a".to_owned(), "b".to_owned()]
+    }
+
+    #[test]
+    fn lines_that_changed_stand_with_their_signs() {
+        let text = unified("one\ntwo\nthree\n", "one\n2\nthree", &names());
+        assert_eq!(
+            text,
+            "--- a\n+++ b\n@@ -1,3 +1,3 @@\n one\n-two\n-three\n+2\n+three\n\\ No newline at end of file\n"
+        );
+        assert_eq!(unified("same\n", "same\n", &names()), "");
+    }
+
+    #[test]
+    fn texts_that_share_nothing_do_not_take_for_ever() {
+        let numbers = |step: usize| {
+            let lines: Vec<String> = (0..60_000).map(|n| (n * step % 59_999).to_string()).collect();
+            lines.join("\n")
+        };
+        let begun = Instant::now();
+        let text = unified(&numbers(7), &numbers(11), &names());
+        assert!(text.lines().count() > 60_000 && begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    }
+}

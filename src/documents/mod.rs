@@ -1,0 +1,200 @@
+//! Documents through time: one version for a description and a moment (T-1 to T-8), the manifest, what changed between two.
+//!
+//! The store brings candidates in one round trip (`store/documents.rs`); what is left of them, and which is taken, is
+//! decided here (`choosing`, `scoring`).
+
+mod choosing;
+mod difference;
+mod request;
+mod scoring;
+
+use crate::base::field_error::FieldError;
+use crate::base::ids::{SourceId, Space};
+use crate::base::words::telling;
+use crate::model::document::{Choice, DocumentCandidate, DocumentSearch, ManifestEntry};
+use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError};
+
+pub use choosing::Relaxed;
+pub use request::{Description, Wish};
+
+use choosing::Sieve;
+
+/// More text than this is read through apart from the requests of others.
+const LARGE: usize = 64 * 1024;
+
+/// The area's face, cheap to clone.
+#[derive(Clone)]
+pub struct Documents {
+    store: Store,
+}
+
+/// The one version that was taken, and how it came to that.
+#[derive(Debug, Clone)]
+pub struct Retrieved {
+    pub found: DocumentCandidate,
+    pub content: String,
+    /// How well its words fit, where that was looked at.
+    pub score: Option<f64>,
+    /// What was looked for.
+    pub wish: Wish,
+    pub query: String,
+    pub required_tags: Vec<String>,
+    pub relaxed: Relaxed,
+    /// `as_of` was given with a choice that does not look at it (K-20).
+    pub as_of_ignored: bool,
+    /// Versions that the store brought, before anything was left out.
+    pub raw_candidates: usize,
+    /// Round trips to the store.
+    pub store_queries: usize,
+    /// All of them with their scores, if that was asked for.
+    pub candidates: Option<Vec<(DocumentCandidate, f64)>>,
+}
+
+/// A document cannot be given.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// 422: fields break a rule.
+    #[error("the description breaks a rule")]
+    Invalid(Vec<FieldError>),
+    /// 404: nothing fits; strictly, if a filter is named.
+    #[error("{}", nothing(*.filter))]
+    NotFound { filter: Option<&'static str> },
+    /// 404: there is none in this space.
+    #[error("no source {0} in this space")]
+    NoSource(String),
+    /// 404: the document has no such version.
+    #[error("source {id} has no version {version} in this space")]
+    NoVersion { id: String, version: i64 },
+    /// 500: a version without a text, which cannot be.
+    #[error("version {version} of source {id} has no text")]
+    ContentMissing { id: String, version: i64 },
+    /// 503 and 500, as the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AsStoreError for DocumentError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        if let Self::Store(error) = self { Some(error) } else { None }
+    }
+}
+
+fn nothing(filter: Option<&'static str>) -> String {
+    match filter {
+        None => "this user has no eligible document in this space".to_owned(),
+        Some(filter) => format!("no document fits {filter}, and strict was asked for"),
+    }
+}
+
+impl Documents {
+    #[must_use]
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// The one version that a description means.
+    ///
+    /// # Errors
+    /// [`DocumentError::Invalid`], [`DocumentError::NotFound`], or the store's.
+    pub async fn retrieve(&self, space: &Space, wish: Wish) -> Result<Retrieved, DocumentError> {
+        let wish = wish.checked().map_err(DocumentError::Invalid)?;
+        let (query, required_tags) = (wish.query(), wish.required_tags());
+        let as_of = wish.as_of.filter(|_| wish.choice == Choice::Latest);
+        let search = DocumentSearch {
+            user_id: wish.user_id.clone(),
+            filename: wish.filename().map(ToOwned::to_owned),
+            words: telling(&wish.words()),
+            tags: required_tags.clone(),
+            as_of,
+            choice: wish.choice,
+            most: wish.k,
+            texts: wish.explain || wish.choice == Choice::Score,
+        };
+        let candidates = self.store.list_documents(space, &search).await?;
+        let raw_candidates = candidates.len();
+        let sieve = Sieve {
+            filename: wish.filename().map(ToOwned::to_owned),
+            tags: required_tags.clone(),
+            as_of,
+            choice: wish.choice,
+            query: query.clone(),
+            strict: wish.strict,
+        };
+        let explain = wish.explain;
+        let read: usize = candidates.iter().filter_map(|candidate| candidate.content.as_ref()).map(String::len).sum();
+        let decide = move || {
+            let decided = sieve.decide(&candidates).map_err(|filter| DocumentError::NotFound { filter })?;
+            let scores = explain.then(|| scoring::scores(&sieve.query, candidates.iter()));
+            Ok::<_, DocumentError>((decided, scores, candidates))
+        };
+        let large = read > LARGE;
+        let (decided, scores, mut candidates) = if large { apart(decide).await? } else { decide()? };
+        let mut found = if explain { candidates[decided.place].clone() } else { candidates.swap_remove(decided.place) };
+        let mut store_queries = 1;
+        let content = if let Some(content) = found.content.take() {
+            content
+        } else {
+            // Only where many long texts were to be compared, which do not all come along.
+            store_queries += 1;
+            self.content(space, &found.source.id, found.version.version).await?
+        };
+        if content.is_empty() {
+            let (id, version) = (found.source.id.to_string(), found.version.version);
+            return Err(DocumentError::ContentMissing { id, version });
+        }
+        Ok(Retrieved {
+            score: scores.as_ref().map(|scores| scores[decided.place]).or(decided.score),
+            candidates: scores.map(|scores| candidates.drain(..).zip(scores).collect()),
+            as_of_ignored: wish.as_of.is_some() && as_of.is_none(),
+            relaxed: decided.relaxed,
+            found,
+            content,
+            wish,
+            query,
+            required_tags,
+            raw_candidates,
+            store_queries,
+        })
+    }
+
+    /// A page of the manifest, in the order of the documents (R-ING-05).
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn manifest(
+        &self,
+        space: &Space,
+        filter: &SourceFilter,
+        page: &SourcePage,
+    ) -> Result<Vec<ManifestEntry>, DocumentError> {
+        Ok(self.store.list_manifest(space, filter, page).await?)
+    }
+
+    /// What changed from one version of a document to another, as unified text.
+    ///
+    /// # Errors
+    /// [`DocumentError::NoSource`], [`DocumentError::NoVersion`], or the store's.
+    pub async fn difference(&self, space: &Space, id: &str, from: i64, to: i64) -> Result<String, DocumentError> {
+        let source_id: SourceId = id.parse().map_err(|_| DocumentError::NoSource(id.chars().take(64).collect()))?;
+        let source = self.store.find_source(space, &source_id).await?;
+        let source = source.ok_or_else(|| DocumentError::NoSource(id.to_owned()))?;
+        let before = self.content(space, &source_id, from).await?;
+        let after = self.content(space, &source_id, to).await?;
+        let names = [from, to].map(|version| format!("{} (version {version})", source.filename));
+        apart(move || Ok(difference::unified(&before, &after, &names))).await
+    }
+
+    async fn content(&self, space: &Space, id: &SourceId, version: i64) -> Result<String, DocumentError> {
+        let found = self.store.find_content(space, id, version).await?;
+        found.ok_or_else(|| DocumentError::NoVersion { id: id.to_string(), version })
+    }
+}
+
+/// Computes on a thread of its own.
+async fn apart<T: Send + 'static>(
+    compute: impl FnOnce() -> Result<T, DocumentError> + Send + 'static,
+) -> Result<T, DocumentError> {
+    #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
+    let computed = tokio::task::spawn_blocking(compute).await;
+    computed.unwrap_or_else(|error| Err(StoreError::Broken { cause: error.to_string() }.into()))
+}

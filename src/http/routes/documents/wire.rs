@@ -1,0 +1,327 @@
+//! A wish for a document and its answer on the wire.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::documents::{Description, Retrieved, Wish};
+use crate::http::error::ApiError;
+use crate::http::extract::{moment, object};
+use crate::http::routes::sources::SourceResponse;
+use crate::model::document::{Choice, DocumentCandidate};
+use crate::model::source::FILE_INGEST;
+
+const DEFAULT_K: i64 = 50;
+const DEFAULT_USER: &str = "default";
+
+/// A wish for one document. Only `meta` is needed.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({
+    "meta": {"filename": "memory_storage.md", "topic": "memory design", "tags": ["docs"]},
+    "as_of": "2026-01-31T12:00:00Z"
+}))]
+pub struct RetrieveDocumentRequest {
+    /// What is known of the document.
+    #[serde(deserialize_with = "object")]
+    pub meta: DocumentDescription,
+    /// The end user whose documents these are; `default` if left out.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 128)]
+    pub user_id: Option<String>,
+    /// Most versions that are looked at more closely; 50 if left out.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub k: Option<i64>,
+    /// Labels that are always wanted, besides `file_ingest`.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub default_tags: Option<Vec<String>>,
+    /// Which of the versions that fit is given; `latest` if left out.
+    #[serde(default)]
+    pub strategy: Option<DocumentStrategy>,
+    /// With `latest`: the newest version of this moment.
+    #[serde(default)]
+    #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
+    pub as_of: Option<String>,
+    /// Nothing is left out: a name, labels or a time that nothing fits are a 404.
+    #[serde(default)]
+    pub strict: bool,
+    /// Shows the candidates with their scores, and what was looked for.
+    #[serde(default)]
+    pub explain: bool,
+}
+
+/// What is known of a document. Other fields are not looked at.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct DocumentDescription {
+    /// The file's name; of a path, the last segment is taken.
+    #[schema(max_length = 4000)]
+    pub filename: Option<String>,
+    /// The same, in another spelling.
+    #[schema(max_length = 4000)]
+    pub file_name: Option<String>,
+    /// What it is about.
+    #[schema(max_length = 4000)]
+    pub topic: Option<String>,
+    /// What else was said of it.
+    #[schema(max_length = 4000)]
+    pub note: Option<String>,
+    /// Where it comes from.
+    #[schema(max_length = 4000)]
+    pub provider: Option<String>,
+    /// Labels that it carries, all of them.
+    #[schema(max_items = 100)]
+    pub tags: Option<Vec<String>>,
+    /// What to look for, instead of a query made of the other fields.
+    #[schema(max_length = 4000)]
+    pub query: Option<String>,
+}
+
+/// Which of the versions that fit.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DocumentStrategy {
+    /// The newest, or the newest of the moment `as_of`.
+    Latest,
+    /// The oldest.
+    Earliest,
+    /// The one with the most characters.
+    Longest,
+    /// The one whose words fit best.
+    Score,
+}
+
+impl From<DocumentStrategy> for Choice {
+    fn from(strategy: DocumentStrategy) -> Self {
+        match strategy {
+            DocumentStrategy::Latest => Self::Latest,
+            DocumentStrategy::Earliest => Self::Earliest,
+            DocumentStrategy::Longest => Self::Longest,
+            DocumentStrategy::Score => Self::Score,
+        }
+    }
+}
+
+impl RetrieveDocumentRequest {
+    pub fn into_wish(self) -> Result<Wish, ApiError> {
+        let meta = Description {
+            filename: self.meta.filename.or(self.meta.file_name),
+            topic: self.meta.topic,
+            note: self.meta.note,
+            provider: self.meta.provider,
+            tags: self.meta.tags.unwrap_or_default(),
+            query: self.meta.query,
+        };
+        Ok(Wish {
+            meta,
+            user_id: self.user_id.unwrap_or_else(|| DEFAULT_USER.to_owned()),
+            // What is below nothing is as wrong as nothing.
+            k: usize::try_from(self.k.unwrap_or(DEFAULT_K)).unwrap_or(0),
+            default_tags: self.default_tags.unwrap_or_default(),
+            choice: self.strategy.unwrap_or(DocumentStrategy::Latest).into(),
+            as_of: moment("as_of", self.as_of.as_deref())?,
+            strict: self.strict,
+            explain: self.explain,
+        })
+    }
+}
+
+/// One version of one document.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct DocumentResponse {
+    /// The whole text, as it was brought in.
+    pub content: String,
+    pub source_id: String,
+    /// Counted from 1.
+    pub version: i64,
+    pub metadata: DocumentMetadata,
+    /// The labels of the document, as they are now.
+    pub tags: Vec<String>,
+    /// How well its words fit, from 0 to 1, where that was looked at.
+    pub score: Option<f64>,
+    /// The document, as it is now.
+    pub source: SourceResponse,
+    pub user_id: String,
+    pub k: i64,
+    pub strategy: String,
+    /// The moment that was asked for.
+    #[schema(format = DateTime)]
+    pub as_of: Option<String>,
+    pub strict: bool,
+    /// `applied`, or `relaxed` if no document has that name; null if none was given.
+    pub filename_filter: Option<String>,
+    /// Whether no document carries all labels that were wanted.
+    pub tag_filter_relaxed: bool,
+    /// Whether there was no version at the moment that was asked for.
+    pub as_of_fallback: bool,
+    /// The filters that were left out, and why.
+    pub relaxed: Vec<RelaxedFilter>,
+    pub warnings: Vec<DocumentWarning>,
+    /// Only with `explain`.
+    pub explain: Option<DocumentExplanation>,
+}
+
+/// What is known of a version besides its text.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct DocumentMetadata {
+    /// Always `file_ingest`.
+    pub kind: String,
+    pub filename: String,
+    pub path: String,
+    #[schema(format = DateTime)]
+    pub ingested_at: String,
+    #[serde(rename = "type")]
+    pub file_type: String,
+    #[schema(format = DateTime)]
+    pub mtime: Option<String>,
+    pub sha256: String,
+    pub size_bytes: i64,
+    pub char_count: i64,
+    pub token_count: i64,
+    pub topic: Option<String>,
+    pub note: Option<String>,
+    pub provider: Option<String>,
+}
+
+/// A filter that was left out, as nothing would have remained.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct RelaxedFilter {
+    /// `filename`, `tags` or `as_of`.
+    pub filter: String,
+    pub reason: String,
+}
+
+/// Something that the caller should know.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct DocumentWarning {
+    pub code: String,
+    pub message: String,
+}
+
+/// How it came to this document.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct DocumentExplanation {
+    /// What was looked for.
+    pub query: String,
+    /// Labels that a document must carry.
+    pub required_tags: Vec<String>,
+    pub k: i64,
+    pub strategy: String,
+    #[schema(format = DateTime)]
+    pub as_of: Option<String>,
+    /// Versions that the store brought, before anything was left out.
+    pub raw_candidates: usize,
+    /// Round trips to the store.
+    pub store_queries: usize,
+    /// In the order of the store.
+    pub candidates: Vec<DocumentCandidateInfo>,
+}
+
+/// A version that was looked at.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct DocumentCandidateInfo {
+    pub source_id: String,
+    pub version: i64,
+    /// Null where the texts before it are too many to be shown together.
+    pub content: Option<String>,
+    pub metadata: DocumentMetadata,
+    pub tags: Vec<String>,
+    pub score: f64,
+}
+
+impl From<&DocumentCandidate> for DocumentMetadata {
+    fn from(found: &DocumentCandidate) -> Self {
+        let facts = &found.version.facts;
+        Self {
+            kind: FILE_INGEST.to_owned(),
+            filename: found.source.filename.clone(),
+            path: found.source.path.clone(),
+            ingested_at: found.version.ingested_at.to_string(),
+            file_type: found.source.file_type.clone(),
+            mtime: facts.mtime.map(|moment| moment.to_string()),
+            sha256: facts.sha256.clone(),
+            size_bytes: facts.size_bytes,
+            char_count: facts.char_count,
+            token_count: facts.token_count,
+            topic: facts.topic.clone(),
+            note: facts.note.clone(),
+            provider: facts.provider.clone(),
+        }
+    }
+}
+
+/// The filters that were left out, and why.
+pub fn relaxed(retrieved: &Retrieved) -> Vec<RelaxedFilter> {
+    let say = |filter: &str, reason: String| RelaxedFilter { filter: filter.to_owned(), reason };
+    let mut all = Vec::new();
+    if retrieved.relaxed.filename == Some(true) {
+        all.push(say("filename", "no document of this user has that name".to_owned()));
+    }
+    if retrieved.relaxed.tags {
+        all.push(say("tags", format!("no such document carries all of {}", retrieved.required_tags.join(", "))));
+    }
+    if let (true, Some(moment)) = (retrieved.relaxed.as_of, retrieved.wish.as_of) {
+        all.push(say("as_of", format!("there was no such version yet at {moment}")));
+    }
+    all
+}
+
+impl From<Retrieved> for DocumentResponse {
+    fn from(retrieved: Retrieved) -> Self {
+        let relaxed = relaxed(&retrieved);
+        let Retrieved { found, wish, .. } = retrieved;
+        let (strategy, as_of) = (wish.choice.as_str().to_owned(), wish.as_of.map(|moment| moment.to_string()));
+        let k = i64::try_from(wish.k).unwrap_or(i64::MAX);
+        let ignored = retrieved.as_of_ignored.then(|| DocumentWarning {
+            code: "as_of_ignored".to_owned(),
+            message: format!("as_of goes with the strategy latest; {strategy} does not look at it"),
+        });
+        let explain = retrieved.candidates.map(|candidates| DocumentExplanation {
+            query: retrieved.query,
+            required_tags: retrieved.required_tags,
+            k,
+            strategy: strategy.clone(),
+            as_of: as_of.clone(),
+            raw_candidates: retrieved.raw_candidates,
+            store_queries: retrieved.store_queries,
+            candidates: candidates.into_iter().map(DocumentCandidateInfo::from).collect(),
+        });
+        Self {
+            content: retrieved.content,
+            source_id: found.source.id.to_string(),
+            version: found.version.version,
+            metadata: DocumentMetadata::from(&found),
+            tags: found.source.tags.clone(),
+            score: retrieved.score,
+            source: SourceResponse::from(&found.source),
+            user_id: wish.user_id,
+            k,
+            strategy,
+            as_of,
+            strict: wish.strict,
+            filename_filter: retrieved
+                .relaxed
+                .filename
+                .map(|relaxed| if relaxed { "relaxed" } else { "applied" }.to_owned()),
+            tag_filter_relaxed: retrieved.relaxed.tags,
+            as_of_fallback: retrieved.relaxed.as_of,
+            relaxed,
+            warnings: ignored.into_iter().collect(),
+            explain,
+        }
+    }
+}
+
+impl From<(DocumentCandidate, f64)> for DocumentCandidateInfo {
+    fn from((found, score): (DocumentCandidate, f64)) -> Self {
+        Self {
+            source_id: found.source.id.to_string(),
+            version: found.version.version,
+            metadata: DocumentMetadata::from(&found),
+            tags: found.source.tags,
+            content: found.content,
+            score,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The manifest: every file that is known, with what its newest version is (R-ING-05).
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::base::ids::SourceId;
+use crate::documents::Documents;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::{QueryParams, moment};
+use crate::http::page;
+use crate::model::document::ManifestEntry;
+use crate::model::source::FILE_INGEST;
+use crate::store::{SourceFilter, SourcePage};
+
+/// A file and its newest version.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "source_id": "0199a7e0-1c2d-7000-8000-000000000000", "user_id": "default", "path": "/docs/plan.md",
+    "filename": "plan.md", "kind": "file_ingest", "type": "md",
+    "sha256": "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824", "size_bytes": 5,
+    "mtime": "2026-01-31T12:00:00.000000Z", "tags": ["file_ingest", "design"], "eligible": true, "latest_version": 3,
+    "ingested_at": "2026-01-31T12:00:00.000000Z"
+}))]
+pub struct ManifestEntryResponse {
+    pub source_id: String,
+    pub user_id: String,
+    pub path: String,
+    pub filename: String,
+    /// Always `file_ingest`.
+    pub kind: String,
+    /// The file's type, by its extension.
+    #[serde(rename = "type")]
+    pub file_type: String,
+    /// Of the text as it is stored; null until the first ingestion.
+    pub sha256: Option<String>,
+    pub size_bytes: Option<i64>,
+    /// When the file was last changed, if that was said.
+    #[schema(format = DateTime)]
+    pub mtime: Option<String>,
+    pub tags: Vec<String>,
+    /// Whether retrieval may use it.
+    pub eligible: bool,
+    /// 0 until the first ingestion.
+    pub latest_version: i64,
+    /// When that came.
+    #[schema(format = DateTime)]
+    pub ingested_at: Option<String>,
+}
+
+/// A page of the manifest, in the order in which the documents came.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ManifestResponse {
+    pub items: Vec<ManifestEntryResponse>,
+    /// Pass it as `cursor` to go on; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// Which files, and which part of the list.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ManifestQuery {
+    /// Only those of this end user.
+    #[serde(default)]
+    user_id: Option<String>,
+    /// Only those with this label.
+    #[serde(default)]
+    tag: Option<String>,
+    /// Only those with exactly this file name.
+    #[serde(default)]
+    filename: Option<String>,
+    /// Only those that retrieval may (true) or may not (false) use.
+    #[serde(default)]
+    eligible: Option<bool>,
+    /// As it was at this moment; labels and eligibility are those of now.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    as_of: Option<String>,
+    /// Items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+impl From<ManifestEntry> for ManifestEntryResponse {
+    fn from(entry: ManifestEntry) -> Self {
+        let (source, version) = (entry.source, entry.version);
+        let facts = version.as_ref().map(|version| &version.facts);
+        Self {
+            sha256: facts.map(|facts| facts.sha256.clone()),
+            size_bytes: facts.map(|facts| facts.size_bytes),
+            mtime: facts.and_then(|facts| facts.mtime).map(|moment| moment.to_string()),
+            ingested_at: version.as_ref().map(|version| version.ingested_at.to_string()),
+            source_id: source.id.to_string(),
+            user_id: source.user_id,
+            path: source.path,
+            filename: source.filename,
+            kind: FILE_INGEST.to_owned(),
+            file_type: source.file_type,
+            tags: source.tags,
+            eligible: source.eligible,
+            latest_version: source.latest_version,
+        }
+    }
+}
+
+/// Read the manifest
+///
+/// Every file with its path, fingerprint, size, time, type and labels, in pages: what a folder can be compared with.
+#[utoipa::path(
+    get, path = "/v1/manifest", tag = "documents", operation_id = "get_manifest", params(ManifestQuery),
+    responses((status = 200, description = "A page of the manifest.", body = ManifestResponse))
+)]
+pub async fn get_manifest(
+    caller: Caller,
+    State(documents): State<Documents>,
+    QueryParams(query): QueryParams<ManifestQuery>,
+) -> Result<Json<ManifestResponse>, ApiError> {
+    let limit = page::limit(query.limit)?;
+    let filter = SourceFilter {
+        user_id: query.user_id,
+        filename: query.filename,
+        tag: query.tag,
+        eligible: query.eligible,
+        as_of: moment("as_of", query.as_of.as_deref())?,
+    };
+    let fingerprint = format!("manifest {filter:?}");
+    let after = page::decode_place::<SourceId>(query.cursor.as_deref(), &fingerprint)?;
+    // One more than asked for tells whether there is a next page.
+    let found = documents.manifest(&caller.space, &filter, &SourcePage { after, limit: limit + 1 }).await?;
+    let key = |entry: &ManifestEntry| (entry.source.created_at.as_micros(), entry.source.id.to_string());
+    let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
+    Ok(Json(ManifestResponse { items: items.into_iter().map(ManifestEntryResponse::from).collect(), next_cursor }))
+}

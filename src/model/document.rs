@@ -1,0 +1,64 @@
+//! One version of one document, found by a description and a time.
+
+use super::source::Source;
+use super::source_version::SourceVersion;
+use crate::base::clock::Timestamp;
+
+/// Which of the versions that fit is taken (T-5.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Choice {
+    #[default]
+    Latest,
+    Earliest,
+    Longest,
+    Score,
+}
+
+impl Choice {
+    pub const ALL: [Self; 4] = [Self::Latest, Self::Earliest, Self::Longest, Self::Score];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Latest => "latest",
+            Self::Earliest => "earliest",
+            Self::Longest => "longest",
+            Self::Score => "score",
+        }
+    }
+}
+
+/// What the store is asked for: at most `most` versions, those that fit best first.
+#[derive(Debug, Clone)]
+pub struct DocumentSearch {
+    /// Never widened, as the space is not.
+    pub user_id: String,
+    /// A file's name, without its folders.
+    pub filename: Option<String>,
+    /// Words that the documents may be found by.
+    pub words: Vec<String>,
+    /// Tags that they should carry, all of them.
+    pub tags: Vec<String>,
+    /// Up to when they should have come.
+    pub as_of: Option<Timestamp>,
+    pub choice: Choice,
+    pub most: usize,
+    /// Whether every text is needed, and not only that of the version that would be taken.
+    pub texts: bool,
+}
+
+/// A version that the store found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DocumentCandidate {
+    pub source: Source,
+    pub version: SourceVersion,
+    /// The text, where it was needed.
+    pub content: Option<String>,
+}
+
+/// A line of the manifest: a document and its newest version, if it has one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ManifestEntry {
+    pub source: Source,
+    pub version: Option<SourceVersion>,
+}

@@ -1,0 +1,333 @@
+//! Rows of `document_versions` and `document_words`, and the one statement that finds the versions a description may
+//! mean (T-5.0).
+//!
+//! Every way to a version has a bound of its own (by name, by words, by each tag, by time), so that the statement costs
+//! about the same whatever the library holds; what the ways bring is put in order and cut.
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::candidates::{Bound, Pieces};
+use super::source_versions::{self, read_version};
+use super::sources::read_source;
+use super::{Store, StoreError, Tx};
+use crate::base::ids::{SourceId, Space};
+use crate::base::words::whole_name;
+use crate::model::document::{Choice, DocumentCandidate, DocumentSearch};
+use crate::model::source::{FILE_INGEST, Source};
+
+/// Documents that one word may bring.
+const BY_WORD: i64 = 500;
+/// Documents that the words together may bring.
+const BY_WORDS: i64 = 100;
+/// Documents that the tags may bring, and among how many of the first versions others are looked for.
+const BY_TAGS: i64 = 500;
+const AMONG_FIRST: i64 = 1000;
+/// Versions that a name may bring, at least.
+const BY_NAME: i64 = 500;
+/// Words that are looked for.
+const MOST_WORDS: usize = 12;
+/// Characters of texts that come along where all are needed.
+const MOST_CHARS: i64 = 4_000_000;
+/// Rows in one insert.
+const ROWS: usize = 200;
+
+const SOURCE_COLUMNS: &str = "s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, s.created_at, \
+     s.updated_at";
+
+impl Store {
+    /// The versions that a description may mean, those that fit best first: by name, tags, time and words, in this order.
+    pub async fn list_documents(
+        &self,
+        space: &Space,
+        search: &DocumentSearch,
+    ) -> Result<Vec<DocumentCandidate>, StoreError> {
+        let pieces = Finding { space, search }.statement();
+        // The statement is long, and most requests have one of few shapes.
+        let kept = search.words.len() <= 4 && search.tags.len() <= 4;
+        self.retry("list_documents", || async { gather(&self.fetch_all(self.put_together(&pieces, kept)).await?) })
+            .await
+    }
+}
+
+impl Tx {
+    /// Makes a version known by its user, time and length.
+    pub(super) async fn add_document_version(
+        &mut self,
+        space: &Space,
+        source_id: &SourceId,
+        version_id: i64,
+    ) -> Result<(), StoreError> {
+        let insert = "INSERT INTO document_versions (space, version_id, source_id, user_id, ingested_at, char_count) \
+                      SELECT v.space, v.id, v.source_id, s.user_id, v.ingested_at, v.char_count FROM source_versions v \
+                      JOIN sources s ON s.space = v.space AND s.id = v.source_id \
+                      WHERE v.space = ? AND v.id = ? AND s.id = ?";
+        let insert = self.sql(insert).bind(space.as_str()).bind(version_id).bind(source_id.as_str());
+        self.execute(insert).await.map(|_| ())
+    }
+
+    /// Makes a document known by words; those that it has stay.
+    pub async fn add_document_words(
+        &mut self,
+        space: &Space,
+        source: &Source,
+        words: &[String],
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO document_words (space, user_id, word, source_id) VALUES (?, ?, ?, ?)";
+        for some in words.chunks(ROWS) {
+            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            for word in some {
+                insert = insert.bind(space.as_str()).bind(source.user_id.as_str());
+                insert = insert.bind(word.as_str()).bind(source.id.as_str());
+            }
+            self.execute(insert).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts the statement together.
+struct Finding<'f> {
+    space: &'f Space,
+    search: &'f DocumentSearch,
+}
+
+impl Finding<'_> {
+    fn statement(&self) -> Pieces {
+        let mut pieces = Pieces::default();
+        pieces.push("WITH ");
+        self.hits(&mut pieces);
+        self.pool(&mut pieces);
+        self.ranked(&mut pieces);
+        pieces
+    }
+
+    fn words(&self) -> &[String] {
+        &self.search.words[..self.search.words.len().min(MOST_WORDS)]
+    }
+
+    /// Tags that not every document carries.
+    fn own_tags(&self) -> impl Iterator<Item = &String> {
+        self.search.tags.iter().filter(|tag| *tag != FILE_INGEST)
+    }
+
+    /// Documents by their words; a word that few have counts more.
+    fn hits(&self, pieces: &mut Pieces) {
+        for (number, word) in self.words().iter().enumerate() {
+            pieces.push(if number == 0 {
+                "hits (source_id, weight) AS (SELECT w.source_id, SUM(w.weight) AS weight FROM ("
+            } else {
+                " UNION ALL "
+            });
+            pieces.push("SELECT n.source_id, 1000.0 / (10 + COUNT(*) OVER ()) AS weight FROM (SELECT n.source_id ");
+            pieces.text("FROM document_words n WHERE n.space = ?", self.space.as_str());
+            pieces.text(" AND n.user_id = ?", &self.search.user_id);
+            pieces.text(" AND n.word = ?", word);
+            self.unless_named(pieces);
+            pieces.number(" ORDER BY n.source_id LIMIT ?) n", BY_WORD);
+        }
+        if !self.words().is_empty() {
+            pieces.number(") w GROUP BY w.source_id ORDER BY 2 DESC, w.source_id LIMIT ?), ", BY_WORDS);
+        }
+    }
+
+    /// Everything that may be meant.
+    fn pool(&self, pieces: &mut Pieces) {
+        pieces.push("pool (version_id, weight, named) AS (");
+        if let Some(name) = &self.search.filename {
+            pieces.push("SELECT p.version_id, p.weight, p.named FROM (SELECT d.version_id, 0.0 AS weight, 1 AS named ");
+            pieces.push(
+                "FROM document_words n JOIN document_versions d ON d.space = n.space AND d.source_id = n.source_id ",
+            );
+            pieces.push("JOIN sources s ON s.space = d.space AND s.id = d.source_id AND s.eligible = 1 ");
+            pieces.text("WHERE n.space = ?", self.space.as_str());
+            pieces.text(" AND n.user_id = ?", &self.search.user_id);
+            pieces.text(" AND n.word = ? ORDER BY ", whole_name(name));
+            self.in_time_first(pieces, "d");
+            pieces.push(&self.order("d"));
+            pieces.number(" LIMIT ?) p UNION ALL ", BY_NAME.max(self.most()));
+        }
+        if !self.words().is_empty() {
+            pieces.push("SELECT d.version_id, h.weight, 0 FROM hits h JOIN document_versions d ");
+            pieces.text("ON d.space = ? AND d.source_id = h.source_id", self.space.as_str());
+            // The words are the document's; which of its versions says them is seen by the texts.
+            if self.search.choice != Choice::Score {
+                self.best_of_its_document(pieces);
+            }
+            pieces.push(" UNION ALL ");
+        }
+        self.by_tags(pieces);
+        self.by_time(pieces, true);
+        if self.search.as_of.is_some() {
+            pieces.push(" UNION ALL ");
+            self.by_time(pieces, false);
+        }
+        pieces.push(") ");
+    }
+
+    /// Documents that carry every tag: so many of them, and those among the first versions.
+    fn by_tags(&self, pieces: &mut Pieces) {
+        let tags: Vec<&String> = self.own_tags().collect();
+        // The last one was given last, and says the most.
+        let Some((last, others)) = tags.split_last() else { return };
+        pieces.push("SELECT d.version_id, 0.0, 0 FROM (SELECT g.source_id FROM source_tags g ");
+        pieces.push("JOIN sources s ON s.space = g.space AND s.id = g.source_id AND s.eligible = 1 ");
+        pieces.text("WHERE g.space = ?", self.space.as_str());
+        pieces.text(" AND g.tag = ?", *last);
+        pieces.text(" AND s.user_id = ?", &self.search.user_id);
+        for tag in others {
+            carries(pieces, tag);
+        }
+        self.unless_named(pieces);
+        pieces.number(" ORDER BY g.source_id LIMIT ?) g JOIN document_versions d", BY_TAGS);
+        pieces.text(" ON d.space = ? AND d.source_id = g.source_id", self.space.as_str());
+        self.best_of_its_document(pieces);
+        pieces.push(
+            " UNION ALL SELECT p.version_id, p.weight, p.named FROM (SELECT s.version_id, s.weight, s.named FROM (",
+        );
+        self.first_versions(pieces, true, AMONG_FIRST, ", d.space, s.id");
+        pieces.push(") s WHERE 1 = 1");
+        for tag in &tags {
+            carries(pieces, tag);
+        }
+        pieces.number(" LIMIT ?) p UNION ALL ", self.most());
+    }
+
+    /// The first of the user's versions by what is chosen for, whatever they say.
+    fn by_time(&self, pieces: &mut Pieces, in_time: bool) {
+        pieces.push("SELECT p.version_id, p.weight, p.named FROM (");
+        self.first_versions(pieces, in_time, self.most(), "");
+        pieces.push(") p");
+    }
+
+    fn first_versions(&self, pieces: &mut Pieces, in_time: bool, most: i64, more: &str) {
+        pieces.push(&format!("SELECT d.version_id, 0.0 AS weight, 0 AS named{more} "));
+        pieces.push(
+            "FROM document_versions d JOIN sources s ON s.space = d.space AND s.id = d.source_id AND s.eligible = 1 ",
+        );
+        pieces.text("WHERE d.space = ?", self.space.as_str());
+        pieces.text(" AND d.user_id = ?", &self.search.user_id);
+        if let Some(moment) = self.search.as_of.filter(|_| in_time) {
+            pieces.number(" AND d.ingested_at <= ?", moment.as_micros());
+        }
+        self.unless_named(pieces);
+        // Along an index: ties are put in order later.
+        pieces.push(match self.search.choice {
+            Choice::Latest | Choice::Score => " ORDER BY d.ingested_at DESC, d.version_id DESC",
+            Choice::Earliest => " ORDER BY d.ingested_at, d.version_id",
+            Choice::Longest => " ORDER BY d.char_count DESC, d.version_id DESC",
+        });
+        pieces.number(" LIMIT ?", most);
+    }
+
+    /// Puts what was found in order, cuts it, and brings the texts of those that would be taken.
+    fn ranked(&self, pieces: &mut Pieces) {
+        let versions: Vec<String> = source_versions::COLUMNS.split(", ").map(|name| format!("v.{name}")).collect();
+        let texts = if self.search.texts { MOST_CHARS } else { 0 };
+        pieces.push(&format!("SELECT {}, {SOURCE_COLUMNS}, t.tag, ", versions.join(", ")));
+        // A text comes once, however many tags its document has.
+        pieces.number(
+            "CASE WHEN (c.choice = 1 OR c.total <= ?) AND COALESCE(t.position, 0) = 0 THEN v.content END ",
+            texts,
+        );
+        pieces.push("FROM (SELECT q.version_id, q.place, SUM(q.char_count) OVER (ORDER BY q.place) AS total, ");
+        pieces.push("RANK() OVER (ORDER BY q.named DESC, q.tagged DESC, q.in_time DESC, ");
+        pieces
+            .push(&format!("{}) AS choice FROM (SELECT r.version_id, r.ingested_at, r.char_count, ", self.order("q")));
+        pieces.push("r.named, r.tagged, r.in_time, ROW_NUMBER() OVER (ORDER BY r.named DESC, r.tagged DESC, ");
+        pieces.push(&format!("r.in_time DESC, r.weight DESC, {}, r.version_id) AS place FROM (", self.order("r")));
+        pieces.push("SELECT p.version_id, p.weight, d.ingested_at, d.char_count, ");
+        match &self.search.filename {
+            Some(name) => pieces.text("CASE WHEN s.filename = ? THEN 2 ELSE p.named END AS named, ", name),
+            None => pieces.push("p.named AS named, "),
+        }
+        self.tagged(pieces);
+        match self.search.as_of {
+            Some(moment) => {
+                pieces.number("CASE WHEN d.ingested_at <= ? THEN 1 ELSE 0 END AS in_time ", moment.as_micros());
+            }
+            None => pieces.push("1 AS in_time "),
+        }
+        pieces.push(
+            "FROM (SELECT version_id, MAX(weight) AS weight, MAX(named) AS named FROM pool GROUP BY version_id) p ",
+        );
+        pieces.text("JOIN document_versions d ON d.space = ? AND d.version_id = p.version_id ", self.space.as_str());
+        pieces.push("JOIN sources s ON s.space = d.space AND s.id = d.source_id AND s.eligible = 1) r ");
+        pieces.number("ORDER BY place LIMIT ?) q) c ", self.most());
+        pieces.text("JOIN source_versions v ON v.space = ? AND v.id = c.version_id ", self.space.as_str());
+        pieces.push("JOIN sources s ON s.space = v.space AND s.id = v.source_id ");
+        pieces.push("LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id ORDER BY c.place, t.position");
+    }
+
+    /// Whether a document carries every tag that is wanted.
+    fn tagged(&self, pieces: &mut Pieces) {
+        let tags: Vec<&String> = self.own_tags().collect();
+        if tags.is_empty() {
+            pieces.push("1 AS tagged, ");
+            return;
+        }
+        pieces.push("CASE WHEN (SELECT COUNT(*) FROM source_tags g WHERE g.space = s.space AND g.source_id = s.id ");
+        pieces.push(&format!("AND g.tag IN ({})) = ", vec!["?"; tags.len()].join(",")));
+        pieces.values.extend(tags.iter().map(|tag| Bound::Text((*tag).clone())));
+        pieces.push(&format!("{} THEN 1 ELSE 0 END AS tagged, ", tags.len()));
+    }
+
+    /// A condition that fails once the name that was given is known.
+    fn unless_named(&self, pieces: &mut Pieces) {
+        let Some(name) = &self.search.filename else { return };
+        pieces.push(" AND NOT EXISTS (SELECT 1 FROM document_words x JOIN sources y ON y.space = x.space ");
+        pieces.push("AND y.id = x.source_id AND y.eligible = 1 AND y.latest_version > 0 ");
+        pieces.text("WHERE x.space = ?", self.space.as_str());
+        pieces.text(" AND x.user_id = ?", &self.search.user_id);
+        pieces.text(" AND x.word = ?)", whole_name(name));
+    }
+
+    /// Of a document's versions `d`, the one that would be taken.
+    fn best_of_its_document(&self, pieces: &mut Pieces) {
+        pieces.push(" AND d.version_id = (SELECT b.version_id FROM document_versions b WHERE b.space = d.space ");
+        pieces.push("AND b.source_id = d.source_id ORDER BY ");
+        self.in_time_first(pieces, "b");
+        pieces.push(&format!("{}, b.version_id LIMIT 1)", self.order("b")));
+    }
+
+    fn in_time_first(&self, pieces: &mut Pieces, table: &str) {
+        if let Some(moment) = self.search.as_of {
+            pieces.number(&format!("CASE WHEN {table}.ingested_at <= ? THEN 0 ELSE 1 END, "), moment.as_micros());
+        }
+    }
+
+    fn order(&self, table: &str) -> String {
+        match self.search.choice {
+            Choice::Latest | Choice::Score => format!("{table}.ingested_at DESC, {table}.char_count DESC"),
+            Choice::Earliest => format!("{table}.ingested_at"),
+            Choice::Longest => format!("{table}.char_count DESC"),
+        }
+    }
+
+    fn most(&self) -> i64 {
+        i64::try_from(self.search.most).unwrap_or(i64::MAX)
+    }
+}
+
+/// A condition on documents `s`.
+fn carries(pieces: &mut Pieces, tag: &str) {
+    pieces.push(" AND EXISTS (SELECT 1 FROM source_tags o WHERE o.space = s.space AND o.source_id = s.id");
+    pieces.text(" AND o.tag = ?)", tag);
+}
+
+/// One row per tag: a version comes with all its document's tags in a single round trip.
+fn gather(rows: &[AnyRow]) -> Result<Vec<DocumentCandidate>, StoreError> {
+    let mut found: Vec<DocumentCandidate> = Vec::new();
+    for row in rows {
+        let id: i64 = row.try_get(0)?;
+        if found.last().is_none_or(|last| last.version.id != id) {
+            let (source, version) = (read_source(row, 16)?, read_version(row)?);
+            found.push(DocumentCandidate { source, version, content: None });
+        }
+        if let Some(last) = found.last_mut() {
+            last.source.tags.extend(row.try_get::<Option<String>, _>(25)?);
+            last.content = last.content.take().or(row.try_get(26)?);
+        }
+    }
+    Ok(found)
+}
