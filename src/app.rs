@@ -21,6 +21,7 @@ use crate::jobs::{Jobs, Runner, Work};
 use crate::llm::Llm;
 use crate::probe::Probe;
 use crate::queries::{self, Queries, QueryWork};
+use crate::search::Search;
 use crate::sources::Sources;
 use crate::store::{SCHEMA_VERSION, Store, StoreError};
 use crate::telemetry::Metrics;
@@ -93,9 +94,20 @@ impl App {
             taxonomy: taxonomy.clone(),
             max_token_budget: config.query.max_token_budget,
             max_concurrency: usize::try_from(config.llm.max_concurrency).unwrap_or(usize::MAX),
+            retrieval_tokens: config.vector.chunk_tokens,
+            retrieval_overlap: config.vector.overlap_tokens,
         };
+        let search = Search::new(store.clone(), llm.clone(), config.vector.clone());
         let state = AppState {
-            ingestion: Ingestion::new(store.clone(), jobs.clone(), sources.clone(), llm.clone(), ingestion),
+            ingestion: Ingestion::new(
+                store.clone(),
+                jobs.clone(),
+                sources.clone(),
+                llm.clone(),
+                search.clone(),
+                ingestion,
+            ),
+            search,
             categories: Categories::new(store.clone(), taxonomy),
             helpers: ContextualHelpers::new(store.clone(), llm.clone()),
             queries: Queries::new(&config, store.clone(), llm.clone()),

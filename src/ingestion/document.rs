@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::chunker::{Passage, cut};
+use super::overlapping::cut_overlapping;
 use super::request::Order;
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
@@ -15,6 +16,9 @@ use crate::model::source_version::VersionFacts;
 pub struct Document {
     pub passages: Vec<Passage>,
     pub texts: Vec<Arc<str>>,
+    /// Passages that are searched, where they are others than those that are filed.
+    pub overlapping: Vec<Passage>,
+    pub overlapping_texts: Vec<Arc<str>>,
     pub facts: VersionFacts,
 }
 
@@ -26,7 +30,12 @@ impl Document {
         let document = tokio::task::spawn_blocking(move || {
             let counter = TokenCounter::for_model(Some(&model));
             let passages = cut(&order.text, &order.rules(), counter);
-            let texts = passages.iter().map(|passage| order.text[passage.range.clone()].into()).collect();
+            let text_of = |passage: &Passage| order.text[passage.range.clone()].into();
+            let texts = passages.iter().map(text_of).collect();
+            let (most, overlap) = order.retrieval;
+            let overlapping =
+                if order.is_embedded() { cut_overlapping(&order.text, most, overlap, counter) } else { Vec::new() };
+            let overlapping_texts = overlapping.iter().map(text_of).collect();
             let facts = VersionFacts {
                 sha256: sha256_hex(order.text.as_bytes()),
                 settings_key: order.settings_key(depth, counter.name()),
@@ -40,7 +49,7 @@ impl Document {
                 metadata: order.metadata(),
                 job_id: Some(job_id),
             };
-            Self { passages, texts, facts }
+            Self { passages, texts, overlapping, overlapping_texts, facts }
         });
         document.await.map_err(|_| JobError::retry(Failure::panicked()))
     }
@@ -57,21 +66,35 @@ impl Document {
         })
     }
 
-    /// The passages as they are stored, less their category.
+    /// The passages to be filed as they are stored, less their category.
     pub fn chunks(&self) -> Vec<NewChunk<'_>> {
-        let mut chunks = Vec::with_capacity(self.texts.len());
-        for (ordinal, (passage, text)) in (1..).zip(self.passages.iter().zip(&self.texts)) {
-            chunks.push(NewChunk {
-                ordinal,
-                text,
-                token_count: count(passage.token_count),
-                start_char: count(passage.start_char),
-                end_char: count(passage.end_char),
-                category_id: 0,
-            });
-        }
-        chunks
+        rows(&self.passages, &self.texts)
     }
+
+    /// The passages to be searched as they are stored.
+    pub fn overlapping_chunks(&self) -> Vec<NewChunk<'_>> {
+        rows(&self.overlapping, &self.overlapping_texts)
+    }
+
+    /// The texts that searches find.
+    pub fn searched_texts(&self, order: &Order) -> Vec<Arc<str>> {
+        if order.is_embedded() { self.overlapping_texts.clone() } else { self.texts.clone() }
+    }
+}
+
+fn rows<'d>(passages: &[Passage], texts: &'d [Arc<str>]) -> Vec<NewChunk<'d>> {
+    let mut chunks = Vec::with_capacity(texts.len());
+    for (ordinal, (passage, text)) in (1..).zip(passages.iter().zip(texts)) {
+        chunks.push(NewChunk {
+            ordinal,
+            text,
+            token_count: count(passage.token_count),
+            start_char: count(passage.start_char),
+            end_char: count(passage.end_char),
+            category_id: 0,
+        });
+    }
+    chunks
 }
 
 /// As the database counts.

@@ -6,7 +6,9 @@
 pub mod chunker;
 mod describing;
 mod document;
+mod embedding;
 mod filing;
+mod overlapping;
 mod request;
 mod saver;
 mod shelves;
@@ -23,6 +25,7 @@ use crate::jobs::{Jobs, JobsError};
 use crate::llm::{Llm, LlmError};
 use crate::model::contextual_helper::NewHelper;
 use crate::model::job::NewJob;
+use crate::search::Search;
 use crate::sources::{NewSource, SourceError, Sources};
 use crate::store::{AsStoreError, Store, StoreError};
 
@@ -41,6 +44,9 @@ pub struct IngestionSettings {
     pub max_token_budget: u64,
     /// Model calls of one job at once.
     pub max_concurrency: usize,
+    /// Most tokens of a passage that is searched, and how many two in a row share.
+    pub retrieval_tokens: u64,
+    pub retrieval_overlap: u64,
 }
 
 /// The area's face, cheap to clone.
@@ -50,6 +56,7 @@ pub struct Ingestion {
     jobs: Jobs,
     sources: Sources,
     llm: Llm,
+    search: Search,
     settings: std::sync::Arc<IngestionSettings>,
 }
 
@@ -103,13 +110,21 @@ impl AsStoreError for IngestionError {
 
 impl Ingestion {
     #[must_use]
-    pub fn new(store: Store, jobs: Jobs, sources: Sources, llm: Llm, settings: IngestionSettings) -> Self {
-        Self { store, jobs, sources, llm, settings: std::sync::Arc::new(settings) }
+    pub fn new(
+        store: Store,
+        jobs: Jobs,
+        sources: Sources,
+        llm: Llm,
+        search: Search,
+        settings: IngestionSettings,
+    ) -> Self {
+        Self { store, jobs, sources, llm, search, settings: std::sync::Arc::new(settings) }
     }
 
     /// The work that carries ingestions out.
     pub fn work(&self, helpers: crate::contextual_helpers::ContextualHelpers) -> IngestionWork {
-        IngestionWork::new(self.store.clone(), self.llm.clone(), self.sources.clone(), helpers, self.settings.clone())
+        let (store, llm, search) = (self.store.clone(), self.llm.clone(), self.search.clone());
+        IngestionWork::new(store, llm, search, self.sources.clone(), helpers, self.settings.clone())
     }
 
     /// Checks a text and makes the job that will file it; [`Jobs::enqueue`] queues it. Done before any transaction is

@@ -6,5 +6,6 @@ pub mod contextual_helper;
 pub mod job;
 pub mod llm_call;
 pub mod query;
+pub mod search;
 pub mod source;
 pub mod source_version;

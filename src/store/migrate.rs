@@ -52,6 +52,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     7 "0007_usage_days",
     8 "0008_counters",
     9 "0009_queries",
+    11 "0011_search",
 ];
 
 /// The schema that this binary works with.

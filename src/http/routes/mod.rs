@@ -10,6 +10,7 @@ pub mod jobs;
 pub mod metrics;
 pub mod models;
 pub mod queries;
+pub mod search;
 pub mod sources;
 pub mod testing;
 pub mod tokens;
