@@ -9,6 +9,7 @@ mod ingest;
 mod migrate;
 mod openapi;
 mod scripted_model;
+mod search;
 mod serve;
 mod worker;
 
@@ -27,6 +28,7 @@ Examples:
   memoir                                          serve on http://127.0.0.1:8080, data in ./memoir.db
   memoir ingest docs/                             bring files in, while memoir runs; --local if it does not
   memoir ask 'What did we decide?'                ask it, while memoir runs; --local if it does not
+  memoir search 'refunds'                         search it by words and meaning, without a walk
   memoir --config memoir.toml serve               the same with settings of your own
   DATABASE_URL=postgres://me@db/memoir memoir     on PostgreSQL
   memoir config print                             what is in force, secrets masked
@@ -58,6 +60,9 @@ enum Command {
     /// Ask a question
     #[command(after_help = ask::EXAMPLES)]
     Ask(ask::Arguments),
+    /// Search passages or documents
+    #[command(after_help = search::EXAMPLES)]
+    Search(search::Arguments),
     /// Run background jobs without serving the API
     #[command(after_help = worker::EXAMPLES)]
     Worker,
@@ -120,6 +125,7 @@ pub fn run() -> ExitCode {
         Command::Worker => with_config(&origin, worker::run),
         Command::Ingest(arguments) => ingest::run(&arguments, &origin),
         Command::Ask(arguments) => ask::run(&arguments, &origin),
+        Command::Search(arguments) => search::run(&arguments, &origin),
         Command::Migrate => with_config(&origin, migrate::run),
         Command::Openapi(arguments) => openapi::run(&arguments),
         Command::Config(command) => config::run(&command, &origin),

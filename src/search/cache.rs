@@ -12,6 +12,8 @@ use crate::store::{Store, StoreError};
 
 /// Passages, and vectors, that are read at once.
 const PAGE: usize = 4_000;
+/// Of these, how many are added while searches wait.
+const HELD: usize = 250;
 /// Bytes that a term of a passage, and a passage, take in memory at the most; known before any is read.
 const TERM_BYTES: u64 = 8;
 const PASSAGE_BYTES: u64 = 256;
@@ -32,6 +34,8 @@ pub struct Entry {
     known: tokio::sync::Mutex<Known>,
     index: RwLock<Index>,
     used: AtomicU64,
+    /// What it takes, so that nobody has to look.
+    bytes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -54,6 +58,14 @@ pub enum Place {
 impl Entry {
     pub fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Index) -> T) -> T {
+        change(&mut self.index.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn measure(&self) {
+        self.bytes.store(u64::try_from(self.index().bytes()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 
@@ -96,14 +108,12 @@ impl IndexCache {
     ) -> Result<(), StoreError> {
         let anew = known.writes.is_none() || known.too_big.is_some() || entry.index().is_worn();
         let vectors = vectors || known.vectors;
-        if anew || (vectors && !known.vectors) {
-            let size = self.store.find_search_size(space).await?;
-            known.too_big = (!self.fits(space, size, vectors).await?).then_some(size);
-            if known.too_big.is_some() {
-                *entry.index.write().unwrap_or_else(PoisonError::into_inner) = Index::default();
-                *known = Known { writes: Some(writes), vectors: false, too_big: known.too_big };
-                return Ok(());
-            }
+        let size = if anew { self.store.find_search_size(space).await? } else { entry.index().size() };
+        if !self.fits(space, size, vectors).await? {
+            entry.change(|index| *index = Index::default());
+            entry.measure();
+            *known = Known { writes: Some(writes), vectors: false, too_big: Some(size) };
+            return Ok(());
         }
         if anew {
             // Made aside, so that searches that have begun go on with the former.
@@ -112,13 +122,13 @@ impl IndexCache {
             if vectors {
                 self.load_vectors(space, &fresh).await?;
             }
-            let mut index = std::mem::take(&mut *fresh.index.write().unwrap_or_else(PoisonError::into_inner));
+            let mut index = fresh.change(std::mem::take);
             index = blocking(move || {
                 index.settle();
                 index
             })
             .await?;
-            *entry.index.write().unwrap_or_else(PoisonError::into_inner) = index;
+            entry.change(|former| *former = index);
         } else {
             if known.writes != Some(writes) {
                 self.load_terms(space, entry).await?;
@@ -127,6 +137,7 @@ impl IndexCache {
                 self.load_vectors(space, entry).await?;
             }
         }
+        entry.measure();
         *known = Known { writes: Some(writes), vectors, too_big: None };
         Ok(())
     }
@@ -150,7 +161,7 @@ impl IndexCache {
             let full = rows.len() == PAGE;
             let next = async { if full { self.store.list_terms(space, last, PAGE).await } else { Ok(Vec::new()) } };
             let entry = Arc::clone(entry);
-            let add = move || entry.index.write().unwrap_or_else(PoisonError::into_inner).add(&rows);
+            let add = move || rows.chunks(HELD).for_each(|some| entry.change(|index| index.add(some)));
             // The database reads the next while these are taken apart.
             let (next, added) = tokio::join!(next, blocking(add));
             added?;
@@ -158,7 +169,7 @@ impl IndexCache {
         }
         let sources = self.store.list_search_sources(space).await?;
         let entry = Arc::clone(entry);
-        blocking(move || entry.index.write().unwrap_or_else(PoisonError::into_inner).set_sources(&sources)).await
+        blocking(move || entry.change(|index| index.set_sources(&sources))).await
     }
 
     /// Vectors that have come; all of them where the space has turned to another model.
@@ -168,7 +179,7 @@ impl IndexCache {
         if after.is_none() {
             let Some(dim) = self.store.find_vector_dim(space, &model).await? else { return Ok(()) };
             let dims = usize::try_from(dim).unwrap_or(0);
-            entry.index.write().unwrap_or_else(PoisonError::into_inner).begin_vectors(&model, dims);
+            entry.change(|index| index.begin_vectors(&model, dims));
             after = Some(0);
         }
         let mut rows = self.store.list_vectors(space, &model, after.unwrap_or(0), PAGE).await?;
@@ -177,22 +188,22 @@ impl IndexCache {
             let next =
                 async { if full { self.store.list_vectors(space, &model, last, PAGE).await } else { Ok(Vec::new()) } };
             let entry = Arc::clone(entry);
-            let add = move || entry.index.write().unwrap_or_else(PoisonError::into_inner).add_vectors(&rows);
+            let add = move || rows.chunks(HELD).for_each(|some| entry.change(|index| index.add_vectors(some)));
             let (next, added) = tokio::join!(next, blocking(add));
             added?;
             rows = next?;
         }
-        entry.index.write().unwrap_or_else(PoisonError::into_inner).finish_vectors();
+        entry.change(Index::finish_vectors);
         Ok(())
     }
 
     /// Gives up the indexes that were searched least lately, until all fit; never the one just asked for.
     fn make_room(&self, space: &Space) {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = |entry: &Arc<Entry>| u64::try_from(entry.index().bytes()).unwrap_or(u64::MAX);
+        let size = |entry: &Arc<Entry>| entry.bytes.load(Ordering::Relaxed);
         let mut all: u64 = spaces.values().map(size).fold(0, u64::saturating_add);
         while all > self.most_bytes {
-            let others = spaces.iter().filter(|(other, entry)| *other != space && !entry.index().is_empty());
+            let others = spaces.iter().filter(|(other, entry)| *other != space && size(entry) > 0);
             let oldest = others.min_by_key(|(_, entry)| entry.used.load(Ordering::Relaxed));
             let Some((oldest, entry)) = oldest.map(|(oldest, entry)| (oldest.clone(), Arc::clone(entry))) else {
                 return;

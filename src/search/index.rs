@@ -9,7 +9,7 @@ use super::keywords::{Collection, KeywordQuery};
 use super::rank::{Hit, Kind, Question, finish, fuse_all};
 use super::terms::{QueryTerm, for_each_token, token};
 use super::vectors::{Matrix, from_bytes};
-use crate::model::search::{PassageRow, SearchSource, VectorRow};
+use crate::model::search::{PassageRow, SearchSize, SearchSource, VectorRow};
 
 /// More rows than this do not fit beside a count in 32 bits.
 pub const MOST_ROWS: usize = 1 << 24;
@@ -85,6 +85,12 @@ impl Index {
 
     pub fn is_empty(&self) -> bool {
         self.chunk_ids.is_empty()
+    }
+
+    /// How much there is.
+    pub fn size(&self) -> SearchSize {
+        let passages = i64::try_from(self.len() - self.gone_count).unwrap_or(i64::MAX);
+        SearchSize { passages, terms: i64::try_from(self.total_length).unwrap_or(i64::MAX) }
     }
 
     /// The id of the last passage; new ones have higher ids.
@@ -360,3 +366,6 @@ impl Index {
         Hit { chunk_id: self.chunk_ids[row], source, score, keyword: None, semantic: None }
     }
 }
+
+#[cfg(test)]
+mod tests;

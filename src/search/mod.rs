@@ -13,6 +13,7 @@ pub mod index;
 pub mod keywords;
 pub mod passages;
 pub mod rank;
+mod reembed;
 mod stem;
 pub mod terms;
 pub mod vectors;
@@ -31,6 +32,7 @@ use crate::store::{Store, StoreError};
 
 pub use ask::{Ask, Wish};
 pub use rank::{Hit, Kind};
+pub use reembed::ReembedWork;
 
 use beyond::Beyond;
 use cache::{IndexCache, Place, blocking};

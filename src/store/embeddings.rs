@@ -1,5 +1,7 @@
 //! Rows of `embeddings`: the vectors of passages, and the model that a space's vectors are of.
 
+use std::collections::HashSet;
+
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
@@ -142,6 +144,23 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Removes some vectors of other models than this; tells how many.
+    pub async fn remove_other_embeddings(&self, space: &Space, model: &str) -> Result<u64, StoreError> {
+        // MySQL wants the inner list to be a table of its own.
+        let sql = "DELETE FROM embeddings WHERE id IN (SELECT id FROM (SELECT id FROM embeddings WHERE space = ? \
+                   AND owner_kind = ? AND model <> ? LIMIT 2000) q)";
+        self.retry("remove_other_embeddings", || async {
+            let mut tx = self.begin().await?;
+            let delete = tx.sql(sql).bind(space.as_str()).bind(CHUNK).bind(model.to_owned());
+            let removed = tx.execute(delete).await?;
+            tx.commit().await?;
+            Ok(removed)
+        })
+        .await
+    }
+}
+
 impl Tx {
     /// Stores vectors; one that is there already stays.
     pub async fn add_embeddings(
@@ -191,8 +210,7 @@ impl Tx {
         Ok(model.to_owned())
     }
 
-    /// From now on the space is searched by another model's vectors; those of the former go. The caller holds the
-    /// space's lock.
+    /// From now on the space is searched by another model's vectors. The caller holds the space's lock.
     pub async fn update_embedding_model(
         &mut self,
         space: &Space,
@@ -201,9 +219,15 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let update = self.sql("UPDATE settings SET value_json = ?, updated_at = ? WHERE space = ? AND name = ?");
         let update = update.bind(model.to_owned()).bind(now.as_micros()).bind(space.as_str()).bind(MODEL);
-        self.execute(update).await?;
-        let delete = self.sql("DELETE FROM embeddings WHERE space = ? AND owner_kind = ? AND model <> ?");
-        self.execute(delete.bind(space.as_str()).bind(CHUNK).bind(model.to_owned())).await.map(|_| ())
+        self.execute(update).await.map(|_| ())
+    }
+
+    /// Which of these passages are there.
+    pub async fn list_existing_chunks(&mut self, space: &Space, ids: &[i64]) -> Result<HashSet<i64>, StoreError> {
+        let sql = "SELECT id FROM chunks WHERE space = ? AND id IN (??)";
+        let query = self.backend.dialect.query_list(sql, ids.len()).bind(space.as_str());
+        let rows = self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id))).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
     /// Whether passages have a vector of one model and none of another.

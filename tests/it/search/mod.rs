@@ -1,5 +1,7 @@
 //! Search beside the hierarchy, over real databases, with the embedded model or a scripted one.
 
+mod command;
+mod embedding;
 mod engines;
 mod finding;
 mod indexes;
