@@ -23,6 +23,7 @@ use crate::jobs::{Jobs, Runner, Work};
 use crate::llm::Llm;
 use crate::probe::Probe;
 use crate::queries::{self, Queries, QueryWork};
+use crate::search::Search;
 use crate::sources::Sources;
 use crate::store::{SCHEMA_VERSION, Store, StoreError};
 use crate::telemetry::Metrics;
@@ -97,10 +98,25 @@ impl App {
             taxonomy: taxonomy.clone(),
             max_token_budget: config.query.max_token_budget,
             max_concurrency: usize::try_from(config.llm.max_concurrency).unwrap_or(usize::MAX),
+            retrieval_tokens: config.vector.chunk_tokens,
+            retrieval_overlap: config.vector.overlap_tokens,
         };
         let samples = SampleCache::new(store.clone());
+        check_embedding_model(&config, &llm)?;
+        let search = Search::new(store.clone(), llm.clone(), config.vector.clone());
+        if let Err(error) = search.queue_reembedding(&jobs, clock.now()).await {
+            tracing::warn!(%error, "no job could be queued that turns to the new embedding model");
+        }
         let state = AppState {
-            ingestion: Ingestion::new(store.clone(), jobs.clone(), sources.clone(), llm.clone(), ingestion),
+            ingestion: Ingestion::new(
+                store.clone(),
+                jobs.clone(),
+                sources.clone(),
+                llm.clone(),
+                search.clone(),
+                ingestion,
+            ),
+            search,
             documents: Documents::new(store.clone()),
             categories: Categories::new(store.clone(), taxonomy),
             helpers: ContextualHelpers::new(store.clone(), llm.clone()),
@@ -156,6 +172,7 @@ impl App {
         let mut work: Vec<Arc<dyn Work>> = vec![
             Arc::new(self.state.ingestion.work(self.state.helpers.clone(), self.samples.clone())),
             Arc::new(QueryWork { queries: self.state.queries.clone() }),
+            self.state.search.work(),
         ];
         if self.config.testing.probe_jobs {
             let (store, sources) = (self.state.store.clone(), self.state.sources.clone());
@@ -178,6 +195,19 @@ async fn check_depth(config: &Config, store: &Store) -> Result<(), BuildError> {
                      depth start with a new database, or delete the documents of that space and bring them in again"
                 ))
                 .example(&format!("hierarchy_depth = {stored}")),
+        );
+    }
+    Ok(violations.into_result()?)
+}
+
+/// A model that cannot be asked would fail every ingestion.
+fn check_embedding_model(config: &Config, llm: &Llm) -> Result<(), BuildError> {
+    let mut violations = Violations::default();
+    if let Err(error) = llm.check_model(&config.vector.model) {
+        violations.add(
+            Violation::new("vector.model", config.vector.model.clone())
+                .allowed(&format!("a model of a provider that is configured: {error}"))
+                .example(r#"model = "local:embedded""#),
         );
     }
     Ok(violations.into_result()?)

@@ -28,6 +28,9 @@ pub mod llm;
 /// Background work: claimed by lease, fenced, resumed, never lost and never done twice.
 pub mod jobs;
 
+/// Search beside the hierarchy: by words, by meaning, or by both.
+pub mod search;
+
 /// Documents: registering, reading, tagging, removing.
 pub mod sources;
 

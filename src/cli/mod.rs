@@ -10,6 +10,7 @@ mod ingest;
 mod migrate;
 mod openapi;
 mod scripted_model;
+mod search;
 mod serve;
 mod worker;
 
@@ -29,6 +30,7 @@ Examples:
   memoir ingest docs/                             bring files in, while memoir runs; --local if it does not
   memoir ask 'What did we decide?'                ask it, while memoir runs; --local if it does not
   memoir doc plan.md --as-of 2026-01-31T12:00:00Z  a document as it was, while memoir runs; --local if it does not
+  memoir search 'refunds'                         search it by words and meaning, without a walk
   memoir --config memoir.toml serve               the same with settings of your own
   DATABASE_URL=postgres://me@db/memoir memoir     on PostgreSQL
   memoir config print                             what is in force, secrets masked
@@ -63,6 +65,9 @@ enum Command {
     /// Get one document, by its name, what it is about and a time
     #[command(after_help = doc::EXAMPLES)]
     Doc(doc::Arguments),
+    /// Search passages or documents
+    #[command(after_help = search::EXAMPLES)]
+    Search(search::Arguments),
     /// Run background jobs without serving the API
     #[command(after_help = worker::EXAMPLES)]
     Worker,
@@ -126,6 +131,7 @@ pub fn run() -> ExitCode {
         Command::Ingest(arguments) => ingest::run(&arguments, &origin),
         Command::Ask(arguments) => ask::run(&arguments, &origin),
         Command::Doc(arguments) => doc::run(&arguments, &origin),
+        Command::Search(arguments) => search::run(&arguments, &origin),
         Command::Migrate => with_config(&origin, migrate::run),
         Command::Openapi(arguments) => openapi::run(&arguments),
         Command::Config(command) => config::run(&command, &origin),

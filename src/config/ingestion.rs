@@ -14,6 +14,17 @@ pub struct Ingestion {
     pub window: u64,
     pub auto_source_identification: bool,
     pub transaction_scope: TransactionScope,
+    pub indexes: Vec<IndexName>,
+}
+
+/// What a text is made found by (K-01).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexName {
+    /// Passages under the hierarchy.
+    Taxonomy,
+    /// Passages with vectors.
+    Semantic,
 }
 
 /// What is written together (M-7B.6).

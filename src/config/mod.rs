@@ -18,6 +18,7 @@ pub mod server;
 pub mod taxonomy;
 pub mod telemetry;
 pub mod testing;
+pub mod vector;
 mod violation;
 
 use std::collections::HashMap;
@@ -39,6 +40,7 @@ pub use server::Server;
 pub use taxonomy::Taxonomy;
 pub use telemetry::Telemetry;
 pub use testing::Testing;
+pub use vector::Vector;
 pub use violation::{ConfigurationError, Violation, Violations};
 
 /// The file with every key, its default and a comment, as compiled in.
@@ -55,6 +57,7 @@ pub struct Config {
     pub ingestion: Ingestion,
     pub taxonomy: Taxonomy,
     pub query: Query,
+    pub vector: Vector,
     pub audit: Audit,
     pub llm: Llm,
     pub telemetry: Telemetry,
@@ -103,6 +106,7 @@ impl Config {
             ingestion: section(&mut tree, "ingestion", &mut violations),
             taxonomy: section(&mut tree, "taxonomy", &mut violations),
             query: section(&mut tree, "query", &mut violations),
+            vector: section(&mut tree, "vector", &mut violations),
             audit: section(&mut tree, "audit", &mut violations),
             llm: llm::resolve(&mut tree, origin, &mut violations),
             telemetry: section(&mut tree, "telemetry", &mut violations),
@@ -117,6 +121,7 @@ impl Config {
         config.taxonomy.validate(&mut violations);
         config.query.validate(&config.ingestion, &mut violations);
         config.audit.validate(&mut violations);
+        config.vector.validate(&mut violations);
         config.telemetry.validate(&mut violations);
         if config.auth.keys.is_empty() && !violations.concern("auth.keys") && !config.server.is_loopback() {
             violations.add(

@@ -19,6 +19,7 @@ use crate::contextual_helpers::{HelperError, Refused};
 use crate::ingestion::IngestionError;
 use crate::jobs::JobsError;
 use crate::llm::LlmError;
+use crate::search::SearchError;
 use crate::sources::SourceError;
 use crate::store::StoreError;
 
@@ -331,6 +332,16 @@ impl From<IngestionError> for ApiError {
                 Self::new(StatusCode::CONFLICT, "nothing_to_confirm", "Nothing to confirm", error.to_string())
                     .fix("Send the four fields with PUT /v1/jobs/{id}/helper first, and look at the preview.")
             }
+        }
+    }
+}
+
+impl From<SearchError> for ApiError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Invalid(errors) => Self::invalid(errors),
+            SearchError::Llm(error) => error.into(),
+            SearchError::Store(error) => error.into(),
         }
     }
 }

@@ -31,8 +31,8 @@ pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo, LlmInfo
 pub use state::{AppState, HttpSettings};
 
 use routes::{
-    categories, chunks, docs, documents, health, info, ingestions, jobs, manifest, metrics, models, queries, sources,
-    testing, tokens, usage, web,
+    categories, chunks, docs, documents, health, info, ingestions, jobs, manifest, metrics, models, queries, search,
+    sources, testing, tokens, usage, web,
 };
 
 /// Every route that the OpenAPI document lists.
@@ -76,6 +76,8 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(queries::estimate_query))
         .routes(routes!(queries::get_query))
         .routes(routes!(queries::replay_query))
+        // Search beside the hierarchy.
+        .routes(routes!(search::search))
         // Background work.
         .routes(routes!(jobs::list_jobs))
         .routes(routes!(jobs::get_job))

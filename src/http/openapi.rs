@@ -42,6 +42,7 @@ pub struct ProblemResponse(Problem);
         (name = "system", description = "The installation: health, settings, metrics, this document."),
         (name = "tokens", description = "Counting tokens."),
         (name = "models", description = "Which models can be asked, and what was spent on them."),
+        (name = "search", description = "Search beside the hierarchy: by words, by meaning, or by both."),
         (name = "queries", description = "Questions: walked down the hierarchy, fitted to a budget, answered, with a receipt."),
         (name = "jobs", description = "Background work: every 202 is one."),
         (name = "sources", description = "Documents as their owners know them, their versions and descriptions."),

@@ -19,6 +19,7 @@ use crate::ingestion::Ingestion;
 use crate::jobs::Jobs;
 use crate::llm::Llm;
 use crate::queries::Queries;
+use crate::search::Search;
 use crate::sources::Sources;
 use crate::store::Store;
 
@@ -34,6 +35,7 @@ pub struct AppState {
     pub helpers: ContextualHelpers,
     pub llm: Llm,
     pub queries: Queries,
+    pub search: Search,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
     /// Requests that are being answered.
@@ -114,5 +116,11 @@ impl FromRef<AppState> for Queries {
 impl FromRef<AppState> for Sources {
     fn from_ref(state: &AppState) -> Self {
         state.sources.clone()
+    }
+}
+
+impl FromRef<AppState> for Search {
+    fn from_ref(state: &AppState) -> Self {
+        state.search.clone()
     }
 }

@@ -31,7 +31,7 @@ pub struct Passage {
 
 /// How good a place is for a cut, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+pub(super) enum Place {
     Delimiter,
     Sentence,
     Line,
@@ -39,11 +39,11 @@ enum Place {
 }
 
 /// What lies between two places where a cut may fall.
-struct Piece {
-    start: usize,
-    end: usize,
-    tokens: usize,
-    place: Place,
+pub(super) struct Piece {
+    pub start: usize,
+    pub end: usize,
+    pub tokens: usize,
+    pub place: Place,
 }
 
 /// Cuts the text. An empty text has no passage.
@@ -134,7 +134,7 @@ fn join_short_tail(text: &str, found: &mut Vec<Passage>, rules: &ChunkRules, cou
 }
 
 /// The text between the places where a cut may fall, each counted once.
-fn pieces(text: &str, delimiters: &[String], counter: TokenCounter) -> Vec<Piece> {
+pub(super) fn pieces(text: &str, delimiters: &[String], counter: TokenCounter) -> Vec<Piece> {
     let mut found = Vec::new();
     let mut start = 0;
     let mut delimiters: Vec<Delimiter<'_>> =

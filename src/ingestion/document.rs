@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::chunker::{Passage, cut};
+use super::overlapping::cut_overlapping;
 use super::request::Order;
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
@@ -14,6 +15,8 @@ use crate::model::source_version::VersionFacts;
 /// A document, cut.
 pub struct Document {
     pub passages: Vec<Passage>,
+    /// Passages that are searched, where they are others than those that are filed.
+    pub overlapping: Vec<Passage>,
     pub facts: VersionFacts,
     /// What the document can be found by.
     pub words: Vec<String>,
@@ -27,6 +30,9 @@ impl Document {
         let document = tokio::task::spawn_blocking(move || {
             let counter = TokenCounter::for_model(Some(&model));
             let passages = cut(&order.text, &order.rules(), counter);
+            let (most, overlap) = order.retrieval;
+            let overlapping =
+                if order.is_embedded() { cut_overlapping(&order.text, most, overlap, counter) } else { Vec::new() };
             let facts = VersionFacts {
                 sha256: sha256_hex(order.text.as_bytes()),
                 settings_key: order.settings_key(depth, counter.name()),
@@ -40,7 +46,7 @@ impl Document {
                 metadata: order.metadata(),
                 job_id: Some(job_id),
             };
-            Self { passages, facts, words: order.words() }
+            Self { passages, overlapping, facts, words: order.words() }
         });
         document.await.map_err(|_| JobError::retry(Failure::panicked()))
     }
@@ -57,21 +63,36 @@ impl Document {
         })
     }
 
-    /// The passages of the text as they are stored, less their category.
+    /// The passages to be filed as they are stored, less their category.
     pub fn chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
-        let mut chunks = Vec::with_capacity(self.passages.len());
-        for (ordinal, passage) in (1..).zip(&self.passages) {
-            chunks.push(NewChunk {
-                ordinal,
-                text: &text[passage.range.clone()],
-                token_count: count(passage.token_count),
-                start_char: count(passage.start_char),
-                end_char: count(passage.end_char),
-                category_id: 0,
-            });
-        }
-        chunks
+        rows(&self.passages, text)
     }
+
+    /// The passages to be searched as they are stored.
+    pub fn overlapping_chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
+        rows(&self.overlapping, text)
+    }
+
+    /// The texts that searches find.
+    pub fn searched_texts(&self, order: &Order) -> Vec<Arc<str>> {
+        let searched = if order.is_embedded() { &self.overlapping } else { &self.passages };
+        searched.iter().map(|passage| order.text[passage.range.clone()].into()).collect()
+    }
+}
+
+fn rows<'t>(passages: &[Passage], text: &'t str) -> Vec<NewChunk<'t>> {
+    let mut chunks = Vec::with_capacity(passages.len());
+    for (ordinal, passage) in (1..).zip(passages) {
+        chunks.push(NewChunk {
+            ordinal,
+            text: &text[passage.range.clone()],
+            token_count: count(passage.token_count),
+            start_char: count(passage.start_char),
+            end_char: count(passage.end_char),
+            category_id: 0,
+        });
+    }
+    chunks
 }
 
 /// As the database counts.

@@ -6,7 +6,9 @@
 pub mod chunker;
 mod describing;
 mod document;
+mod embedding;
 mod filing;
+mod overlapping;
 mod request;
 mod saver;
 mod shelves;
@@ -26,6 +28,7 @@ use crate::jobs::{Jobs, JobsError};
 use crate::llm::{Llm, LlmError};
 use crate::model::contextual_helper::NewHelper;
 use crate::model::job::NewJob;
+use crate::search::Search;
 use crate::sources::{NewSource, SourceError, Sources};
 use crate::store::{AsStoreError, Store, StoreError};
 
@@ -44,6 +47,9 @@ pub struct IngestionSettings {
     pub max_token_budget: u64,
     /// Model calls of one job at once.
     pub max_concurrency: usize,
+    /// Most tokens of a passage that is searched, and how many two in a row share.
+    pub retrieval_tokens: u64,
+    pub retrieval_overlap: u64,
 }
 
 /// The area's face, cheap to clone.
@@ -53,6 +59,7 @@ pub struct Ingestion {
     jobs: Jobs,
     sources: Sources,
     llm: Llm,
+    search: Search,
     settings: Arc<IngestionSettings>,
 }
 
@@ -106,17 +113,24 @@ impl AsStoreError for IngestionError {
 
 impl Ingestion {
     #[must_use]
-    pub fn new(store: Store, jobs: Jobs, sources: Sources, llm: Llm, settings: IngestionSettings) -> Self {
-        Self { store, jobs, sources, llm, settings: Arc::new(settings) }
+    pub fn new(
+        store: Store,
+        jobs: Jobs,
+        sources: Sources,
+        llm: Llm,
+        search: Search,
+        settings: IngestionSettings,
+    ) -> Self {
+        Self { store, jobs, sources, llm, search, settings: Arc::new(settings) }
     }
 
     /// The work that carries ingestions out.
     pub fn work(&self, helpers: ContextualHelpers, samples: SampleCache) -> IngestionWork {
-        let (store, llm, sources) = (self.store.clone(), self.llm.clone(), self.sources.clone());
         IngestionWork {
-            store,
-            llm,
-            sources,
+            store: self.store.clone(),
+            llm: self.llm.clone(),
+            search: self.search.clone(),
+            sources: self.sources.clone(),
             helpers,
             settings: self.settings.clone(),
             samples,

@@ -12,8 +12,9 @@ use crate::base::field_error::FieldError;
 use crate::base::hash::sha256_hex;
 use crate::base::text::{char_count, has_control_but_breaks};
 use crate::base::words::{frequent, telling};
-use crate::config::ingestion::{MOST_BATCH, MOST_CHUNK_TOKENS, TransactionScope, delimiter_fault};
+use crate::config::ingestion::{IndexName, MOST_BATCH, MOST_CHUNK_TOKENS, TransactionScope, delimiter_fault};
 use crate::contextual_helpers::{HelperFields, Refused, compose, from_text};
+use crate::model::chunk::{RETRIEVAL, TAXONOMY};
 use crate::model::contextual_helper::NewHelper;
 
 /// Most characters of a title, a topic, a note and the like.
@@ -72,6 +73,7 @@ pub struct Options {
     pub batch_size: Option<u64>,
     pub model: Option<String>,
     pub transaction_scope: Option<TransactionScope>,
+    pub indexes: Option<Vec<IndexName>>,
 }
 
 /// The job's own copy of all this, once it is known to be right.
@@ -96,6 +98,11 @@ pub struct Order {
     /// Kept with the job: what was written names it.
     pub window: usize,
     pub model: Option<String>,
+    #[serde(default = "only_filed")]
+    pub indexes: Vec<IndexName>,
+    /// Most tokens of a passage that is searched, and how many two in a row share.
+    #[serde(default)]
+    pub retrieval: (usize, usize),
     pub whole: bool,
     pub regenerate_helper: bool,
     pub force: bool,
@@ -106,7 +113,27 @@ pub struct Order {
     pub at: Option<i64>,
 }
 
+/// What a job does that was queued before there was a choice.
+fn only_filed() -> Vec<IndexName> {
+    vec![IndexName::Taxonomy]
+}
+
 impl Order {
+    /// Whether its passages are filed under the hierarchy.
+    pub fn is_filed(&self) -> bool {
+        self.indexes.contains(&IndexName::Taxonomy)
+    }
+
+    /// Whether it is cut for searches by meaning.
+    pub fn is_embedded(&self) -> bool {
+        self.indexes.contains(&IndexName::Semantic)
+    }
+
+    /// The passages that searches find, if there are any.
+    pub fn searched_profile(&self) -> Option<&'static str> {
+        if self.is_embedded() { Some(RETRIEVAL) } else { self.is_filed().then_some(TAXONOMY) }
+    }
+
     pub fn rules(&self) -> ChunkRules {
         ChunkRules {
             delimiters: self.delimiters.clone(),
@@ -117,7 +144,8 @@ impl Order {
 
     /// What makes two ingestions of one text the same (K-18).
     pub fn settings_key(&self, depth: i64, tokenizer: &str) -> String {
-        let settings = json!([self.delimiters, self.chunk_min_tokens, self.chunk_max_tokens, depth, tokenizer]);
+        let filed = json!([self.delimiters, self.chunk_min_tokens, self.chunk_max_tokens, depth, tokenizer]);
+        let settings = json!([filed, self.is_filed(), self.is_embedded().then_some(self.retrieval)]);
         sha256_hex(settings.to_string().as_bytes())
     }
 
@@ -139,6 +167,7 @@ impl Order {
             "options": {
                 "delimiters": self.delimiters, "chunk_min_tokens": self.chunk_min_tokens,
                 "chunk_max_tokens": self.chunk_max_tokens, "batch_size": self.batch_size, "model": self.model,
+                "indexes": self.indexes,
             },
         })
     }
@@ -211,6 +240,8 @@ pub(super) fn check(
         batch_size: size(batch),
         window: size(usual.window),
         model: options.model,
+        indexes: options.indexes.unwrap_or_else(|| usual.indexes.clone()),
+        retrieval: (size(settings.retrieval_tokens), size(settings.retrieval_overlap)),
         whole: options.transaction_scope.unwrap_or(usual.transaction_scope) == TransactionScope::Ingestion,
         regenerate_helper: new.regenerate_helper,
         force: new.force,

@@ -13,11 +13,12 @@ use tokio::sync::Semaphore;
 use super::IngestionSettings;
 use super::describing::{Described, Describing};
 use super::document::{Document, count};
+use super::embedding::Embedding;
 use super::filing::Filing;
 use super::request::Order;
 use super::saver::Saver;
 use super::shelves::Shelves;
-use super::writing::{Draft, WriteError, Writer, Written, part_name, result};
+use super::writing::{Draft, Searched, WriteError, Writer, Written, part_name, result};
 use crate::base::fail_point;
 use crate::base::ids::SourceId;
 use crate::base::text::char_count;
@@ -27,8 +28,10 @@ use crate::config::taxonomy::LimitScope;
 use crate::contextual_helpers::ContextualHelpers;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::{Llm, Session};
+use crate::model::chunk::TAXONOMY;
 use crate::model::job::Record;
 use crate::model::source_version::SourceVersion;
+use crate::search::Search;
 use crate::sources::Sources;
 use crate::store::{CategoryFilter, CategoryPage, Store};
 
@@ -44,6 +47,7 @@ const ANALYZE_AFTER: i64 = 2000;
 pub struct IngestionWork {
     pub(super) store: Store,
     pub(super) llm: Llm,
+    pub(super) search: Search,
     pub(super) sources: Sources,
     pub(super) helpers: ContextualHelpers,
     pub(super) settings: Arc<IngestionSettings>,
@@ -80,8 +84,10 @@ impl IngestionWork {
             context.warn("below_min_tokens", &message).await?;
         }
         let same = self.same_content(context, &order, &document).await?;
+        // A description is for whoever files.
+        let needless = same.is_some() || !order.is_filed();
         let (helper, store_helper) =
-            match self.describing(context).describe(&session, &order, &document, same.is_some()).await? {
+            match self.describing(context).describe(&session, &order, &document, needless).await? {
                 Described::By(helper, new) => (Some(helper), new),
                 Described::NotNeeded => (None, false),
                 Described::Awaited => return Ok(Outcome::AwaitHelper(json!({"step": "fields"}))),
@@ -94,9 +100,13 @@ impl IngestionWork {
             chunks: document.chunks(&order.text),
             paths: Vec::new(),
             helper: helper.clone().filter(|_| store_helper),
+            searched: None,
             same,
         };
-        let written = if draft.same.is_some() {
+        if draft.same.is_none() {
+            draft.searched = self.searched(context, &session, &order, &document).await?;
+        }
+        let written = if draft.same.is_some() || !order.is_filed() {
             self.write_last(context, &session, &draft, 0..0, None)
                 .await
                 .map_err(|e| e.into_job_error(context.attempt()))?
@@ -121,7 +131,28 @@ impl IngestionWork {
         }
         let id = SourceId::from_stored(order.source_id.clone());
         let facts = &document.facts;
-        Ok(self.store.find_same_content(context.space(), &id, &facts.sha256, &facts.settings_key).await?)
+        let profile = if order.is_filed() { Some(TAXONOMY) } else { order.searched_profile() };
+        let (sha256, key) = (&facts.sha256, &facts.settings_key);
+        Ok(self.store.find_same_content(context.space(), &id, sha256, key, profile).await?)
+    }
+
+    /// What makes the document found by searches. The answers of a model that is asked are kept with the job.
+    async fn searched<'d>(
+        &self,
+        context: &JobContext,
+        session: &Session,
+        order: &'d Order,
+        document: &Document,
+    ) -> Result<Option<Searched<'d>>, JobError> {
+        let Some(profile) = order.searched_profile() else { return Ok(None) };
+        let texts = document.searched_texts(order);
+        let mut prepared = self.search.prepare(texts.clone()).await?;
+        if order.is_embedded() {
+            let model = self.search.model_of(context.space()).await?;
+            let embedding = Embedding { search: &self.search, llm: &self.llm, context };
+            prepared = prepared.with_vectors(&model, &embedding.embed(session, &model, &texts).await?);
+        }
+        Ok(Some(Searched { profile, chunks: document.overlapping_chunks(&order.text), prepared }))
     }
 
     async fn file_and_write(

@@ -20,6 +20,7 @@ use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::Record;
 use crate::model::source::Source;
 use crate::model::source_version::{SourceVersion, VersionFacts};
+use crate::search::passages::Prepared;
 use crate::sources::{NewSource, SourceError, Sources};
 use crate::store::{AsStoreError, NewVersion, Store, StoreError, Tx};
 
@@ -37,6 +38,16 @@ pub struct Draft<'d> {
     pub helper: Option<NewHelper>,
     /// An earlier version that says the same: its passages are shared.
     pub same: Option<SourceVersion>,
+    /// What makes it found by searches.
+    pub searched: Option<Searched<'d>>,
+}
+
+/// The passages that searches find.
+pub struct Searched<'d> {
+    pub profile: &'static str,
+    /// Those that are not filed as well.
+    pub chunks: Vec<NewChunk<'d>>,
+    pub prepared: Prepared,
 }
 
 /// What was written of a document so far.
@@ -48,6 +59,9 @@ pub struct Written {
     pub chunks: i64,
     pub categories: i64,
     pub helper_version: Option<i64>,
+    /// Passages for searches alone.
+    #[serde(default)]
+    pub searched: i64,
 }
 
 /// A write that did not happen.
@@ -150,8 +164,11 @@ impl Writer<'_> {
                 Some(written) => written.clone(),
                 None => self.write_head(&mut tx, draft, now).await?,
             };
-            if draft.same.is_none() {
+            if draft.same.is_none() && draft.order.is_filed() {
                 self.write_chunks(&mut tx, draft, range.clone(), &mut written, now).await?;
+            }
+            if draft.same.is_none() && result.is_some() {
+                self.write_searched(&mut tx, draft, &mut written, now).await?;
             }
             fail_point::hit("in_transaction");
             match result {
@@ -308,6 +325,31 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// What makes the document found by searches, once all its passages are there.
+    async fn write_searched(
+        &self,
+        tx: &mut Tx,
+        draft: &Draft<'_>,
+        written: &mut Written,
+        now: Timestamp,
+    ) -> Result<(), WriteError> {
+        let Some(searched) = &draft.searched else { return Ok(()) };
+        let space = self.context.space();
+        let source_id = SourceId::from_stored(written.source_id.clone());
+        if !searched.chunks.is_empty() {
+            let added = tx.add_retrieval_chunks(space, &source_id, written.version_id, &searched.chunks, now).await;
+            added.during("add passages to search", "chunks")?;
+        }
+        let passages = (&source_id, written.version_id, searched.profile);
+        let indexed = searched.prepared.write(tx, space, passages, now).await;
+        if !indexed.during("index passages", "chunk_terms")? {
+            // The space has turned to another embedding model meanwhile: the next run asks that one.
+            return Err(WriteError::Job(JobError::Interrupted));
+        }
+        written.searched += i64::try_from(searched.chunks.len()).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
     /// The ids of the leaves at the end of these paths, made where they are missing; and how many were made.
     async fn resolve(&self, tx: &mut Tx, paths: &[Vec<String>], now: Timestamp) -> Result<(Vec<i64>, i64), WriteError> {
         let space = self.context.space();
@@ -356,6 +398,7 @@ pub fn part_name(start: usize) -> String {
 pub fn result(written: &Written, spent: crate::model::llm_call::Spent, shared: Option<i64>) -> Value {
     json!({
         "source_id": written.source_id, "version": written.version, "chunks_written": written.chunks,
+        "retrieval_chunks_written": written.searched,
         "categories_created": written.categories, "helper_version": written.helper_version,
         "shares_chunks_of_version": shared, "llm_calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.usd,
     })

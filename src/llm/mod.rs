@@ -8,6 +8,7 @@ mod answer;
 mod ask;
 mod breaker;
 mod catalogue;
+mod embed;
 mod error;
 mod gate;
 mod ledger;

@@ -12,6 +12,22 @@ use serde_json::Value;
 pub trait Provider: Send + Sync {
     /// Asks once. Dropping the future drops the request on the wire.
     fn complete<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<Reply, ProviderError>>;
+
+    /// Asks once for the vectors of texts; only some protocols have that.
+    fn embed<'a>(&'a self, _model: &'a str, _texts: &'a [&'a str]) -> BoxFuture<'a, Result<Vectors, ProviderError>> {
+        let message = "this kind of provider has no embeddings; name one that speaks OpenAI's protocol".to_owned();
+        let refused = ProviderError::Status { status: 400, message, retry_after: None, should_retry: Some(false) };
+        Box::pin(std::future::ready(Err(refused)))
+    }
+}
+
+/// Vectors of texts, in their order.
+#[derive(Debug, Clone)]
+pub struct Vectors {
+    pub found: Vec<Vec<f32>>,
+    pub usage: Option<Usage>,
+    /// The model that answered, by its own word.
+    pub model: Option<String>,
 }
 
 /// One request.

@@ -139,7 +139,8 @@ impl Llm {
         let tries = if message.once { 1 } else { self.settings().transport.tries };
         let mut count = 1;
         loop {
-            let error = match self.attempt(attempts, target, &request, plan()).await? {
+            let error = match self.attempt(attempts, target, target.profile.client().complete(&request), plan()).await?
+            {
                 Ok(sent) => return Ok(sent),
                 Err(error) => error,
             };
@@ -153,11 +154,11 @@ impl Llm {
     }
 
     /// One request on the wire.
-    async fn attempt<'a>(
+    pub(super) async fn attempt<'a>(
         &self,
         attempts: &'a Attempts<'a>,
         target: &'a Target,
-        request: &Request<'_>,
+        asking: impl Future<Output = Result<Reply, ProviderError>>,
         plan: Plan,
     ) -> Result<Result<Sent<'a>, ProviderError>, LlmError> {
         let profile = &target.profile;
@@ -173,7 +174,7 @@ impl Llm {
         };
         let mut call = Call::begin(attempts, target, plan).await?;
         let total = Duration::from_secs(self.settings().transport.total_timeout);
-        let answered = tokio::time::timeout(total, profile.client().complete(request)).await;
+        let answered = tokio::time::timeout(total, asking).await;
         match answered.unwrap_or(Err(ProviderError::TimedOut)) {
             Ok(reply) => {
                 pass.succeeded();
@@ -198,7 +199,7 @@ impl Llm {
     }
 
     /// How long to wait before the next try, if there is any point in one.
-    fn wait_before_next(&self, error: &ProviderError, tried: u64) -> Option<Duration> {
+    pub(super) fn wait_before_next(&self, error: &ProviderError, tried: u64) -> Option<Duration> {
         if !error.may_pass() {
             return None;
         }
@@ -289,7 +290,7 @@ fn downgrade(target: &Target, error: SendError, mode: Mode, mut learnt: Learnt) 
 }
 
 /// What a provider's error means to whoever asked.
-fn explain(target: &Target, error: &ProviderError) -> LlmError {
+pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
     let model = target.name();
     let provider = target.profile.settings.name.clone();
     let ProviderError::Status { status, message, .. } = error else {

@@ -5,6 +5,8 @@ use crate::base::ids::SourceId;
 
 /// Passages that are filed under the hierarchy.
 pub const TAXONOMY: &str = "taxonomy";
+/// Passages that are searched: longer, and overlapping.
+pub const RETRIEVAL: &str = "retrieval";
 
 /// A passage as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,5 +35,6 @@ pub struct NewChunk<'t> {
     pub token_count: i64,
     pub start_char: i64,
     pub end_char: i64,
+    /// 0 for one that is not filed.
     pub category_id: i64,
 }

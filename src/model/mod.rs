@@ -7,5 +7,6 @@ pub mod document;
 pub mod job;
 pub mod llm_call;
 pub mod query;
+pub mod search;
 pub mod source;
 pub mod source_version;

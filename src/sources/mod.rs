@@ -234,6 +234,8 @@ impl Sources {
         self.store
             .retry_as("update_source", || async {
                 let mut tx = self.store.begin().await?;
+                // Whoever keeps an index of the space finds out that documents have come or gone.
+                tx.lock_chunks(space).await?;
                 let found = tx.find_source(space, &parsed).await?;
                 let mut source = found.ok_or_else(|| SourceError::NotFound(id.to_owned()))?;
                 if !unchanged(&source) {

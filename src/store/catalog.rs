@@ -38,7 +38,10 @@ fn expected() -> impl Iterator<Item = Missing> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (kind, name) = match words.as_slice() {
             ["CREATE", "TABLE", name, ..] => ("table", name),
-            ["CREATE", "INDEX", name, ..] | ["CREATE", "UNIQUE", "INDEX", name, ..] => ("index", name),
+            // A full-text index is a virtual table to SQLite and an index to the others.
+            ["CREATE", "INDEX", name, ..]
+            | ["CREATE", "UNIQUE", "INDEX", name, ..]
+            | ["CREATE", "VIRTUAL", "TABLE", name, ..] => ("index", name),
             _ => return None,
         };
         Some(Missing { kind, name: (*name).to_owned() })
@@ -47,7 +50,10 @@ fn expected() -> impl Iterator<Item = Missing> {
 
 async fn present(connection: &mut AnyConnection, backend: &Backend) -> Result<HashSet<Missing>, StoreError> {
     let sql = match backend.engine {
-        Engine::Sqlite => "SELECT type, name FROM sqlite_master WHERE type IN ('table', 'index')",
+        Engine::Sqlite => {
+            "SELECT CASE WHEN sql LIKE 'CREATE VIRTUAL TABLE%' THEN 'index' ELSE type END, name FROM sqlite_master \
+             WHERE type IN ('table', 'index')"
+        }
         Engine::Postgres => {
             "SELECT 'table' AS kind, CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = current_schema() \
              UNION ALL SELECT 'index', CAST(indexname AS TEXT) FROM pg_indexes WHERE schemaname = current_schema()"

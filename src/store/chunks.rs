@@ -10,7 +10,7 @@ use super::dialect::Statement;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
-use crate::model::chunk::{Chunk, NewChunk, TAXONOMY};
+use crate::model::chunk::{Chunk, NewChunk, RETRIEVAL, TAXONOMY};
 
 const SELECT: &str = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal, c.text_content, c.token_count, \
      c.start_char, c.end_char, c.category_id, c.created_at FROM chunks c \
@@ -147,6 +147,30 @@ impl Tx {
         chunks: &[NewChunk<'_>],
         now: Timestamp,
     ) -> Result<(), StoreError> {
+        self.add_chunks_of(space, source_id, version_id, TAXONOMY, chunks, now).await
+    }
+
+    /// Stores the passages of one version that are searched.
+    pub async fn add_retrieval_chunks(
+        &mut self,
+        space: &Space,
+        source_id: &SourceId,
+        version_id: i64,
+        chunks: &[NewChunk<'_>],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.add_chunks_of(space, source_id, version_id, RETRIEVAL, chunks, now).await
+    }
+
+    async fn add_chunks_of(
+        &mut self,
+        space: &Space,
+        source_id: &SourceId,
+        version_id: i64,
+        profile: &'static str,
+        chunks: &[NewChunk<'_>],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let mut rest = chunks;
         while !rest.is_empty() {
             let mut chars = 0;
@@ -158,10 +182,10 @@ impl Tx {
             rest = after;
             let mut insert = self.insert_chunks(some.len());
             for chunk in some {
-                insert = insert.bind(space.as_str()).bind(source_id.as_str()).bind(version_id).bind(TAXONOMY);
+                insert = insert.bind(space.as_str()).bind(source_id.as_str()).bind(version_id).bind(profile);
                 insert = insert.bind(chunk.ordinal).bind(chunk.text.to_owned()).bind(chunk.token_count);
                 insert = insert.bind(chunk.end_char - chunk.start_char).bind(chunk.start_char).bind(chunk.end_char);
-                insert = insert.bind(chunk.category_id).bind(now.as_micros());
+                insert = insert.bind(Some(chunk.category_id).filter(|id| *id != 0)).bind(now.as_micros());
             }
             self.execute(insert).await?;
         }

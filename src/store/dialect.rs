@@ -120,6 +120,24 @@ impl Dialect {
         format!("CAST(COALESCE(SUM({column}), 0) AS {kind})")
     }
 
+    /// The condition that a row `t` of `chunk_terms` holds what [`Dialect::any_token`] makes of tokens, or one token.
+    pub fn holds_tokens(&self) -> &'static str {
+        match self.engine {
+            Engine::Sqlite => "t.chunk_id IN (SELECT rowid FROM chunk_terms_tokens WHERE chunk_terms_tokens MATCH ?)",
+            Engine::Postgres => "to_tsvector('simple', t.tokens) @@ to_tsquery('simple', ?)",
+            Engine::Mysql => "MATCH (t.tokens) AGAINST (? IN BOOLEAN MODE)",
+        }
+    }
+
+    /// Asks the full-text index for any of these tokens, which are made of letters and digits alone.
+    pub fn any_token(&self, tokens: &[String]) -> String {
+        tokens.join(match self.engine {
+            Engine::Sqlite => " OR ",
+            Engine::Postgres => " | ",
+            Engine::Mysql => " ",
+        })
+    }
+
     /// What a `SELECT` needs at its end to hold the row until the transaction ends.
     /// SQLite's writers hold the whole file already.
     pub fn query_for_update(&self, sql: &'static str) -> Statement {

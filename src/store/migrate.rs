@@ -53,6 +53,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     8 "0008_counters",
     9 "0009_queries",
     10 "0010_documents",
+    11 "0011_search",
 ];
 
 /// The schema that this binary works with.

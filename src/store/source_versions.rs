@@ -7,7 +7,6 @@ use sqlx::any::AnyRow;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
-use crate::model::chunk::TAXONOMY;
 use crate::model::source_version::{SourceVersion, VersionFacts};
 
 pub(super) const COLUMNS: &str = "id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
@@ -76,24 +75,28 @@ impl Store {
     }
 
     /// The newest version of a document that has passages of its own and this content under these settings. One that was
-    /// written in part only, as batches may be, does not say the same.
+    /// written in part only, as batches may be, does not say the same: the passages of its profile reach to its end.
     pub async fn find_same_content(
         &self,
         space: &Space,
         source_id: &SourceId,
         sha256: &str,
         settings_key: &str,
+        profile: Option<&'static str>,
     ) -> Result<Option<SourceVersion>, StoreError> {
+        let whole = " AND char_count = (SELECT c.end_char FROM chunks c WHERE c.space = source_versions.space \
+                     AND c.version_id = source_versions.id AND c.profile = ? ORDER BY c.ordinal DESC LIMIT 1)";
+        let whole = if profile.is_some() { whole } else { "" };
         let sql = format!(
             "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND sha256 = ? AND settings_key = ? \
-             AND content_version_id IS NULL AND char_count = (SELECT c.end_char FROM chunks c \
-             WHERE c.space = source_versions.space AND c.version_id = source_versions.id AND c.profile = ? \
-             ORDER BY c.ordinal DESC LIMIT 1) \
-             ORDER BY version DESC LIMIT 1"
+             AND content_version_id IS NULL{whole} ORDER BY version DESC LIMIT 1"
         );
         self.retry("find_same_content", || async {
             let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
-            let query = query.bind(sha256.to_owned()).bind(settings_key.to_owned()).bind(TAXONOMY);
+            let mut query = query.bind(sha256.to_owned()).bind(settings_key.to_owned());
+            if let Some(profile) = profile {
+                query = query.bind(profile);
+            }
             self.fetch_all(query).await?.first().map(read_version).transpose()
         })
         .await

@@ -194,6 +194,7 @@ impl Tx {
 
     /// Removes a source with everything that hangs on it; tells whether it was there.
     pub async fn remove_source(&mut self, space: &Space, id: &SourceId) -> Result<bool, StoreError> {
+        self.remove_source_embeddings(space, id).await?;
         let delete = self.sql("DELETE FROM sources WHERE space = ? AND id = ?");
         Ok(self.execute(delete.bind(space.as_str()).bind(id.as_str())).await? == 1)
     }

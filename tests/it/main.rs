@@ -16,6 +16,7 @@ mod migrations;
 mod openapi;
 mod queries;
 mod scripted_model;
+mod search;
 mod store_faults;
 mod store_story;
 mod support;

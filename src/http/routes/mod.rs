@@ -12,6 +12,7 @@ pub mod manifest;
 pub mod metrics;
 pub mod models;
 pub mod queries;
+pub mod search;
 pub mod sources;
 pub mod testing;
 pub mod tokens;

@@ -14,13 +14,13 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use super::super::provider::{Finish, Mode, Provider, ProviderError, Reply, Request, Usage, message_of};
+use super::super::provider::{Finish, Mode, Provider, ProviderError, Reply, Request, Usage, Vectors, message_of};
 use super::super::retry_after::retry_after;
 use crate::base::clock::{Clock as _, SystemClock};
 use crate::config::llm as settings;
 
 /// Most bytes of a reply.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 pub struct OpenAi {
     client: Client<Address>,
@@ -83,6 +83,36 @@ impl Provider for OpenAi {
             read(&answer.map_err(from_crate)?, request)
         })
     }
+
+    fn embed<'a>(&'a self, model: &'a str, texts: &'a [&'a str]) -> BoxFuture<'a, Result<Vectors, ProviderError>> {
+        Box::pin(async move {
+            let body = json!({"model": model, "input": texts, "encoding_format": "float"});
+            let answer: Result<Value, OpenAIError> = self.client.embeddings().create_byot(body).await;
+            read_vectors(&answer.map_err(from_crate)?, texts.len())
+        })
+    }
+}
+
+/// The vectors in the order of the texts, whatever order they came in.
+fn read_vectors(answer: &Value, count: usize) -> Result<Vectors, ProviderError> {
+    let unreadable = |what: &str| ProviderError::Unreadable(what.to_owned());
+    let data = answer["data"].as_array().ok_or_else(|| unreadable("it has no data"))?;
+    let mut vectors = vec![Vec::new(); count];
+    for (place, item) in data.iter().enumerate() {
+        let index = item["index"].as_u64().map_or(place, |index| usize::try_from(index).unwrap_or(usize::MAX));
+        let numbers = item["embedding"].as_array().ok_or_else(|| unreadable("an item has no embedding"))?;
+        #[expect(clippy::cast_possible_truncation, reason = "stored as float32")]
+        let vector: Option<Vec<f32>> =
+            numbers.iter().map(|number| number.as_f64().map(|number| number as f32)).collect();
+        let vector = vector.filter(|vector| vector.iter().all(|number| number.is_finite()));
+        let slot = vectors.get_mut(index).ok_or_else(|| unreadable("it has more vectors than texts"))?;
+        *slot = vector.ok_or_else(|| unreadable("an embedding is not made of numbers"))?;
+    }
+    let length = vectors.first().map_or(0, Vec::len);
+    if length == 0 || vectors.iter().any(|vector| vector.len() != length) {
+        return Err(unreadable("it lacks vectors, or they are not of one length"));
+    }
+    Ok(Vectors { found: vectors, usage: usage(&answer["usage"]), model: answer["model"].as_str().map(str::to_owned) })
 }
 
 fn body(request: &Request<'_>) -> Value {

@@ -76,7 +76,16 @@ impl Documents {
             assert_eq!(found, wanted);
             passages += i64::try_from(found.len()).unwrap();
         }
-        assert_eq!(count(database, "SELECT COUNT(*) FROM chunks").await, passages, "nobody else's");
+        let filed = "SELECT COUNT(*) FROM chunks WHERE profile = 'taxonomy'";
+        assert_eq!(count(database, filed).await, passages, "nobody else's");
+        // What searches find is there once as well, with its terms and its vector.
+        for table in ["chunk_terms t ON t.chunk_id", "embeddings t ON t.owner_id"] {
+            let astray = format!(
+                "SELECT COUNT(*) - COUNT(DISTINCT c.id) + (SELECT COUNT(*) FROM chunks WHERE profile = 'retrieval') \
+                 - COUNT(DISTINCT c.id) FROM chunks c JOIN {table} = c.id WHERE c.profile = 'retrieval'"
+            );
+            assert_eq!(count(database, &astray).await, 0, "{table}");
+        }
         let twice = "SELECT COUNT(*) - COUNT(DISTINCT CONCAT(parent_key, '/', name_key)) FROM categories";
         assert_eq!(count(database, twice).await, 0);
         let counted = "SELECT COUNT(*) FROM categories k WHERE k.level = 3 AND k.chunk_count <> \

@@ -158,7 +158,8 @@ async fn nobody_sees_anything_before_everything_is_there() {
         let mut connection = ingest.app.database.connect().await;
         let sql = "SELECT (SELECT COUNT(*) FROM sources), (SELECT COUNT(*) FROM source_versions), \
                    (SELECT COUNT(*) FROM contextual_helpers), (SELECT COUNT(*) FROM categories), \
-                   (SELECT COUNT(*) FROM chunks), (SELECT COUNT(*) FROM jobs WHERE phase = 'committing'), \
+                   (SELECT COUNT(*) FROM chunks WHERE profile = 'taxonomy'), \
+                   (SELECT COUNT(*) FROM jobs WHERE phase = 'committing'), \
                    (SELECT COUNT(*) FROM jobs WHERE state = 'succeeded')";
         let mut looks_while_writing = 0;
         loop {

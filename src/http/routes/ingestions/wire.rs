@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
-use crate::config::ingestion::TransactionScope;
+use crate::config::ingestion::{IndexName, TransactionScope};
 use crate::contextual_helpers::HelperFields;
 use crate::http::error::ApiError;
 use crate::http::routes::sources::{Tag, to_texts};
@@ -120,6 +120,18 @@ pub struct IngestionOptionsRequest {
     /// What is written together.
     #[schema(inline)]
     pub transaction_scope: Option<TransactionScopeName>,
+    /// What the text is made found by; `[]` keeps it as a document that is found by its name alone.
+    #[schema(max_items = 10)]
+    pub indexes: Option<Vec<IngestionIndex>>,
+}
+
+/// `taxonomy`: passages under the hierarchy, which takes a model. `semantic`: passages for searches by meaning. Either
+/// makes the text found by its words as well.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IngestionIndex {
+    Taxonomy,
+    Semantic,
 }
 
 /// What is written together: the whole ingestion, or each batch of passages.
@@ -186,10 +198,20 @@ impl CreateIngestionRequest {
                     TransactionScopeName::Ingestion => TransactionScope::Ingestion,
                     TransactionScopeName::Batch => TransactionScope::Batch,
                 }),
+                indexes: options.indexes.map(|indexes| indexes.into_iter().map(Into::into).collect()),
             },
             regenerate_helper: self.regenerate_helper.unwrap_or(false),
             force: self.force.unwrap_or(false),
         })
+    }
+}
+
+impl From<IngestionIndex> for IndexName {
+    fn from(index: IngestionIndex) -> Self {
+        match index {
+            IngestionIndex::Taxonomy => Self::Taxonomy,
+            IngestionIndex::Semantic => Self::Semantic,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::http::extract::{PathId, PathIds, PathVersions, QueryParams, moment};
 use crate::http::page;
 use crate::http::routes::chunks::{ChunkListResponse, number, page_of};
 use crate::http::state::AppState;
-use crate::model::chunk::{Chunk, TAXONOMY};
+use crate::model::chunk::{Chunk, RETRIEVAL, TAXONOMY};
 use crate::model::source_version::SourceVersion;
 use crate::sources::Sources;
 
@@ -100,6 +100,8 @@ pub struct ListVersionsQuery {
 #[serde(rename_all = "snake_case")]
 pub enum ProfileName {
     Taxonomy,
+    /// Cut for searches: longer, and overlapping.
+    Retrieval,
 }
 
 /// Which passages.
@@ -214,7 +216,7 @@ pub async fn diff_source_versions(
 
 /// List the passages of a document
 ///
-/// Of its latest version or of another, in the order of the text; joined, they are the text.
+/// Of its latest version or of another, in the order of the text. Those of the profile `taxonomy`, joined, are the text.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/chunks", tag = "sources", operation_id = "list_source_chunks",
     params(("id" = String, Path, description = "The document's id."), SourceChunksQuery),
@@ -229,6 +231,7 @@ pub async fn list_source_chunks(
     let limit = page::limit(query.limit)?;
     let profile = match query.profile {
         None | Some(ProfileName::Taxonomy) => TAXONOMY,
+        Some(ProfileName::Retrieval) => RETRIEVAL,
     };
     let as_of = moment("as_of", query.as_of.as_deref())?;
     let fingerprint = format!("chunks of {id} {:?} {profile} {as_of:?}", query.version);

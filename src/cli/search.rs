@@ -1,0 +1,143 @@
+//! `memoir search`: passages or documents, by words, by meaning, or by both.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use super::client::{Client, Connection};
+use super::{CommandError, print, runtime};
+use crate::config::Origin;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  memoir search \"refund within thirty days\"             of the memoir that runs on this machine
+  memoir search --local lighthouse                       without a running memoir, on the configured database
+  memoir search --type keyword -k 5 \"error E0502\"        by words alone, the best five
+  memoir search --scope sources --tag handbook holidays  documents rather than passages, with a label
+  memoir search --json \"…\" | jq -r .items[].path         the whole result, as JSON
+
+Each line has the rank, the score and the document, then the beginning of the passage. No model but the one that embeds
+the question is asked; by default that is the embedded one.";
+
+/// Characters of a passage that are shown.
+const SHOWN: usize = 240;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Words, or a question
+    #[arg(value_name = "QUERY")]
+    query: String,
+    /// How to compare: `keyword`, `semantic` or `hybrid`
+    #[arg(long = "type", value_name = "NAME")]
+    kind: Option<String>,
+    /// What to find: `chunks` or `sources`
+    #[arg(long, value_name = "NAME")]
+    scope: Option<String>,
+    /// Most items
+    #[arg(short, value_name = "COUNT")]
+    k: Option<i64>,
+    /// Leave out whatever scores less, 0 to 1
+    #[arg(long, value_name = "SCORE")]
+    min_score: Option<f64>,
+    /// Only documents of this end user
+    #[arg(long, value_name = "ID")]
+    user: Option<String>,
+    /// Only documents with this label; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Only this document; may be given several times
+    #[arg(long = "source", value_name = "ID")]
+    sources: Vec<String>,
+    /// Only what lies under this category
+    #[arg(long, value_name = "ID")]
+    category: Option<i64>,
+    /// As the documents stood then, e.g. 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    as_of: Option<String>,
+    /// Print the whole result as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
+    let result = runtime()?.block_on(async {
+        let client = Client::open(&arguments.connection, origin).await?;
+        let answered = client.post("/v1/search", &arguments.request()).await;
+        client.close().await;
+        answered.map_err(CommandError::from)
+    })?;
+    if arguments.json {
+        print(&format!("{}\n", serde_json::to_string_pretty(&result).unwrap_or_default()));
+    } else {
+        print(&told(&result));
+    }
+    Ok(())
+}
+
+impl Arguments {
+    fn request(&self) -> Value {
+        let put = |map: &mut Map<String, Value>, name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                map.insert(name.to_owned(), value);
+            }
+        };
+        let mut filters = Map::new();
+        put(&mut filters, "tags", (!self.tags.is_empty()).then(|| json!(self.tags)));
+        put(&mut filters, "source_ids", (!self.sources.is_empty()).then(|| json!(self.sources)));
+        put(&mut filters, "user_id", self.user.as_ref().map(|user| json!(user)));
+        put(&mut filters, "category_id", self.category.map(|category| json!(category)));
+        put(&mut filters, "as_of", self.as_of.as_ref().map(|moment| json!(moment)));
+        let mut request = Map::new();
+        put(&mut request, "query", Some(json!(self.query)));
+        put(&mut request, "type", self.kind.as_ref().map(|kind| json!(kind)));
+        put(&mut request, "scope", self.scope.as_ref().map(|scope| json!(scope)));
+        put(&mut request, "k", self.k.map(|k| json!(k)));
+        put(&mut request, "min_score", self.min_score.map(|score| json!(score)));
+        put(&mut request, "filters", (!filters.is_empty()).then(|| Value::Object(filters)));
+        Value::Object(request)
+    }
+}
+
+fn told(result: &Value) -> String {
+    let mut text = String::new();
+    let items = result["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for item in items {
+        let passage = item["text_content"].as_str().unwrap_or_default();
+        let words: Vec<&str> = passage.split_whitespace().collect();
+        let line = words.join(" ");
+        let mut shown: String = line.chars().take(SHOWN).collect();
+        if shown.len() < line.len() {
+            shown.push('…');
+        }
+        let _ = writeln!(
+            text,
+            "{}. {:.3}  {}  [{}]\n   {shown}\n",
+            item["rank"],
+            item["score"].as_f64().unwrap_or_default(),
+            item["path"].as_str().unwrap_or_default(),
+            item["chunk_id"],
+        );
+    }
+    if items.is_empty() {
+        text.push_str("Nothing was found.\n");
+    }
+    let _ = writeln!(text, "{} found in {:.1} ms", items.len(), result["timings"]["total_ms"].as_f64().unwrap_or(0.0));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_told_as_a_list() {
+        let result = json!({
+            "items": [{"rank": 1, "score": 0.8125, "path": "/a.md", "chunk_id": 7, "text_content": "One\n two  three."}],
+            "timings": {"total_ms": 2.25},
+        });
+        assert_eq!(told(&result), "1. 0.812  /a.md  [7]\n   One two three.\n\n1 found in 2.2 ms\n");
+        assert_eq!(told(&json!({"items": [], "timings": {}})), "Nothing was found.\n0 found in 0.0 ms\n");
+    }
+}

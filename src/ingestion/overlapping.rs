@@ -1,0 +1,186 @@
+//! Cuts a text into passages to be searched: longer than those that are filed, and overlapping, so that what stands at a
+//! border stands whole in one of two (R-ING-03, K-17).
+//!
+//! A passage ends after a blank line, else a line break, else a sentence, else a word, in its last quarter; the next
+//! begins about `overlap` tokens before that, at such a place too.
+
+use super::chunker::{Passage, Piece, Place, pieces};
+use crate::base::text::char_count;
+use crate::base::tokens::TokenCounter;
+
+/// Longest part of a text that is not taken apart, in tokens: short enough that an overlap can be met.
+const LONGEST: usize = 64;
+
+/// Cuts the text. An empty text has no passage.
+pub fn cut_overlapping(text: &str, max_tokens: usize, overlap: usize, counter: TokenCounter) -> Vec<Passage> {
+    let longest = if overlap == 0 { LONGEST } else { (overlap / 3).clamp(8, LONGEST) }.min(max_tokens.max(1));
+    let delimiters = [".".to_owned(), "\n".to_owned()];
+    let mut units = Vec::new();
+    for piece in pieces(text, &delimiters, counter) {
+        split(text, piece, longest, counter, &mut units);
+    }
+    let chars: Vec<usize> = units.iter().map(|unit| char_count(&text[unit.start..unit.end])).collect();
+    let mut found: Vec<Passage> = Vec::new();
+    let (mut first, mut start_char, mut covered) = (0, 0, 0);
+    while first < units.len() {
+        let (mut end, mut token_count) = end_of(text, &units, (first, covered), max_tokens, counter);
+        if end <= covered {
+            // What they share leaves no room for more: for once they share nothing.
+            start_char += chars[first..covered].iter().sum::<usize>();
+            first = covered;
+            (end, token_count) = end_of(text, &units, (first, covered), max_tokens, counter);
+        }
+        covered = end;
+        let range = units[first].start..units[end - 1].end;
+        let end_char = start_char + chars[first..end].iter().sum::<usize>();
+        found.push(Passage { range, start_char, end_char, token_count });
+        if end == units.len() {
+            break;
+        }
+        let next = begin_of(&units, first, end, overlap);
+        start_char += chars[first..next].iter().sum::<usize>();
+        first = next;
+    }
+    found
+}
+
+/// Where the passage that begins with a unit ends, beyond what is covered if that can be, and how many tokens it has.
+fn end_of(
+    text: &str,
+    units: &[Piece],
+    (first, covered): (usize, usize),
+    max_tokens: usize,
+    counter: TokenCounter,
+) -> (usize, usize) {
+    let mut sum = 0;
+    let fitting = units[first..].iter().take_while(|unit| {
+        sum += unit.tokens;
+        sum <= max_tokens
+    });
+    let mut last = first + fitting.count().max(1);
+    if last < units.len() {
+        let mut tokens = 0;
+        let late = |(end, unit): &(usize, &Piece)| {
+            tokens += unit.tokens;
+            tokens * 4 >= max_tokens * 3 && *end > covered
+        };
+        let places: Vec<(usize, &Piece)> = (first + 1..).zip(&units[first..last]).filter(late).collect();
+        last = places.iter().max_by_key(|(end, unit)| (unit.place, *end)).map_or(last, |(end, _)| *end);
+    }
+    // The parts' counts do not add up exactly, so the whole is counted once more.
+    loop {
+        let tokens = counter.count(&text[units[first].start..units[last - 1].end]);
+        if tokens <= max_tokens || last == first + 1 {
+            return (last, tokens);
+        }
+        last -= 1;
+    }
+}
+
+/// Where the next passage begins: after the best place about `overlap` tokens before the end of this one.
+fn begin_of(units: &[Piece], first: usize, end: usize, overlap: usize) -> usize {
+    let mut tokens = 0;
+    let mut best = (end, Place::Delimiter, overlap);
+    for start in (first + 1..end).rev() {
+        tokens += units[start].tokens;
+        if tokens * 4 > overlap * 5 {
+            break;
+        }
+        let (place, off) = (units[start - 1].place, overlap.abs_diff(tokens));
+        let near = tokens * 4 >= overlap * 3;
+        // Any place is better than none; among the near ones the best, and of these the nearest.
+        if !near
+            || best.0 == end
+            || best.2 * 4 > overlap
+            || (place, std::cmp::Reverse(off)) > (best.1, std::cmp::Reverse(best.2))
+        {
+            best = (start, place, off);
+        }
+    }
+    best.0
+}
+
+/// Takes a piece apart at its words, or between two tokens, until no part is too long.
+fn split(text: &str, piece: Piece, longest: usize, counter: TokenCounter, units: &mut Vec<Piece>) {
+    if piece.tokens <= longest {
+        units.push(piece);
+        return;
+    }
+    let mut start = piece.start;
+    while start < piece.end {
+        let rest = &text[start..piece.end];
+        let cut = counter.prefix(rest, longest);
+        let first = rest.chars().next().map_or(rest.len(), char::len_utf8);
+        let mut end = cut.max(first);
+        if end < rest.len()
+            && let Some(space) = rest[..end].rfind(char::is_whitespace).filter(|space| *space > 0)
+        {
+            end = space;
+        }
+        let whole = start + end == piece.end;
+        let place = if whole { piece.place } else { Place::Delimiter };
+        units.push(Piece { start, end: start + end, tokens: counter.count(&rest[..end]), place });
+        start += end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    fn counter() -> TokenCounter {
+        TokenCounter::for_model(None)
+    }
+
+    #[test]
+    fn long_texts_overlap_as_much_as_they_should() {
+        let prose = "The harbour lay still that morning, and nobody spoke of the storm. ".repeat(600);
+        let lines = "one line of a list without a stop\n".repeat(1500);
+        let bare = "word ".repeat(6000);
+        let solid = "漢字".repeat(5000);
+        for text in [prose, lines, bare, solid] {
+            let found = cut_overlapping(&text, 1024, 200, counter());
+            assert!(found.len() > 3);
+            assert!(found.iter().all(|passage| passage.token_count <= 1024));
+            for two in found.windows(2) {
+                let shared = counter().count(&text[two[1].range.start..two[0].range.end]);
+                assert!((150..=250).contains(&shared), "{shared}: {:?}", &text[..20]);
+                assert!(two[0].token_count >= 700, "{two:?}");
+            }
+            assert_eq!(found.last().unwrap().range.end, text.len());
+        }
+    }
+
+    #[test]
+    fn a_short_text_is_one_passage() {
+        let found = cut_overlapping("A short note.\nNo more.", 1024, 200, counter());
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].start_char, found[0].end_char), (0, 22));
+        assert!(cut_overlapping("", 1024, 200, counter()).is_empty());
+    }
+
+    fn any_text() -> impl Strategy<Value = String> {
+        let word =
+            prop::sample::select(vec!["alpha", "b", ".", ". ", "\n", "\n\n", " ", "é", "你好", "🦀", "\r\n", "3.5"]);
+        prop::collection::vec(word, 0..300).prop_map(|words| words.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_left_out_and_every_passage_moves_on(text in any_text(), max in 16_usize..60, part in 0_usize..3) {
+            let found = cut_overlapping(&text, max, max * part / 4, counter());
+            let mut covered = 0;
+            for (place, passage) in found.iter().enumerate() {
+                prop_assert!(passage.range.start <= covered && passage.range.end > covered);
+                prop_assert!(place == 0 || passage.range.start > found[place - 1].range.start);
+                covered = passage.range.end;
+                prop_assert_eq!(passage.start_char, char_count(&text[..passage.range.start]));
+                prop_assert_eq!(passage.end_char, char_count(&text[..passage.range.end]));
+                prop_assert!(passage.token_count <= max, "{passage:?}");
+            }
+            prop_assert_eq!(covered, text.len());
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Vectors of texts, through the same door as everything else: gates, breakers, caps, retries, the ledger.
+//!
+//! The embedded model's vectors are a computation in this process; nothing is sent or spent, so nothing is recorded.
+
+use std::ops::Range;
+
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde_json::json;
+
+use super::local::LocalModel;
+use super::provider::{Finish, Mode, Reply};
+use super::record::{Attempts, Plan};
+use super::send::{Target, explain};
+use super::{Llm, LlmError, Session, measure};
+use crate::base::tokens::quarter_estimate;
+use crate::model::llm_call::CallOutcome;
+
+/// The name of its calls in the record.
+const STAGE: &str = "embed";
+/// Texts, and characters of them, in one request.
+const TEXTS: usize = 64;
+const CHARS: usize = 200_000;
+
+impl Llm {
+    /// Whether the vectors of this model are computed in this process.
+    pub fn embeds_here(&self, model: &str) -> bool {
+        self.target(model).is_ok_and(|target| target.is_embedded())
+    }
+
+    /// The vectors of texts, in their order, all of one length.
+    ///
+    /// # Errors
+    /// The model is not known or has no vectors, is away, or a cap is reached.
+    pub async fn embed(&self, session: &Session, model: &str, texts: &[&str]) -> Result<Vec<Vec<f32>>, LlmError> {
+        let target = self.target(model)?;
+        if target.is_embedded() {
+            return embed_here(texts, &target).await;
+        }
+        let target = &target;
+        let at_once = usize::try_from(self.settings().max_concurrency).unwrap_or(1).max(1);
+        let asked = batches(texts).into_iter().map(|part| self.embed_part(session, target, &texts[part]));
+        let found: Vec<Vec<Vec<f32>>> = stream::iter(asked).buffered(at_once).try_collect().await?;
+        let found: Vec<Vec<f32>> = found.into_iter().flatten().collect();
+        let length = found.first().map_or(0, Vec::len);
+        if found.iter().any(|vector| vector.len() != length) {
+            let reason = "its vectors are of different lengths".to_owned();
+            return Err(LlmError::Unavailable { model: target.name(), reason });
+        }
+        Ok(found)
+    }
+
+    /// One request, with patience.
+    async fn embed_part(&self, session: &Session, target: &Target, texts: &[&str]) -> Result<Vec<Vec<f32>>, LlmError> {
+        let attempts = Attempts::new(self, session);
+        let expected: usize = texts.iter().map(|text| quarter_estimate(text)).sum();
+        let plan = || Plan {
+            stage: STAGE,
+            level: None,
+            mode: Mode::Native,
+            params: json!({"texts": texts.len()}),
+            expected_tokens: i64::try_from(expected).unwrap_or(i64::MAX),
+            temperature: None,
+            max_output_tokens: None,
+        };
+        let mut count = 1;
+        loop {
+            let mut vectors = Vec::new();
+            let asking = async {
+                let reply = target.profile.client().embed(&target.model, texts).await?;
+                vectors = reply.found;
+                let (text, finish) = (String::new(), Finish::Complete);
+                Ok(Reply { text, ignored_tool: false, finish, usage: reply.usage, model: reply.model, id: None })
+            };
+            let error = match self.attempt(&attempts, target, asking, plan()).await? {
+                Ok(sent) => {
+                    sent.call.finish(CallOutcome::Ok, None);
+                    return Ok(vectors);
+                }
+                Err(error) => error,
+            };
+            let tries = self.settings().transport.tries;
+            let Some(wait) = self.wait_before_next(&error, count).filter(|_| count < tries) else {
+                return Err(explain(target, &error));
+            };
+            measure::retried(&target.profile.settings.name, error.reason());
+            count += 1;
+            tokio::time::sleep(wait).await;
+        }
+    }
+}
+
+/// By the embedded model, on a thread of its own: a long document takes a while.
+async fn embed_here(texts: &[&str], target: &Target) -> Result<Vec<Vec<f32>>, LlmError> {
+    if let [text] = texts
+        && text.len() < 4096
+    {
+        return Ok(vec![LocalModel::embed(text)]);
+    }
+    let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+    #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
+    let found = tokio::task::spawn_blocking(move || texts.iter().map(|text| LocalModel::embed(text)).collect()).await;
+    // A panic may quote the text it was about.
+    found.map_err(|_| LlmError::Unavailable { model: target.name(), reason: "it stopped on a defect".to_owned() })
+}
+
+/// Texts that go out together.
+fn batches(texts: &[&str]) -> Vec<Range<usize>> {
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut chars = 0;
+    for (place, text) in texts.iter().enumerate() {
+        chars += text.len();
+        match parts.last_mut() {
+            Some(part) if part.len() < TEXTS && chars <= CHARS => part.end = place + 1,
+            _ => {
+                parts.push(place..place + 1);
+                chars = text.len();
+            }
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_go_out_in_requests_that_are_not_too_large() {
+        assert!(batches(&[]).is_empty());
+        assert_eq!(batches(&["a"; 130]), [0..64, 64..128, 128..130]);
+        let long = "x".repeat(CHARS - 1);
+        assert_eq!(batches(&["a", &long, "b", "c"]), [0..2, 2..4]);
+    }
+}

@@ -1,0 +1,65 @@
+//! What a search reads and finds.
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::SourceId;
+
+/// A passage as the index knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassageRow {
+    pub chunk_id: i64,
+    pub source_id: String,
+    pub version_id: i64,
+    /// In microseconds.
+    pub created_at: i64,
+    pub length: i64,
+    pub tokens: String,
+}
+
+/// The vector of a passage: float32, little-endian.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VectorRow {
+    pub chunk_id: i64,
+    pub vector: Vec<u8>,
+}
+
+/// A passage that a model has no vector of yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unembedded {
+    pub chunk_id: i64,
+    pub text: String,
+}
+
+/// A document, and the version whose passages count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchSource {
+    pub id: String,
+    pub version_id: Option<i64>,
+    pub eligible: bool,
+}
+
+/// How much there is to search.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SearchSize {
+    pub passages: i64,
+    /// The sum of their lengths.
+    pub terms: i64,
+}
+
+/// A passage that was found, with its document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub chunk_id: i64,
+    pub source_id: SourceId,
+    pub source_version: i64,
+    pub profile: String,
+    pub ordinal: i64,
+    pub text: String,
+    pub token_count: i64,
+    pub start_char: i64,
+    pub end_char: i64,
+    pub category_id: Option<i64>,
+    pub created_at: Timestamp,
+    pub filename: String,
+    pub path: String,
+    pub user_id: String,
+}

@@ -1,0 +1,230 @@
+//! The indexes in memory: loaded when a space is first searched, kept in step by its count of writes, given up when
+//! others need the room.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use super::index::{Index, MOST_ROWS};
+use crate::base::ids::Space;
+use crate::model::search::SearchSize;
+use crate::store::{Store, StoreError};
+
+/// Passages, and vectors, that are read at once.
+const PAGE: usize = 4_000;
+/// Of these, how many are added while searches wait.
+const HELD: usize = 250;
+/// Bytes that a term of a passage, and a passage, take in memory at the most; known before any is read.
+const TERM_BYTES: u64 = 8;
+const PASSAGE_BYTES: u64 = 256;
+
+/// Keeps indexes by space; cheap to clone.
+#[derive(Clone)]
+pub struct IndexCache {
+    store: Store,
+    most_bytes: u64,
+    spaces: Arc<Mutex<HashMap<Space, Arc<Entry>>>>,
+    clock: Arc<AtomicU64>,
+}
+
+/// One space's index.
+#[derive(Default)]
+pub struct Entry {
+    /// One reads what has come at a time; all others wait for it.
+    known: tokio::sync::Mutex<Known>,
+    index: RwLock<Index>,
+    used: AtomicU64,
+    /// What it takes, so that nobody has to look.
+    bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Known {
+    /// The space's count of writes when it was read; none before it ever was.
+    writes: Option<i64>,
+    /// Whether vectors were read too.
+    vectors: bool,
+    /// How much there is, where that is too much.
+    too_big: Option<SearchSize>,
+}
+
+/// Where a space can be searched.
+pub enum Place {
+    Memory(Arc<Entry>),
+    /// It does not fit, and how much there is.
+    Database(SearchSize),
+}
+
+impl Entry {
+    pub fn index(&self) -> RwLockReadGuard<'_, Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Index) -> T) -> T {
+        change(&mut self.index.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn measure(&self) {
+        self.bytes.store(u64::try_from(self.index().bytes()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+impl IndexCache {
+    pub fn new(store: Store, memory_mb: u64) -> Self {
+        let most_bytes = memory_mb.saturating_mul(1024 * 1024);
+        Self { store, most_bytes, spaces: Arc::default(), clock: Arc::default() }
+    }
+
+    /// The index of a space with everything that was written before, with its vectors if they are wanted.
+    pub async fn of(&self, space: &Space, vectors: bool) -> Result<Place, StoreError> {
+        // Read first: what is written after it counts as another write.
+        let writes = self.store.find_chunk_writes(space).await?;
+        let entry = {
+            let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(spaces.entry(space.clone()).or_default())
+        };
+        entry.used.store(self.clock.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let mut known = entry.known.lock().await;
+        let fresh = known.writes.is_some_and(|read| read >= writes);
+        if !fresh || (vectors && !known.vectors && known.too_big.is_none()) {
+            self.refresh(space, &entry, &mut known, writes, vectors).await?;
+            drop(known);
+            self.make_room(space);
+            known = entry.known.lock().await;
+        }
+        Ok(match known.too_big {
+            Some(size) => Place::Database(size),
+            None => Place::Memory(Arc::clone(&entry)),
+        })
+    }
+
+    async fn refresh(
+        &self,
+        space: &Space,
+        entry: &Arc<Entry>,
+        known: &mut Known,
+        writes: i64,
+        vectors: bool,
+    ) -> Result<(), StoreError> {
+        let anew = known.writes.is_none() || known.too_big.is_some() || entry.index().is_worn();
+        let vectors = vectors || known.vectors;
+        let size = if anew { self.store.find_search_size(space).await? } else { entry.index().size() };
+        if !self.fits(space, size, vectors).await? {
+            entry.change(|index| *index = Index::default());
+            entry.measure();
+            *known = Known { writes: Some(writes), vectors: false, too_big: Some(size) };
+            return Ok(());
+        }
+        if anew {
+            // Made aside, so that searches that have begun go on with the former.
+            let fresh = Arc::new(Entry::default());
+            self.load_terms(space, &fresh).await?;
+            if vectors {
+                self.load_vectors(space, &fresh).await?;
+            }
+            let mut index = fresh.change(std::mem::take);
+            index = blocking(move || {
+                index.settle();
+                index
+            })
+            .await?;
+            entry.change(|former| *former = index);
+        } else {
+            if known.writes != Some(writes) {
+                self.load_terms(space, entry).await?;
+            }
+            if vectors {
+                self.load_vectors(space, entry).await?;
+            }
+        }
+        entry.measure();
+        *known = Known { writes: Some(writes), vectors, too_big: None };
+        Ok(())
+    }
+
+    /// Whether a space's index fits into the memory that there is for all of them.
+    async fn fits(&self, space: &Space, size: SearchSize, vectors: bool) -> Result<bool, StoreError> {
+        let [passages, terms] = [size.passages, size.terms].map(|number| u64::try_from(number).unwrap_or(0));
+        let mut bytes = passages * PASSAGE_BYTES + terms * TERM_BYTES;
+        if vectors && let Some(model) = self.store.find_embedding_model(space).await? {
+            let dim = self.store.find_vector_dim(space, &model).await?.unwrap_or(0);
+            bytes += passages * u64::try_from(dim).unwrap_or(0) * 4;
+        }
+        Ok(bytes <= self.most_bytes && usize::try_from(passages).is_ok_and(|passages| passages < MOST_ROWS))
+    }
+
+    /// Passages that have come, and what every document says now.
+    async fn load_terms(&self, space: &Space, entry: &Arc<Entry>) -> Result<(), StoreError> {
+        let after = entry.index().last();
+        let mut rows = self.store.list_terms(space, after, PAGE).await?;
+        while let Some(last) = rows.last().map(|row| row.chunk_id) {
+            let full = rows.len() == PAGE;
+            let next = async { if full { self.store.list_terms(space, last, PAGE).await } else { Ok(Vec::new()) } };
+            let entry = Arc::clone(entry);
+            let add = move || rows.chunks(HELD).for_each(|some| entry.change(|index| index.add(some)));
+            // The database reads the next while these are taken apart.
+            let (next, added) = tokio::join!(next, blocking(add));
+            added?;
+            rows = next?;
+        }
+        let sources = self.store.list_search_sources(space).await?;
+        let entry = Arc::clone(entry);
+        blocking(move || entry.change(|index| index.set_sources(&sources))).await
+    }
+
+    /// Vectors that have come; all of them where the space has turned to another model.
+    async fn load_vectors(&self, space: &Space, entry: &Arc<Entry>) -> Result<(), StoreError> {
+        let Some(model) = self.store.find_embedding_model(space).await? else { return Ok(()) };
+        let mut after = if entry.index().model() == Some(model.as_str()) { entry.index().last_vector() } else { None };
+        if after.is_none() {
+            let Some(dim) = self.store.find_vector_dim(space, &model).await? else { return Ok(()) };
+            let dims = usize::try_from(dim).unwrap_or(0);
+            entry.change(|index| index.begin_vectors(&model, dims));
+            after = Some(0);
+        }
+        let mut rows = self.store.list_vectors(space, &model, after.unwrap_or(0), PAGE).await?;
+        while let Some(last) = rows.last().map(|row| row.chunk_id) {
+            let full = rows.len() == PAGE;
+            let next =
+                async { if full { self.store.list_vectors(space, &model, last, PAGE).await } else { Ok(Vec::new()) } };
+            let entry = Arc::clone(entry);
+            let add = move || rows.chunks(HELD).for_each(|some| entry.change(|index| index.add_vectors(some)));
+            let (next, added) = tokio::join!(next, blocking(add));
+            added?;
+            rows = next?;
+        }
+        entry.change(Index::finish_vectors);
+        Ok(())
+    }
+
+    /// Gives up the indexes that were searched least lately, until all fit; never the one just asked for.
+    fn make_room(&self, space: &Space) {
+        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = |entry: &Arc<Entry>| entry.bytes.load(Ordering::Relaxed);
+        let mut all: u64 = spaces.values().map(size).fold(0, u64::saturating_add);
+        while all > self.most_bytes {
+            let others = spaces.iter().filter(|(other, entry)| *other != space && size(entry) > 0);
+            let oldest = others.min_by_key(|(_, entry)| entry.used.load(Ordering::Relaxed));
+            let Some((oldest, entry)) = oldest.map(|(oldest, entry)| (oldest.clone(), Arc::clone(entry))) else {
+                return;
+            };
+            // Whoever searches it now still holds it.
+            spaces.remove(&oldest);
+            all = all.saturating_sub(size(&entry));
+        }
+    }
+
+    /// Bytes of the vectors that are held for a space.
+    pub fn vector_bytes(&self, space: &Space) -> usize {
+        let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        spaces.get(space).map_or(0, |entry| entry.index().vector_bytes())
+    }
+}
+
+/// Computes apart from the requests of others.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
+    #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
+    let done = tokio::task::spawn_blocking(work).await;
+    // A panic may quote the text it was about.
+    done.map_err(|_| StoreError::Broken { cause: "a search stopped on a defect of its own".to_owned() })
+}

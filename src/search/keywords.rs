@@ -1,0 +1,189 @@
+//! Keyword score: BM25 over memoir's own terms, with the standard k1 and b.
+//! Promises the same score on every engine, from four facts each of them can
+//! give: passages in the space, their mean length, the number of passages
+//! that hold a term, and the candidate's stored tokens.
+
+use std::collections::HashMap;
+
+use super::terms::{QueryTerm, for_each_token, token};
+
+/// How soon repeating a term stops counting (Robertson's usual value).
+pub const K1: f64 = 1.2;
+/// How far a longer passage must repeat a term more often (usual value).
+pub const B: f64 = 0.75;
+
+/// What the ranking must know about a space.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Collection {
+    /// Passages that may be found.
+    pub passages: u64,
+    /// Mean of their `PassageTerms::length`.
+    pub mean_length: f64,
+}
+
+impl Collection {
+    /// So many passages whose lengths add up to this.
+    pub fn of(passages: u64, total_length: u64) -> Self {
+        Self { passages, mean_length: if passages == 0 { 0.0 } else { float(total_length) / float(passages) } }
+    }
+}
+
+/// A question ready for scoring.
+#[derive(Debug)]
+pub struct KeywordQuery {
+    terms: Vec<Weighted>,
+    by_token: HashMap<String, usize>,
+    mean_length: f64,
+    /// The most that any passage could reach.
+    most: f64,
+}
+
+/// A term of the question with what finding it is worth.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weighted {
+    pub term: String,
+    /// Passages that hold it.
+    pub passages: u64,
+    /// Times in the question × inverse document frequency.
+    pub weight: f64,
+}
+
+/// Inverse document frequency in the form that never turns negative, so that
+/// in a space of three passages a term in all of them still counts.
+pub fn idf(passages: u64, with_term: u64) -> f64 {
+    let with_term = with_term.min(passages);
+    (1.0 + (float(passages - with_term) + 0.5) / (float(with_term) + 0.5)).ln()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+impl KeywordQuery {
+    /// `with_term[i]` is the number of passages of the collection that hold `terms[i]`.
+    pub fn new(terms: &[QueryTerm], with_term: &[u64], collection: Collection) -> Self {
+        let terms: Vec<Weighted> = terms
+            .iter()
+            .zip(with_term)
+            .map(|(asked, &with)| Weighted {
+                term: asked.term.clone(),
+                passages: with,
+                weight: f64::from(asked.count) * idf(collection.passages, with),
+            })
+            .collect();
+        let by_token = terms.iter().enumerate().map(|(n, t)| (token(&t.term), n)).collect();
+        let most = terms.iter().map(|term| term.weight * (K1 + 1.0)).sum();
+        Self { terms, by_token, mean_length: collection.mean_length.max(1.0), most }
+    }
+
+    /// The terms with their weights, in the question's order.
+    pub fn terms(&self) -> &[Weighted] {
+        &self.terms
+    }
+
+    /// Scores a passage from its stored tokens and length.
+    pub fn score(&self, tokens: &str, length: u32) -> f64 {
+        let mut counts = vec![0_u32; self.terms.len()];
+        for_each_token(tokens, |token, count| {
+            if let Some(term) = self.by_token.get(token) {
+                counts[*term] = count;
+            }
+        });
+        let damping = self.damping(length);
+        counts.iter().enumerate().map(|(term, count)| self.part(term, *count, damping)).sum()
+    }
+
+    /// What the length of a passage takes away from each of its terms.
+    pub fn damping(&self, length: u32) -> f64 {
+        K1 * (1.0 - B + B * f64::from(length) / self.mean_length)
+    }
+
+    /// What a term adds to the score of a passage that holds it so often.
+    pub fn part(&self, term: usize, count: u32, damping: f64) -> f64 {
+        let count = f64::from(count);
+        if count > 0.0 { self.terms[term].weight * count * (K1 + 1.0) / (count + damping) } else { 0.0 }
+    }
+
+    /// A score as a share of the most that any passage could reach: 0 to 1, and comparable between questions.
+    pub fn share(&self, score: f64) -> f64 {
+        if self.most > 0.0 { score / self.most } else { 0.0 }
+    }
+
+    /// Numbers of the terms to ask the engine for: the rarest first, as many
+    /// as together match at most `most` passages, and the rarest in any case.
+    /// Passages that hold only the commonest terms cannot lead the list, and
+    /// ranking them all is what makes a keyword search slow.
+    pub fn rarest(&self, most: u64) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.terms.len()).filter(|&n| self.terms[n].passages > 0).collect();
+        order.sort_by_key(|&n| (self.terms[n].passages, n));
+        let mut matched = 0u64;
+        let fits = order.iter().take_while(|&&n| {
+            matched = matched.saturating_add(self.terms[n].passages);
+            matched <= most
+        });
+        let kept = fits.count().max(1);
+        order.truncate(kept);
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::terms;
+    use super::*;
+
+    const SPACE: Collection = Collection { passages: 100, mean_length: 4.0 };
+
+    fn query(text: &str, with: &[u64]) -> KeywordQuery {
+        KeywordQuery::new(&terms::of_query(text), with, SPACE)
+    }
+
+    fn score(query: &KeywordQuery, text: &str) -> f64 {
+        let passage = terms::of_passage(text);
+        query.score(&passage.tokens, passage.length)
+    }
+
+    #[test]
+    fn the_formula() {
+        let asked = query("wings", &[10]);
+        let found = score(&asked, "a wing and another wing for Robin Hood");
+        let idf = (1.0f64 + 90.5 / 10.5).ln();
+        let wanted = idf * 2.0 * 2.2 / (2.0 + 1.2 * (0.25 + 0.75 * 5.0 / 4.0));
+        assert!((found - wanted).abs() < 1e-12);
+        assert!((asked.share(found) - wanted / (idf * 2.2)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn rare_terms_short_passages_and_repeats_count_more() {
+        let asked = query("common rare", &[90, 1]);
+        let worth = |text| score(&asked, text);
+        assert!(worth("rare thing") > worth("common thing"));
+        assert!(worth("rare thing") > worth("rare thing among lengthy unrelated remarks"));
+        assert!(worth("rare rare thing x") > worth("rare thing x y"));
+        assert!(worth("nothing of it").abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_term_in_every_passage_still_finds() {
+        assert!(idf(3, 3) > 0.0);
+        assert!(idf(3, 9) > 0.0);
+        assert!(idf(0, 0) > 0.0);
+    }
+
+    #[test]
+    fn a_share_never_exceeds_one() {
+        let asked = query("wing wing dove", &[5, 7]);
+        let found = asked.share(score(&asked, &"wing dove ".repeat(100)));
+        assert!(found > 0.5 && found < 1.0);
+    }
+
+    #[test]
+    fn engines_are_asked_for_the_rarest_terms() {
+        let asked = query("alpha beta gamma delta", &[40, 0, 5, 30]);
+        assert_eq!(asked.rarest(100), vec![2, 3, 0]);
+        assert_eq!(asked.rarest(40), vec![2, 3]);
+        assert_eq!(asked.rarest(1), vec![2]);
+        assert!(query("beta", &[0]).rarest(10).is_empty());
+    }
+}

@@ -1,0 +1,216 @@
+//! Search beside the hierarchy: by words, by meaning, or by both; the same order on every engine.
+//!
+//! The ranking is pure: `terms` turns text into terms (`stem`), `keywords` scores terms, `vectors` compares meanings,
+//! `fusion` joins the two, `rank` says what is asked and given. `index` holds a space in memory and `cache` keeps it in
+//! step; `beyond` searches in the database what does not fit. `passages` makes what an ingestion writes, `reembed` turns
+//! a space to another embedding model.
+
+pub mod ask;
+mod beyond;
+mod cache;
+pub mod fusion;
+pub mod index;
+pub mod keywords;
+pub mod passages;
+pub mod rank;
+mod reembed;
+mod stem;
+pub mod terms;
+pub mod vectors;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::ids::Space;
+use crate::config;
+use crate::llm::{Llm, LlmError, Session};
+use crate::model::search::Found;
+use crate::store::{Store, StoreError};
+
+pub use ask::{Ask, Wish};
+pub use rank::{Hit, Kind};
+pub use reembed::ReembedWork;
+
+use beyond::Beyond;
+use cache::{IndexCache, Place, blocking};
+use index::Filter;
+use rank::Question;
+
+/// Vectors of questions that are kept, so that the same question again asks no model (R-RSK-1).
+const KEPT_QUESTIONS: usize = 1_000;
+/// How often a search begins anew because its space has turned to another embedding model meanwhile.
+const TURNS: usize = 3;
+
+/// The area's face, cheap to clone.
+#[derive(Clone)]
+pub struct Search {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    llm: Llm,
+    settings: config::Vector,
+    cache: IndexCache,
+    questions: Mutex<HashMap<(String, String), Vec<f32>>>,
+}
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub struct Results {
+    /// The best first.
+    pub items: Vec<(Hit, Found)>,
+    /// The model that meanings were compared by, if they were.
+    pub model: Option<String>,
+    /// Whether the space was searched in memory.
+    pub in_memory: bool,
+    /// Milliseconds in all, and of them those that the embedding model took.
+    pub total_ms: f64,
+    pub provider_ms: f64,
+}
+
+/// A search failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// 422: fields break a rule.
+    #[error("the search breaks a rule")]
+    Invalid(Vec<FieldError>),
+    /// As the model's error says.
+    #[error(transparent)]
+    Llm(#[from] LlmError),
+    /// 503 and 500, as the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Search {
+    #[must_use]
+    pub fn new(store: Store, llm: Llm, settings: config::Vector) -> Self {
+        let cache = IndexCache::new(store.clone(), settings.memory_mb);
+        Self { inner: Arc::new(Inner { store, llm, settings, cache, questions: Mutex::default() }) }
+    }
+
+    /// Searches a space.
+    ///
+    /// # Errors
+    /// [`SearchError::Invalid`], the model's, or the store's.
+    pub async fn search(&self, session: &Session, space: &Space, wish: Wish) -> Result<Results, SearchError> {
+        let begun = Instant::now();
+        let ask = wish.resolve()?;
+        let inner = &*self.inner;
+        let mut provider_ms = 0.0;
+        let filter = self.filter(space, &ask);
+        let (place, filter) = tokio::join!(inner.cache.of(space, ask.kind != Kind::Keyword), filter);
+        let (mut place, mut filter) = (place?, filter?);
+        let question = Question {
+            kind: ask.kind,
+            terms: terms::of_query(&ask.query),
+            vector: None,
+            k: ask.k,
+            min_score: ask.min_score,
+            by_source: ask.by_source,
+        };
+        for _ in 0..TURNS {
+            let model = match (&place, ask.kind) {
+                (_, Kind::Keyword) => None,
+                (Place::Memory(entry), _) => entry.index().model().map(str::to_owned),
+                (Place::Database(_), _) => inner.store.find_embedding_model(space).await?,
+            };
+            let mut question = question.clone();
+            if let Some(model) = &model {
+                let asked_at = Instant::now();
+                question.vector = Some(self.vector_of(session, model, &ask.query).await?);
+                provider_ms += milliseconds(asked_at);
+            }
+            let in_memory = matches!(place, Place::Memory(_));
+            let hits = match place {
+                Place::Database(size) => {
+                    let filter = self.every_source(space, &mut filter).await?;
+                    let beyond = Beyond { store: &inner.store, space, size, model: model.as_deref() };
+                    Some(beyond.search(&question, filter).await?)
+                }
+                Place::Memory(entry) => {
+                    let (model, taken) = (model.clone(), std::mem::take(&mut filter));
+                    let (hits, back) = blocking(move || {
+                        let index = entry.index();
+                        let turned = question.kind != Kind::Keyword && index.model() != model.as_deref();
+                        ((!turned).then(|| index.search(&question, &taken)), taken)
+                    })
+                    .await?;
+                    filter = back;
+                    hits
+                }
+            };
+            if let Some(hits) = hits {
+                let items = self.read(space, hits).await?;
+                return Ok(Results { items, model, in_memory, total_ms: milliseconds(begun), provider_ms });
+            }
+            place = inner.cache.of(space, true).await?;
+        }
+        let cause = "the space keeps turning to another embedding model".to_owned();
+        Err(StoreError::Contended { cause }.into())
+    }
+
+    /// Which passages may be seen. Without a wish, the index itself knows what each document says now.
+    async fn filter(&self, space: &Space, ask: &Ask) -> Result<Filter, StoreError> {
+        let store = &self.inner.store;
+        let mut filter = Filter { until: ask.scope.as_of.map(Timestamp::as_micros), ..Filter::default() };
+        if ask.scope.is_narrow() {
+            let sources = store.list_sources_in(space, &ask.scope).await?;
+            let named = sources.into_iter().filter_map(|source| Some((source.id, source.version_id?)));
+            filter.sources = Some(named.collect());
+        }
+        if let Some(category_id) = ask.category_id {
+            filter.chunks = Some(store.list_chunks_under(space, category_id).await?.into_iter().collect());
+        }
+        Ok(filter)
+    }
+
+    /// The filter with every document named that it lets through.
+    async fn every_source<'f>(&self, space: &Space, filter: &'f mut Filter) -> Result<&'f Filter, StoreError> {
+        if filter.sources.is_none() {
+            let sources = self.inner.store.list_search_sources(space).await?;
+            let eligible = sources.into_iter().filter(|source| source.eligible);
+            filter.sources = Some(eligible.filter_map(|source| Some((source.id, source.version_id?))).collect());
+        }
+        Ok(filter)
+    }
+
+    /// What is shown of the hits; one that has gone meanwhile is left out.
+    async fn read(&self, space: &Space, hits: Vec<Hit>) -> Result<Vec<(Hit, Found)>, StoreError> {
+        let ids: Vec<i64> = hits.iter().map(|hit| hit.chunk_id).collect();
+        let found = self.inner.store.list_found(space, &ids).await?;
+        let mut found: HashMap<i64, Found> = found.into_iter().map(|found| (found.chunk_id, found)).collect();
+        Ok(hits.into_iter().filter_map(|hit| Some((hit, found.remove(&hit.chunk_id)?))).collect())
+    }
+
+    /// The vector of a question, asked for once.
+    async fn vector_of(&self, session: &Session, model: &str, query: &str) -> Result<Vec<f32>, LlmError> {
+        let key = (model.to_owned(), query.to_owned());
+        let known = self.inner.questions.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let found = self.inner.llm.embed(session, model, &[query]).await?;
+        let vector = found.into_iter().next().unwrap_or_default();
+        let mut questions = self.inner.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        if questions.len() >= KEPT_QUESTIONS {
+            questions.clear();
+        }
+        questions.insert(key, vector.clone());
+        Ok(vector)
+    }
+
+    /// Bytes of the vectors that are held in memory for a space.
+    pub fn vector_bytes(&self, space: &Space) -> usize {
+        self.inner.cache.vector_bytes(space)
+    }
+}
+
+/// To the microsecond; more would be noise.
+fn milliseconds(since: Instant) -> f64 {
+    (since.elapsed().as_secs_f64() * 1e6).round() / 1000.0
+}

@@ -1,0 +1,100 @@
+//! What an ingestion writes so that its passages are found: their terms, and their vectors.
+
+use std::sync::Arc;
+
+use super::cache::blocking;
+use super::terms::{self, PassageTerms};
+use super::vectors::to_bytes;
+use super::{Search, SearchError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{SourceId, Space};
+use crate::llm::Session;
+use crate::store::{NewEmbedding, NewTerms, StoreError, Tx};
+
+/// The terms and vectors of a document's passages, in their order.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    terms: Vec<PassageTerms>,
+    /// The model of the vectors.
+    model: Option<String>,
+    /// Their length, and their bytes as they are stored.
+    vectors: Vec<(i64, Vec<u8>)>,
+}
+
+impl Prepared {
+    /// With vectors of a model.
+    #[must_use]
+    pub fn with_vectors(self, model: &str, vectors: &[Vec<f32>]) -> Self {
+        let vectors = vectors.iter().map(|vector| (i64::try_from(vector.len()).unwrap_or(0), to_bytes(vector)));
+        Self { model: Some(model.to_owned()), vectors: vectors.collect(), ..self }
+    }
+
+    /// The model of the vectors.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// Writes them for the passages of a version, which are there already. `false`, and the transaction is to be
+    /// dropped: the space has turned to another model. The caller holds the space's lock.
+    pub async fn write(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        passages: (&SourceId, i64, &str),
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let (source_id, version_id, profile) = passages;
+        let ids = tx.list_chunk_ids(space, version_id, profile).await?;
+        let terms: Vec<NewTerms<'_>> = ids
+            .values()
+            .zip(&self.terms)
+            .map(|(id, terms)| NewTerms { chunk_id: *id, length: i64::from(terms.length), tokens: &terms.tokens })
+            .collect();
+        tx.add_terms(space, source_id, version_id, &terms, now).await?;
+        let Some(model) = &self.model else { return Ok(true) };
+        if tx.settle_embedding_model(space, model, now).await? != *model {
+            return Ok(false);
+        }
+        let vectors: Vec<NewEmbedding<'_>> = ids
+            .values()
+            .zip(&self.vectors)
+            .map(|(id, (dim, vector))| NewEmbedding { chunk_id: *id, dim: *dim, vector })
+            .collect();
+        tx.add_embeddings(space, model, &vectors, now).await?;
+        Ok(true)
+    }
+}
+
+impl Search {
+    /// The model whose vectors a space is searched by, or will be.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn model_of(&self, space: &Space) -> Result<String, StoreError> {
+        let known = self.inner.store.find_embedding_model(space).await?;
+        Ok(known.unwrap_or_else(|| self.inner.settings.model.clone()))
+    }
+
+    /// The terms of passages.
+    ///
+    /// # Errors
+    /// The store's, for a defect of ours.
+    pub async fn prepare(&self, texts: Vec<Arc<str>>) -> Result<Prepared, StoreError> {
+        let terms = blocking(move || texts.iter().map(|text| terms::of_passage(text)).collect()).await?;
+        Ok(Prepared { terms, ..Prepared::default() })
+    }
+
+    /// The vectors of passages.
+    ///
+    /// # Errors
+    /// The model's.
+    pub async fn embed(
+        &self,
+        session: &Session,
+        model: &str,
+        texts: &[Arc<str>],
+    ) -> Result<Vec<Vec<f32>>, SearchError> {
+        let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+        Ok(self.inner.llm.embed(session, model, &texts).await?)
+    }
+}

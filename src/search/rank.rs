@@ -1,0 +1,88 @@
+//! What is asked of an index and what it gives: shared by the one in memory and the one in the database.
+
+use std::collections::HashSet;
+
+use super::fusion::{self, Candidate};
+use super::terms::QueryTerm;
+use super::vectors::{dot, unit};
+
+/// By what passages are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Keyword,
+    Semantic,
+    Hybrid,
+}
+
+/// A question made ready.
+#[derive(Debug, Clone)]
+pub struct Question {
+    pub kind: Kind,
+    pub terms: Vec<QueryTerm>,
+    /// Its vector by the model of the passages' vectors; none where there are none.
+    pub vector: Option<Vec<f32>>,
+    /// How many are wanted.
+    pub k: usize,
+    pub min_score: Option<f64>,
+    /// Only the best passage of each document.
+    pub by_source: bool,
+}
+
+impl Question {
+    /// How many passages to look at first so that `k` are left; of each document perhaps only one is.
+    pub fn depth(&self, all: usize) -> usize {
+        let k = if self.by_source { self.k.saturating_mul(8) } else { self.k };
+        k.min(all).max(1)
+    }
+}
+
+/// A passage and what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hit {
+    pub chunk_id: i64,
+    /// The number of its document.
+    pub source: u64,
+    pub score: f64,
+    /// Share of the most that its words could bring.
+    pub keyword: Option<f64>,
+    /// Cosine with the question.
+    pub semantic: Option<f64>,
+}
+
+/// The best of what was found: ordered, above the least score, one of each document if that is wanted, no more than `k`.
+pub fn finish(mut hits: Vec<Hit>, question: &Question) -> Vec<Hit> {
+    hits.retain(|hit| question.min_score.is_none_or(|least| hit.score >= least));
+    if question.kind != Kind::Hybrid {
+        // The fusion orders by more digits than its score shows.
+        let better = |a: &Hit, b: &Hit| b.score.total_cmp(&a.score).then(a.chunk_id.cmp(&b.chunk_id));
+        if !question.by_source && hits.len() > question.k.max(1) {
+            hits.select_nth_unstable_by(question.k.max(1) - 1, better);
+            hits.truncate(question.k);
+        }
+        hits.sort_unstable_by(better);
+    }
+    if question.by_source {
+        let mut seen = HashSet::new();
+        hits.retain(|hit| seen.insert(hit.source));
+    }
+    hits.truncate(question.k);
+    hits
+}
+
+/// Orders candidates by both parts; gives each with its score and its cosine with the question.
+pub fn fuse_all<Id: Copy + Ord + std::hash::Hash>(
+    ids: &[Id],
+    keyword: impl Fn(Id) -> f64,
+    vector: impl Fn(Id) -> Option<Vec<f32>>,
+    asked: Option<&[f32]>,
+) -> Vec<(Id, f64, Option<f64>)> {
+    let asked: Vec<f32> = asked.map(|asked| unit(asked).collect()).unwrap_or_default();
+    let cosine = |id: Id| Some(f64::from(dot(&asked, &vector(id).filter(|found| found.len() == asked.len())?)));
+    let mut seen = HashSet::new();
+    let distinct = ids.iter().copied().filter(|id| seen.insert(*id));
+    let all: Vec<Candidate<Id>> =
+        distinct.map(|id| Candidate { id, keyword: keyword(id), semantic: cosine(id) }).collect();
+    let cosines: std::collections::HashMap<Id, Option<f64>> = all.iter().map(|c| (c.id, c.semantic)).collect();
+    let fused = fusion::hybrid(&all, &asked, &vector);
+    fused.into_iter().map(|one| (one.id, one.score, cosines.get(&one.id).copied().flatten())).collect()
+}

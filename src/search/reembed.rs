@@ -1,0 +1,143 @@
+//! Turns a space to another embedding model: every passage gets a vector of the new one, then searches turn to it, then
+//! the vectors of the former go. Until then searches, and texts that come in, go by the former. Harmless to run again from
+//! any point: what is embedded stays embedded.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use serde_json::json;
+
+use super::Search;
+use super::vectors::to_bytes;
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+use crate::jobs::{JobContext, JobError, Jobs, JobsError, Outcome, Work};
+use crate::model::job::{JobFilter, NewJob};
+use crate::model::search::Unembedded;
+use crate::store::{JobPage, NewEmbedding};
+
+/// The name of this kind of work.
+pub const KIND: &str = "reembed";
+/// Passages that are embedded and written together.
+const PART: usize = 256;
+
+/// Carries it out.
+#[derive(Clone)]
+pub struct ReembedWork {
+    pub search: Search,
+}
+
+impl Work for ReembedWork {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn run(&self, context: JobContext) -> BoxFuture<'static, Result<Outcome, JobError>> {
+        let search = self.search.clone();
+        async move { search.reembed(&context).await }.boxed()
+    }
+}
+
+impl Search {
+    /// Queues the work for every space that is searched by another model than the settings name.
+    ///
+    /// # Errors
+    /// The queue's.
+    pub async fn queue_reembedding(&self, jobs: &Jobs, now: Timestamp) -> Result<(), JobsError> {
+        let inner = &*self.inner;
+        for (space, old) in inner.store.list_other_embedding_models(&inner.settings.model).await? {
+            let Ok(space) = space.parse::<Space>() else { continue };
+            let filter = JobFilter { kind: Some(KIND.to_owned()), ..JobFilter::default() };
+            let known = jobs.list(&space, &filter, &JobPage { before: None, limit: 20 }).await?;
+            if known.iter().any(|job| !job.state.is_final()) {
+                continue;
+            }
+            let request = json!({"from": old, "to": inner.settings.model}).to_string();
+            let new = NewJob {
+                kind: KIND,
+                user_id: String::new(),
+                source_id: None,
+                request,
+                max_attempts: jobs.max_attempts(),
+            };
+            let mut tx = inner.store.begin().await?;
+            jobs.enqueue(&mut tx, &space, &new, now).await?;
+            tx.commit().await?;
+            jobs.announce();
+            tracing::info!("a space is being turned to another embedding model");
+        }
+        Ok(())
+    }
+
+    async fn reembed(&self, context: &JobContext) -> Result<Outcome, JobError> {
+        let (inner, space) = (&*self.inner, context.space());
+        let new = inner.settings.model.as_str();
+        let session = inner.llm.job_session(space, context.id()).await?;
+        let mut done = 0;
+        while let Some(old) = inner.store.find_embedding_model(space).await?.filter(|old| old != new) {
+            let passages = inner.store.list_unembedded(space, &old, new, PART).await?;
+            if passages.is_empty() {
+                self.turn(context, &old).await?;
+                continue;
+            }
+            let texts: Vec<&str> = passages.iter().map(|passage| passage.text.as_str()).collect();
+            let vectors = inner.llm.embed(&session, new, &texts).await?;
+            self.keep(context, &passages, &vectors).await?;
+            done += passages.len();
+            context.report("embedding", &json!({"passages": done, "model": new})).await?;
+        }
+        while inner.store.remove_other_embeddings(space, new).await? > 0 {}
+        let spent = session.spent();
+        Ok(Outcome::Done(json!({
+            "model": new, "passages": done, "llm_calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.usd,
+        })))
+    }
+
+    /// Writes vectors of passages that are still there.
+    async fn keep(&self, context: &JobContext, passages: &[Unembedded], vectors: &[Vec<f32>]) -> Result<(), JobError> {
+        let (inner, space) = (&*self.inner, context.space());
+        let bytes: Vec<Vec<u8>> = vectors.iter().map(|vector| to_bytes(vector)).collect();
+        let kept = inner.store.retry("keep_vectors", || async {
+            let mut tx = inner.store.begin().await?;
+            // Held, so that no document goes between the look and the write.
+            tx.lock_chunks(space).await?;
+            let ids: Vec<i64> = passages.iter().map(|passage| passage.chunk_id).collect();
+            let there = tx.list_existing_chunks(space, &ids).await?;
+            let new: Vec<NewEmbedding<'_>> = passages
+                .iter()
+                .zip(vectors.iter().zip(&bytes))
+                .filter(|(passage, _)| there.contains(&passage.chunk_id))
+                .map(|(passage, (vector, bytes))| NewEmbedding {
+                    chunk_id: passage.chunk_id,
+                    dim: i64::try_from(vector.len()).unwrap_or(0),
+                    vector: bytes,
+                })
+                .collect();
+            tx.add_embeddings(space, &inner.settings.model, &new, context.clock().now()).await?;
+            tx.commit().await
+        });
+        Ok(kept.await?)
+    }
+
+    /// Searches go by the new model from now on, unless passages have come that it does not know.
+    async fn turn(&self, context: &JobContext, old: &str) -> Result<(), JobError> {
+        let (inner, space) = (&*self.inner, context.space());
+        let new = inner.settings.model.as_str();
+        let turned = inner.store.retry("turn_space", || async {
+            let mut tx = inner.store.begin().await?;
+            tx.lock_chunks(space).await?;
+            let now = context.clock().now();
+            let unchanged = tx.settle_embedding_model(space, old, now).await? == old;
+            if unchanged && !tx.has_unembedded(space, old, new).await? {
+                tx.update_embedding_model(space, new, now).await?;
+            }
+            tx.commit().await
+        });
+        Ok(turned.await?)
+    }
+
+    /// The work that turns spaces to another model.
+    pub fn work(&self) -> Arc<ReembedWork> {
+        Arc::new(ReembedWork { search: self.clone() })
+    }
+}

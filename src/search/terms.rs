@@ -1,0 +1,280 @@
+//! Text to terms: what a keyword search compares.
+//! Promises the same terms for passage and question on every machine and
+//! engine: compatibility forms and accents folded, lower case, split at
+//! whatever is neither letter nor digit, Chinese and Japanese in overlapping
+//! pairs, English endings off (`stem`). Changing any rule here needs a new
+//! `VERSION` and a rebuild of the stored terms.
+
+use std::collections::HashMap;
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+use super::stem::stem;
+
+/// Version of these rules, to be stored beside the terms made by them.
+pub const VERSION: u32 = 1;
+
+/// Longer terms are cut: nobody types them, and engines have limits.
+const LONGEST: usize = 40;
+/// A term that occurs more often is taken to occur so often: by then another time no longer counts.
+const MOST_COUNT: usize = 200;
+/// Longest stored token; `InnoDB` indexes none beyond 84 characters.
+const LONGEST_TOKEN: usize = 80;
+
+/// Words that say nothing about a subject, by language. Words that mean
+/// something in another of the languages ("die", "son", "plus") are left out.
+const STOP_WORDS: &str = include_str!("stopwords.txt");
+
+/// One term of a question and how often it stands there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryTerm {
+    pub term: String,
+    pub count: u32,
+}
+
+/// The terms of a passage as they are stored, and its length for the ranking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassageTerms {
+    /// Each term once, as its index token (`token`): those that occur once, a semicolon, those that occur twice, a
+    /// semicolon, and so on; a space between two of a group. To an engine's full-text index this is a list of words.
+    pub tokens: String,
+    /// Terms that are not stop words. Counting grammar as length would make chatty short texts look long.
+    pub length: u32,
+}
+
+/// Analyses a passage for storing. Stop words are stored too, so that a
+/// question of nothing else ("to be or not to be") still finds something.
+pub fn of_passage(text: &str) -> PassageTerms {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut counts: Vec<usize> = Vec::new();
+    let mut length = 0_u32;
+    for_each(text, |term, stop| {
+        length = length.saturating_add(u32::from(!stop));
+        if let Some(place) = places.get(term) {
+            counts[*place] += 1;
+        } else {
+            places.insert(term.to_owned(), counts.len());
+            counts.push(1);
+        }
+    });
+    let mut terms: Vec<(usize, usize, String)> = places
+        .into_iter()
+        .map(|(term, place)| (counts.get(place).copied().unwrap_or(1).min(MOST_COUNT), place, term))
+        .collect();
+    terms.sort_unstable();
+    let mut tokens = String::with_capacity(text.len());
+    let mut group = 1;
+    let mut first = true;
+    for (count, _, term) in &terms {
+        while group < *count {
+            tokens.push(';');
+            group += 1;
+            first = true;
+        }
+        if !first {
+            tokens.push(' ');
+        }
+        first = false;
+        push_token(term, &mut tokens);
+    }
+    PassageTerms { tokens, length }
+}
+
+/// Calls `each` with every stored token and how often its term occurs.
+pub fn for_each_token<'t>(tokens: &'t str, mut each: impl FnMut(&'t str, u32)) {
+    for (count, group) in (1..).zip(tokens.split(';')) {
+        for token in group.split(' ').filter(|token| !token.is_empty()) {
+            each(token, count);
+        }
+    }
+}
+
+/// Analyses a question: its distinct terms in order of appearance without the
+/// stop words, or with them when there is nothing else.
+pub fn of_query(text: &str) -> Vec<QueryTerm> {
+    let (mut content, mut all) = (Vec::new(), Vec::new());
+    for_each(text, |term, stop| {
+        count(&mut all, term);
+        if !stop {
+            count(&mut content, term);
+        }
+    });
+    if content.is_empty() { all } else { content }
+}
+
+fn count(terms: &mut Vec<QueryTerm>, term: &str) {
+    match terms.iter_mut().find(|known| known.term == term) {
+        Some(known) => known.count += 1,
+        None => terms.push(QueryTerm { term: term.to_string(), count: 1 }),
+    }
+}
+
+/// The form of a term in the engine's index: letters a-z and digits only, at
+/// least three characters, never a stop word of an engine, so that the plain
+/// analysis of SQLite, PostgreSQL and MariaDB all keep it whole whatever their
+/// locale, collation, minimum length and word lists.
+pub fn token(term: &str) -> String {
+    let mut out = String::with_capacity(term.len() + 2);
+    push_token(term, &mut out);
+    out
+}
+
+fn push_token(term: &str, out: &mut String) {
+    if term.is_ascii() {
+        out.push_str("qa");
+        out.push_str(term);
+        return;
+    }
+    out.push_str("qu");
+    for byte in term.bytes().take((LONGEST_TOKEN - 2) / 2) {
+        for half in [byte >> 4, byte & 15] {
+            out.push(char::from_digit(u32::from(half), 16).unwrap_or('0'));
+        }
+    }
+}
+
+/// Calls `each` with every term of `text` in order and whether it is a stop word.
+fn for_each(text: &str, mut each: impl FnMut(&str, bool)) {
+    let mut words = Words { word: String::new(), letters: 0, pair: None };
+    if text.is_ascii() {
+        text.chars().for_each(|c| words.take(c, &mut each));
+    } else {
+        // Only accents of the European scripts go: marks elsewhere are letters.
+        let folded = text.nfkd().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).nfc();
+        folded.for_each(|c| words.take(c, &mut each));
+    }
+    words.end(&mut each);
+}
+
+struct Words {
+    word: String,
+    letters: usize,
+    /// Last character of a run without spaces between words, and whether it
+    /// is already part of a pair.
+    pair: Option<(char, bool)>,
+}
+
+impl Words {
+    fn take(&mut self, c: char, each: &mut impl FnMut(&str, bool)) {
+        if is_unspaced(c) {
+            self.end_word(each);
+            if let Some((last, _)) = self.pair {
+                each(String::from_iter([last, c]).as_str(), false);
+            }
+            self.pair = Some((c, self.pair.is_some()));
+        } else if c.is_alphanumeric() || is_combining_mark(c) {
+            self.end_pair(each);
+            self.letters += 1;
+            if self.letters <= LONGEST {
+                self.word.extend(c.to_lowercase());
+            }
+        } else {
+            self.end(each);
+        }
+    }
+
+    fn end(&mut self, each: &mut impl FnMut(&str, bool)) {
+        self.end_word(each);
+        self.end_pair(each);
+    }
+
+    fn end_word(&mut self, each: &mut impl FnMut(&str, bool)) {
+        if self.letters > 0 {
+            let stop = is_stop(&self.word);
+            stem(&mut self.word);
+            each(&self.word, stop);
+            self.word.clear();
+            self.letters = 0;
+        }
+    }
+
+    /// A character that stands alone is a term by itself.
+    fn end_pair(&mut self, each: &mut impl FnMut(&str, bool)) {
+        if let Some((c, false)) = self.pair.take() {
+            each(c.encode_utf8(&mut [0; 4]), false);
+        }
+    }
+}
+
+/// Scripts that put no space between words, where pairs serve as words.
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
+        | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
+        && c.is_alphanumeric()
+}
+
+fn is_stop(word: &str) -> bool {
+    static LIST: std::sync::OnceLock<std::collections::HashSet<&str>> = std::sync::OnceLock::new();
+    LIST.get_or_init(|| STOP_WORDS.split_whitespace().collect()).contains(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(text: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        for_each(text, |term, _| out.push(term.to_string()));
+        out
+    }
+
+    #[test]
+    fn text_becomes_terms() {
+        for (text, wanted) in [
+            ("", vec![]),
+            ("  \n—!?", vec![]),
+            ("Heated heats, HEATING", vec!["heat", "heat", "heat"]),
+            ("Café ÉTUDES", vec!["cafe", "etud"]),
+            ("cafe\u{301}", vec!["cafe"]),
+            ("ﬁle № １２", vec!["file", "no", "12"]),
+            ("file_ingest v2.0", vec!["file", "ingest", "v2", "0"]),
+            ("whale's", vec!["whale", "s"]),
+            ("東京都 x", vec!["東京", "京都", "x"]),
+            ("我 A", vec!["我", "a"]),
+            ("カタカナ", vec!["カタ", "タカ", "カナ"]),
+            ("한국어", vec!["한국어"]),
+            ("हिन्दी", vec!["हिन्दी"]),
+            ("ДОМА", vec!["дома"]),
+        ] {
+            assert_eq!(terms(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn questions_lose_their_stop_words_unless_nothing_is_left() {
+        let term = |term: &str, count| QueryTerm { term: term.to_string(), count };
+        assert_eq!(of_query("What is the wing of a wing?"), vec![term("wing", 2)]);
+        assert_eq!(of_query("to be or not to be").len(), 4);
+        assert_eq!(of_query("How did he die?"), vec![term("die", 1)]);
+        assert!(of_query("?!").is_empty());
+    }
+
+    #[test]
+    fn passages_keep_stop_words_but_do_not_count_them() {
+        let passage = of_passage("The wings of a dove, the wing of the raven");
+        assert_eq!(passage.tokens, "qaa qadove qaraven;qawing qaof;qathe");
+        assert_eq!(passage.length, 4);
+        let mut read = Vec::new();
+        for_each_token(&passage.tokens, |token, count| read.push((token, count)));
+        assert_eq!(read, [("qaa", 1), ("qadove", 1), ("qaraven", 1), ("qawing", 2), ("qaof", 2), ("qathe", 3)]);
+        for_each_token(&of_passage("wing wing wing").tokens, |token, count| assert_eq!((token, count), ("qawing", 3)));
+        for_each_token("", |_, _| panic!("there is none"));
+    }
+
+    #[test]
+    fn tokens_are_plain_and_tell_terms_apart() {
+        assert_eq!(token("a"), "qaa");
+        assert_eq!(token("é"), "quc3a9");
+        for term in ["x", "wing", "東京", "дома"] {
+            let token = token(term);
+            assert!(token.len() >= 3 && token.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()));
+        }
+        assert!(token(&"東".repeat(100)).len() <= LONGEST_TOKEN);
+    }
+
+    #[test]
+    fn overlong_words_are_cut() {
+        assert_eq!(terms(&"9".repeat(1_000_000)), vec!["9".repeat(LONGEST)]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Rows of `chunk_terms` and the full-text index over them: what a search by words reads.
+
+use std::collections::BTreeMap;
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{SourceId, Space};
+use crate::model::search::{PassageRow, SearchSize};
+
+/// Rows in one insert.
+const ROWS: usize = 200;
+/// Characters in one insert: below the smallest packet that a server takes by default.
+const CHARS: usize = 1_000_000;
+/// Terms that are counted by one statement.
+const TERMS: usize = 50;
+
+const SELECT: &str =
+    "SELECT t.chunk_id, t.source_id, t.version_id, t.created_at, t.length, t.tokens FROM chunk_terms t";
+
+/// The terms of a passage, to be stored.
+#[derive(Debug, Clone, Copy)]
+pub struct NewTerms<'t> {
+    pub chunk_id: i64,
+    pub length: i64,
+    pub tokens: &'t str,
+}
+
+impl Store {
+    /// Terms of a space's passages in the order of their ids, after the one named.
+    pub async fn list_terms(&self, space: &Space, after: i64, limit: usize) -> Result<Vec<PassageRow>, StoreError> {
+        let sql = format!("{SELECT} WHERE t.space = ? AND t.chunk_id > ? ORDER BY t.chunk_id LIMIT ?");
+        self.retry("list_terms", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(after);
+            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+            rows.iter().map(read_row).collect()
+        })
+        .await
+    }
+
+    /// Terms of some passages.
+    pub async fn list_terms_of(&self, space: &Space, ids: &[i64]) -> Result<Vec<PassageRow>, StoreError> {
+        let sql = format!("{SELECT} WHERE t.space = ? AND t.chunk_id IN ({})", vec!["?"; ids.len().max(1)].join(","));
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.retry("list_terms_of", || async {
+            let query = self.backend.dialect.assembled(&sql).persistent(false).bind(space.as_str());
+            let rows = self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id))).await?;
+            rows.iter().map(read_row).collect()
+        })
+        .await
+    }
+
+    /// How much there is to search in a space.
+    pub async fn find_search_size(&self, space: &Space) -> Result<SearchSize, StoreError> {
+        let sum = self.backend.dialect.whole_sum("length");
+        let sql = format!("SELECT COUNT(*), {sum} FROM chunk_terms WHERE space = ?");
+        self.retry("find_search_size", || async {
+            let rows = self.fetch_all(self.backend.dialect.assembled(&sql).bind(space.as_str())).await?;
+            let Some(row) = rows.first() else { return Ok(SearchSize::default()) };
+            Ok(SearchSize { passages: row.try_get(0)?, terms: row.try_get(1)? })
+        })
+        .await
+    }
+
+    /// In how many passages of a space each token occurs, by the full-text index; no further than `most`.
+    pub async fn count_tokens(&self, space: &Space, tokens: &[String], most: i64) -> Result<Vec<i64>, StoreError> {
+        let holds = self.backend.dialect.holds_tokens();
+        let mut counts = vec![0; tokens.len()];
+        for (some, counts) in tokens.chunks(TERMS).zip(counts.chunks_mut(TERMS)) {
+            let part = |number: usize| {
+                format!(
+                    "SELECT {number} AS term, (SELECT COUNT(*) FROM (SELECT t.chunk_id FROM chunk_terms t \
+                     WHERE t.space = ? AND {holds} LIMIT ?) q{number}) AS held"
+                )
+            };
+            let sql = (0..some.len()).map(part).collect::<Vec<_>>().join(" UNION ALL ");
+            let rows = self.retry("count_tokens", || async {
+                let mut query = self.backend.dialect.assembled(&sql).persistent(false);
+                for token in some {
+                    query = query.bind(space.as_str()).bind(token.clone()).bind(most);
+                }
+                self.fetch_all(query).await
+            });
+            for row in rows.await? {
+                let term = usize::try_from(row.try_get::<i64, _>(0)?).unwrap_or(usize::MAX);
+                if let Some(count) = counts.get_mut(term) {
+                    *count = row.try_get(1)?;
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Passages of a space that hold any of the tokens, by the full-text index; at most so many, the first first.
+    pub async fn list_holders(
+        &self,
+        space: &Space,
+        tokens: &[String],
+        limit: usize,
+    ) -> Result<Vec<PassageRow>, StoreError> {
+        let holds = self.backend.dialect.holds_tokens();
+        let sql = format!("{SELECT} WHERE t.space = ? AND {holds} ORDER BY t.chunk_id LIMIT ?");
+        self.retry("list_holders", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
+            let query = query.bind(self.backend.dialect.any_token(tokens));
+            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+            rows.iter().map(read_row).collect()
+        })
+        .await
+    }
+}
+
+impl Tx {
+    /// The ids of a version's passages by their place.
+    pub async fn list_chunk_ids(
+        &mut self,
+        space: &Space,
+        version_id: i64,
+        profile: &str,
+    ) -> Result<BTreeMap<i64, i64>, StoreError> {
+        let query = self.sql("SELECT ordinal, id FROM chunks WHERE space = ? AND version_id = ? AND profile = ?");
+        let rows = self.fetch_all(query.bind(space.as_str()).bind(version_id).bind(profile.to_owned())).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// Stores the terms of a version's passages; the full-text index follows by itself.
+    pub async fn add_terms(
+        &mut self,
+        space: &Space,
+        source_id: &SourceId,
+        version_id: i64,
+        terms: &[NewTerms<'_>],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut rest = terms;
+        while !rest.is_empty() {
+            let mut chars = 0;
+            let fitting = rest.iter().take(ROWS).take_while(|terms| {
+                chars += terms.tokens.len();
+                chars <= CHARS
+            });
+            let (some, after) = rest.split_at(fitting.count().max(1));
+            rest = after;
+            let values = vec!["(?, ?, ?, ?, ?, ?, ?)"; some.len()].join(", ");
+            let sql = format!(
+                "INSERT INTO chunk_terms (space, chunk_id, source_id, version_id, created_at, length, tokens) \
+                 VALUES {values}"
+            );
+            let kept = some.len() == ROWS || some.len() == 1;
+            let mut insert = self.backend.dialect.assembled(&sql).persistent(kept);
+            for terms in some {
+                insert = insert.bind(space.as_str()).bind(terms.chunk_id).bind(source_id.as_str()).bind(version_id);
+                insert = insert.bind(now.as_micros()).bind(terms.length).bind(terms.tokens.to_owned());
+            }
+            self.execute(insert).await?;
+        }
+        Ok(())
+    }
+}
+
+fn read_row(row: &AnyRow) -> Result<PassageRow, StoreError> {
+    Ok(PassageRow {
+        chunk_id: row.try_get(0)?,
+        source_id: row.try_get(1)?,
+        version_id: row.try_get(2)?,
+        created_at: row.try_get(3)?,
+        length: row.try_get(4)?,
+        tokens: row.try_get(5)?,
+    })
+}

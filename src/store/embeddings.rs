@@ -1,0 +1,249 @@
+//! Rows of `embeddings`: the vectors of passages, and the model that a space's vectors are of.
+
+use std::collections::HashSet;
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{SourceId, Space};
+use crate::model::search::{PassageRow, Unembedded, VectorRow};
+
+/// The kind of owner that a passage is.
+const CHUNK: &str = "chunk";
+/// The setting that holds the model whose vectors a space is searched by.
+const MODEL: &str = "embedding_model";
+/// Rows and bytes in one insert.
+const ROWS: usize = 200;
+const BYTES: usize = 1_000_000;
+
+/// The vector of a passage, to be stored.
+#[derive(Debug, Clone, Copy)]
+pub struct NewEmbedding<'v> {
+    pub chunk_id: i64,
+    pub dim: i64,
+    /// float32, little-endian.
+    pub vector: &'v [u8],
+}
+
+impl Store {
+    /// Vectors of a space's passages in the order of their ids, after the one named.
+    pub async fn list_vectors(
+        &self,
+        space: &Space,
+        model: &str,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<VectorRow>, StoreError> {
+        let sql = "SELECT owner_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
+                   AND owner_id > ? ORDER BY owner_id LIMIT ?";
+        self.retry("list_vectors", || async {
+            let query = self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(model.to_owned()).bind(after);
+            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+            rows.iter().map(|row| Ok(VectorRow { chunk_id: row.try_get(0)?, vector: row.try_get(1)? })).collect()
+        })
+        .await
+    }
+
+    /// The same with what decides whether a search may see the passage; its terms are left out.
+    pub async fn list_placed_vectors(
+        &self,
+        space: &Space,
+        model: &str,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<(PassageRow, VectorRow)>, StoreError> {
+        let sql = "SELECT e.owner_id, t.source_id, t.version_id, t.created_at, t.length, e.vector FROM embeddings e \
+                   JOIN chunk_terms t ON t.space = e.space AND t.chunk_id = e.owner_id WHERE e.space = ? \
+                   AND e.owner_kind = ? AND e.model = ? AND e.owner_id > ? ORDER BY e.owner_id LIMIT ?";
+        self.retry("list_placed_vectors", || async {
+            let query = self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(model.to_owned()).bind(after);
+            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+            let read = |row: &AnyRow| {
+                let chunk_id = row.try_get(0)?;
+                let passage = PassageRow {
+                    chunk_id,
+                    source_id: row.try_get(1)?,
+                    version_id: row.try_get(2)?,
+                    created_at: row.try_get(3)?,
+                    length: row.try_get(4)?,
+                    tokens: String::new(),
+                };
+                Ok((passage, VectorRow { chunk_id, vector: row.try_get(5)? }))
+            };
+            rows.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// Vectors of some passages.
+    pub async fn list_vectors_of(&self, space: &Space, model: &str, ids: &[i64]) -> Result<Vec<VectorRow>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT owner_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
+                   AND owner_id IN (??)";
+        self.retry("list_vectors_of", || async {
+            let query = self.backend.dialect.query_list(sql, ids.len()).bind(space.as_str()).bind(CHUNK);
+            let query = query.bind(model.to_owned());
+            let rows = self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id))).await?;
+            rows.iter().map(|row| Ok(VectorRow { chunk_id: row.try_get(0)?, vector: row.try_get(1)? })).collect()
+        })
+        .await
+    }
+
+    /// How many numbers a vector of this model has in a space; none if there is no vector.
+    pub async fn find_vector_dim(&self, space: &Space, model: &str) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT dim FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? LIMIT 1";
+        self.retry("find_vector_dim", || async {
+            let rows = self.fetch_all(self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(model.to_owned())).await?;
+            Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+        })
+        .await
+    }
+
+    /// The model whose vectors a space is searched by, once it has any.
+    pub async fn find_embedding_model(&self, space: &Space) -> Result<Option<String>, StoreError> {
+        self.retry("find_embedding_model", || async {
+            let query = self.sql("SELECT value_json FROM settings WHERE space = ? AND name = ?");
+            let rows = self.fetch_all(query.bind(space.as_str()).bind(MODEL)).await?;
+            Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+        })
+        .await
+    }
+
+    /// Spaces that are searched by the vectors of another model than this.
+    pub async fn list_other_embedding_models(&self, model: &str) -> Result<Vec<(String, String)>, StoreError> {
+        self.retry("list_other_embedding_models", || async {
+            let query = self.sql("SELECT space, value_json FROM settings WHERE name = ? AND value_json <> ?");
+            let rows = self.fetch_all(query.bind(MODEL).bind(model.to_owned())).await?;
+            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        })
+        .await
+    }
+
+    /// Passages that have a vector of one model and none of another, in the order of their ids.
+    pub async fn list_unembedded(
+        &self,
+        space: &Space,
+        old: &str,
+        new: &str,
+        limit: usize,
+    ) -> Result<Vec<Unembedded>, StoreError> {
+        let sql = "SELECT e.owner_id, c.text_content FROM embeddings e JOIN chunks c ON c.id = e.owner_id \
+                   WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? AND NOT EXISTS (SELECT 1 FROM embeddings n \
+                   WHERE n.space = e.space AND n.owner_kind = e.owner_kind AND n.owner_id = e.owner_id AND n.model = ?) \
+                   ORDER BY e.owner_id LIMIT ?";
+        self.retry("list_unembedded", || async {
+            let query = self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(old.to_owned()).bind(new.to_owned());
+            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+            rows.iter().map(|row| Ok(Unembedded { chunk_id: row.try_get(0)?, text: row.try_get(1)? })).collect()
+        })
+        .await
+    }
+}
+
+impl Store {
+    /// Removes some vectors of other models than this; tells how many.
+    pub async fn remove_other_embeddings(&self, space: &Space, model: &str) -> Result<u64, StoreError> {
+        // MySQL wants the inner list to be a table of its own.
+        let sql = "DELETE FROM embeddings WHERE id IN (SELECT id FROM (SELECT id FROM embeddings WHERE space = ? \
+                   AND owner_kind = ? AND model <> ? LIMIT 2000) q)";
+        self.retry("remove_other_embeddings", || async {
+            let mut tx = self.begin().await?;
+            let delete = tx.sql(sql).bind(space.as_str()).bind(CHUNK).bind(model.to_owned());
+            let removed = tx.execute(delete).await?;
+            tx.commit().await?;
+            Ok(removed)
+        })
+        .await
+    }
+}
+
+impl Tx {
+    /// Stores vectors; one that is there already stays.
+    pub async fn add_embeddings(
+        &mut self,
+        space: &Space,
+        model: &str,
+        vectors: &[NewEmbedding<'_>],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO embeddings (space, owner_kind, owner_id, model, dim, vector, created_at) \
+                   VALUES (?, ?, ?, ?, ?, ?, ?)";
+        let mut rest = vectors;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fitting = rest.iter().take(ROWS).take_while(|new| {
+                bytes += new.vector.len();
+                bytes <= BYTES
+            });
+            let (some, after) = rest.split_at(fitting.count().max(1));
+            rest = after;
+            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            for new in some {
+                insert = insert.bind(space.as_str()).bind(CHUNK).bind(new.chunk_id).bind(model.to_owned());
+                insert = insert.bind(new.dim).bind(new.vector.to_vec()).bind(now.as_micros());
+            }
+            self.execute(insert).await?;
+        }
+        Ok(())
+    }
+
+    /// The model whose vectors the space is searched by: the one that is, or this from now on. The caller holds the
+    /// space's lock.
+    pub async fn settle_embedding_model(
+        &mut self,
+        space: &Space,
+        model: &str,
+        now: Timestamp,
+    ) -> Result<String, StoreError> {
+        let find = self.sql("SELECT value_json FROM settings WHERE space = ? AND name = ?");
+        let found = self.fetch_optional(find.bind(space.as_str()).bind(MODEL)).await?;
+        if let Some(known) = found.map(|row| row.try_get(0)).transpose()? {
+            return Ok(known);
+        }
+        let insert = self.sql("INSERT INTO settings (value_json, updated_at, space, name) VALUES (?, ?, ?, ?)");
+        let insert = insert.bind(model.to_owned()).bind(now.as_micros()).bind(space.as_str()).bind(MODEL);
+        self.execute(insert).await?;
+        Ok(model.to_owned())
+    }
+
+    /// From now on the space is searched by another model's vectors. The caller holds the space's lock.
+    pub async fn update_embedding_model(
+        &mut self,
+        space: &Space,
+        model: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let update = self.sql("UPDATE settings SET value_json = ?, updated_at = ? WHERE space = ? AND name = ?");
+        let update = update.bind(model.to_owned()).bind(now.as_micros()).bind(space.as_str()).bind(MODEL);
+        self.execute(update).await.map(|_| ())
+    }
+
+    /// Which of these passages are there.
+    pub async fn list_existing_chunks(&mut self, space: &Space, ids: &[i64]) -> Result<HashSet<i64>, StoreError> {
+        let sql = "SELECT id FROM chunks WHERE space = ? AND id IN (??)";
+        let query = self.backend.dialect.query_list(sql, ids.len()).bind(space.as_str());
+        let rows = self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id))).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    /// Whether passages have a vector of one model and none of another.
+    pub async fn has_unembedded(&mut self, space: &Space, old: &str, new: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT e.owner_id FROM embeddings e WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? \
+                   AND NOT EXISTS (SELECT 1 FROM embeddings n WHERE n.space = e.space \
+                   AND n.owner_kind = e.owner_kind AND n.owner_id = e.owner_id AND n.model = ?) LIMIT 1";
+        let query = self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(old.to_owned()).bind(new.to_owned());
+        Ok(self.fetch_optional(query).await?.is_some())
+    }
+
+    /// Removes the vectors of a document's passages.
+    pub(super) async fn remove_source_embeddings(&mut self, space: &Space, id: &SourceId) -> Result<(), StoreError> {
+        let sql = "DELETE FROM embeddings WHERE space = ? AND owner_kind = ? AND owner_id IN \
+                   (SELECT c.id FROM chunks c WHERE c.space = ? AND c.source_id = ?)";
+        let delete = self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(space.as_str()).bind(id.as_str());
+        self.execute(delete).await.map(|_| ())
+    }
+}

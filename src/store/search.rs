@@ -1,0 +1,120 @@
+//! What a search reads besides terms and vectors: which documents it may see, and the passages it has found.
+
+use std::fmt::Write as _;
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{Store, StoreError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{SourceId, Space};
+use crate::model::query::QueryScope;
+use crate::model::search::{Found, SearchSource};
+
+impl Store {
+    /// Every document of a space, with what it says now.
+    pub async fn list_search_sources(&self, space: &Space) -> Result<Vec<SearchSource>, StoreError> {
+        let sql = "SELECT id, eligible, content_version_id FROM sources WHERE space = ?";
+        self.retry("list_search_sources", || async {
+            let read = |row: &AnyRow| {
+                let eligible = row.try_get::<i64, _>(1)? != 0;
+                Ok(SearchSource { id: row.try_get(0)?, version_id: row.try_get(2)?, eligible })
+            };
+            self.fetch_all(self.sql(sql).bind(space.as_str())).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// The documents that a scope lets through, each with the version whose passages count.
+    pub async fn list_sources_in(&self, space: &Space, scope: &QueryScope) -> Result<Vec<SearchSource>, StoreError> {
+        // The newest version of then; one that brought nothing new names the one whose passages it shares.
+        let then = "(SELECT COALESCE(w.content_version_id, w.id) FROM source_versions w WHERE w.space = s.space \
+                    AND w.source_id = s.id AND w.ingested_at <= ? ORDER BY w.version DESC LIMIT 1)";
+        let version = if scope.as_of.is_some() { then } else { "s.content_version_id" };
+        let mut sql = format!("SELECT s.id, {version} FROM sources s WHERE s.space = ? AND s.eligible = 1");
+        if scope.user_id.is_some() {
+            sql.push_str(" AND s.user_id = ?");
+        }
+        if !scope.source_ids.is_empty() {
+            let _ = write!(sql, " AND s.id IN ({})", vec!["?"; scope.source_ids.len()].join(","));
+        }
+        for _ in &scope.tags {
+            sql.push_str(
+                " AND EXISTS (SELECT 1 FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id AND t.tag = ?)",
+            );
+        }
+        self.retry("list_sources_in", || async {
+            let mut query = self.backend.dialect.assembled(&sql).persistent(scope.source_ids.len() <= 1);
+            if let Some(moment) = scope.as_of {
+                query = query.bind(moment.as_micros());
+            }
+            query = query.bind(space.as_str());
+            if let Some(user_id) = &scope.user_id {
+                query = query.bind(user_id.clone());
+            }
+            for id in &scope.source_ids {
+                query = query.bind(id.as_str());
+            }
+            for tag in &scope.tags {
+                query = query.bind(tag.clone());
+            }
+            let read =
+                |row: &AnyRow| Ok(SearchSource { id: row.try_get(0)?, version_id: row.try_get(1)?, eligible: true });
+            self.fetch_all(query).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// The passages that lie, with any part of theirs, under a category or one below it.
+    pub async fn list_chunks_under(&self, space: &Space, category_id: i64) -> Result<Vec<i64>, StoreError> {
+        let below = "WITH RECURSIVE below (id) AS (SELECT k.id FROM categories k WHERE k.space = ? AND k.id = ? \
+                     UNION ALL SELECT k.id FROM below JOIN categories k ON k.space = ? AND k.parent_id = below.id) ";
+        let sql = format!(
+            "{below}SELECT DISTINCT r.id FROM below JOIN chunks c ON c.space = ? AND c.category_id = below.id \
+             JOIN chunks r ON r.space = c.space AND r.version_id = c.version_id \
+             AND r.start_char < c.end_char AND r.end_char > c.start_char"
+        );
+        self.retry("list_chunks_under", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(category_id);
+            let rows = self.fetch_all(query.bind(space.as_str()).bind(space.as_str())).await?;
+            rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+        })
+        .await
+    }
+
+    /// What is shown of passages, by their ids; those that are gone are not there.
+    pub async fn list_found(&self, space: &Space, ids: &[i64]) -> Result<Vec<Found>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal, c.text_content, c.token_count, \
+                   c.start_char, c.end_char, c.category_id, c.created_at, s.filename, s.path, s.user_id FROM chunks c \
+                   JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
+                   JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE c.space = ? AND c.id IN (??)";
+        self.retry("list_found", || async {
+            let query = self.backend.dialect.query_list(sql, ids.len()).bind(space.as_str());
+            let rows = self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id))).await?;
+            rows.iter().map(read_found).collect()
+        })
+        .await
+    }
+}
+
+fn read_found(row: &AnyRow) -> Result<Found, StoreError> {
+    Ok(Found {
+        chunk_id: row.try_get(0)?,
+        source_id: SourceId::from_stored(row.try_get(1)?),
+        source_version: row.try_get(2)?,
+        profile: row.try_get(3)?,
+        ordinal: row.try_get(4)?,
+        text: row.try_get(5)?,
+        token_count: row.try_get(6)?,
+        start_char: row.try_get(7)?,
+        end_char: row.try_get(8)?,
+        category_id: row.try_get(9)?,
+        created_at: Timestamp::from_micros(row.try_get(10)?),
+        filename: row.try_get(11)?,
+        path: row.try_get(12)?,
+        user_id: row.try_get(13)?,
+    })
+}

@@ -1,0 +1,158 @@
+//! One ranking everywhere: three databases, in memory or by the engine's own full-text index.
+
+use memoir::base::ids::random_fraction;
+use serde_json::{Value, json};
+
+use super::Shelf;
+use crate::support::database::TestDatabase;
+
+/// A small generator with a seed, so that a failure can be repeated.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((self.0 >> 33) % most as u64).unwrap()
+    }
+
+    /// Words as common as in a language: the first often, the last hardly ever.
+    fn text(&mut self, words: usize) -> String {
+        const WORDS: [&str; 40] = [
+            "the",
+            "and",
+            "river",
+            "house",
+            "council",
+            "winter",
+            "bridge",
+            "engine",
+            "garden",
+            "letter",
+            "harbour",
+            "market",
+            "teacher",
+            "mountain",
+            "railway",
+            "kitchen",
+            "doctor",
+            "forest",
+            "window",
+            "painting",
+            "Größe",
+            "café",
+            "東京都",
+            "дома",
+            "budget",
+            "senator",
+            "violin",
+            "lantern",
+            "orchard",
+            "glacier",
+            "compass",
+            "pilgrim",
+            "anvil",
+            "turbine",
+            "heron",
+            "quartz",
+            "saffron",
+            "zeppelin",
+            "obelisk",
+            "marzipan",
+        ];
+        let mut text = String::new();
+        for _ in 0..words {
+            let place = self.below(WORDS.len()) * self.below(WORDS.len()) / WORDS.len();
+            text.push_str(WORDS[place]);
+            text.push(' ');
+        }
+        text
+    }
+}
+
+fn told(found: &Value) -> Vec<(String, i64, i64)> {
+    let digits = |score: &Value| {
+        #[expect(clippy::cast_possible_truncation, reason = "eight digits")]
+        let rounded = (score.as_f64().unwrap_or(-1.0) * 1e8).round() as i64;
+        rounded
+    };
+    let items = found["items"].as_array().unwrap().iter();
+    items
+        .map(|item| {
+            let parts = digits(&item["score_parts"]["keyword"]) ^ digits(&item["score_parts"]["semantic"]);
+            (format!("{}#{}", item["path"].as_str().unwrap(), item["ordinal"]), digits(&item["score"]), parts)
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_engine_gives_the_same_order_in_memory_and_in_the_database() {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a seed")]
+    let seed = (random_fraction() * 1e9) as u64;
+    eprintln!("seed {seed}");
+    let mut first: Option<Vec<Vec<(String, i64, i64)>>> = None;
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let settings = [("VECTOR__CHUNK_TOKENS", "64"), ("VECTOR__OVERLAP_TOKENS", "16")];
+        let shelf = Shelf::on(database, &settings).await;
+        let mut dice = Dice(seed);
+        for number in 0..30 {
+            let words = 20 + dice.below(400);
+            shelf.bring(&format!("/{number}.md"), &dice.text(words)).await;
+        }
+        let queries: Vec<String> = (0..8).map(|_| dice.text(5)).chain(["marzipan".to_owned()]).collect();
+        let mut all = Vec::new();
+        for query in &queries {
+            for kind in ["keyword", "semantic", "hybrid"] {
+                for scope in ["chunks", "sources"] {
+                    let body = json!({"query": query, "type": kind, "scope": scope, "k": 50});
+                    let found = shelf.search(body).await;
+                    assert_eq!(found["index"], "memory");
+                    all.push(told(&found));
+                }
+            }
+        }
+        // The same database without memory to spare.
+        let small = crate::support::app::TestApp::at(
+            &shelf.app.database.url,
+            std::sync::Arc::clone(&shelf.app.database),
+            &[("VECTOR__MEMORY_MB", "0")],
+        )
+        .await;
+        let small = Shelf { app: small };
+        let mut place = 0;
+        for query in &queries {
+            for kind in ["keyword", "semantic", "hybrid"] {
+                for scope in ["chunks", "sources"] {
+                    let body = json!({"query": query, "type": kind, "scope": scope, "k": 50});
+                    let found = small.search(body).await;
+                    assert_eq!(found["index"], "database");
+                    assert_eq!(told(&found), all[place], "{engine:?} in the database: {query:?} {kind} {scope}");
+                    place += 1;
+                }
+            }
+        }
+        match &first {
+            None => first = Some(all),
+            Some(first) => assert_eq!(first, &all, "{engine:?}"),
+        }
+        small.app.finish().await;
+        shelf.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_full_text_index_follows_what_is_written_and_removed() {
+    for database in TestDatabase::each().await {
+        let shelf = Shelf::on(database, &[("VECTOR__MEMORY_MB", "0")]).await;
+        let id = shelf.bring("/one.md", "saffron and quartz").await;
+        shelf.bring("/two.md", "saffron alone").await;
+        let find = |query: &str| shelf.paths(json!({"query": query, "type": "keyword"}));
+        assert_eq!(find("saffron").await.len(), 2);
+        shelf.bring("/two.md", "something else").await;
+        assert_eq!(find("saffron").await, ["/one.md"]);
+        shelf.remove(&id).await;
+        assert_eq!(find("saffron quartz").await, Vec::<String>::new());
+        assert_eq!(find("else").await, ["/two.md"]);
+        shelf.app.finish().await;
+    }
+}

@@ -1,0 +1,72 @@
+//! Search beside the hierarchy, over real databases, with the embedded model or a scripted one.
+
+mod command;
+mod embedding;
+mod engines;
+mod finding;
+mod indexes;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::app::{Reply, TestApp, send};
+use crate::support::database::TestDatabase;
+
+/// An application to search in.
+pub struct Shelf {
+    pub app: TestApp,
+}
+
+impl Shelf {
+    pub async fn on(database: TestDatabase, settings: &[(&str, &str)]) -> Self {
+        Self { app: TestApp::on(database, settings).await }
+    }
+
+    /// Brings a text in for searches alone; gives the id of its document.
+    pub async fn bring(&self, path: &str, text: &str) -> String {
+        self.bring_as(json!({"path": path, "text": text})).await
+    }
+
+    /// The same with more to say of it.
+    pub async fn bring_as(&self, mut body: Value) -> String {
+        body["wait"] = true.into();
+        if body["options"].is_null() {
+            body["options"] = json!({"indexes": ["semantic"]});
+        }
+        let reply = self.app.post("/v1/ingestions", &body).await;
+        assert_eq!(reply.json()["state"], "succeeded", "{}", reply.text);
+        reply.json()["result"]["source_id"].as_str().unwrap().to_owned()
+    }
+
+    pub async fn ask(&self, body: &Value) -> Reply {
+        self.app.post("/v1/search", body).await
+    }
+
+    /// Searches, and expects an answer.
+    pub async fn search(&self, body: Value) -> Value {
+        let reply = self.ask(&body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        reply.json()
+    }
+
+    /// The paths of what is found.
+    pub async fn paths(&self, body: Value) -> Vec<String> {
+        each(&self.search(body).await, "path")
+    }
+
+    pub async fn change(&self, id: &str, change: &Value) {
+        let reply = send(self.app.request(Method::PATCH, &format!("/v1/sources/{id}")).json(change)).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+    }
+
+    pub async fn remove(&self, id: &str) {
+        let reply = send(self.app.request(Method::DELETE, &format!("/v1/sources/{id}"))).await;
+        assert_eq!(reply.status, 204, "{}", reply.text);
+    }
+}
+
+/// One field of every item.
+pub fn each(found: &Value, field: &str) -> Vec<String> {
+    let items = found["items"].as_array().unwrap();
+    items.iter().map(|item| item[field].as_str().map_or_else(|| item[field].to_string(), str::to_owned)).collect()
+}
