@@ -15,6 +15,7 @@ use std::time::Instant;
 use memoir::app::App;
 use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::base::ids::{SourceId, Space};
+use memoir::base::tokens::TokenCounter;
 use memoir::config::{Config, Origin};
 use memoir::model::category::NewCategory;
 use memoir::model::chunk::NewChunk;
@@ -217,6 +218,8 @@ async fn fill(store: &Store, size: usize) {
     let space = Space::default();
     let leaves = make_leaves(store, &space, (size / PER_LEAF).max(1)).await;
     let texts: Vec<String> = (0..97).map(passage).collect();
+    let counter = TokenCounter::for_model(Some("gpt-4o"));
+    let tokens: Vec<i64> = texts.iter().map(|text| i64::try_from(counter.count(text)).unwrap()).collect();
     let mut written = 0;
     while written < size {
         let count = PER_SOURCE.min(size - written);
@@ -232,9 +235,9 @@ async fn fill(store: &Store, size: usize) {
             .map(|at| NewChunk {
                 ordinal: i64::try_from(at).unwrap() + 1,
                 text: &texts[(written + at) % texts.len()],
-                token_count: 350,
+                token_count: tokens[(written + at) % texts.len()],
                 start_char: 0,
-                end_char: 1,
+                end_char: i64::try_from(texts[(written + at) % texts.len()].len()).unwrap(),
                 // Spread over the leaves, as documents are.
                 category_id: leaves[(written + at) % leaves.len()],
             })
@@ -297,6 +300,7 @@ fn facts() -> VersionFacts {
         mtime: None,
         char_count: 0,
         token_count: 0,
+        tokenizer: TokenCounter::for_model(Some("gpt-4o")).name().to_owned(),
         provider: None,
         topic: None,
         note: None,

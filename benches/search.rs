@@ -253,6 +253,7 @@ fn facts() -> VersionFacts {
         mtime: None,
         char_count: 0,
         token_count: 0,
+        tokenizer: String::new(),
         provider: None,
         topic: None,
         note: None,

@@ -40,6 +40,7 @@ impl Document {
                 mtime: order.mtime.map(Timestamp::from_micros),
                 char_count: count(passages.last().map_or(0, |last| last.end_char)),
                 token_count: passages.iter().map(|passage| count(passage.token_count)).sum(),
+                tokenizer: counter.name().to_owned(),
                 provider: order.facts.provider.clone(),
                 topic: order.facts.topic.clone(),
                 note: order.facts.note.clone(),

@@ -43,6 +43,9 @@ pub struct Candidate {
     pub end_char: i64,
     pub category_id: i64,
     pub created_at: Timestamp,
+    pub token_count: i64,
+    /// By which its tokens were counted.
+    pub tokenizer: String,
 }
 
 /// A description of a document, by the version in force.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::ask::{Ask, Mode};
 use super::budget::prune::{self, prune};
 use super::budget::summarize::{NoPlan, Rules, plan};
-use super::budget::{Passage, Sheet, count_prompt, keywords};
+use super::budget::{Passage, Sheet, Size, count_prompt, keywords};
 use super::candidates::{Found, Shelf};
 use super::page::Cursor;
 use super::receipt::Trail;
@@ -181,7 +181,10 @@ impl Trip<'_> {
                 sources.len() - 1
             });
             let (label, text) = (Arc::clone(&labels[place]), chunk.text.into());
-            passages.push(Passage { chunk_id: chunk.id, path: place, source, label, text });
+            // What the ingestion has counted alike is not counted again.
+            let counted = (chunk.tokenizer == self.counter.name())
+                .then_some(Size { tokens: chunk.token_count, chars: chunk.end_char - chunk.start_char });
+            passages.push(Passage { chunk_id: chunk.id, path: place, source, label, text, counted });
         }
         let known = self.shelf.helpers(&sources).await?;
         self.trail.helpers = known.iter().map(|helper| (helper.source_id.clone(), helper.version)).collect();

@@ -15,8 +15,8 @@ use crate::base::ids::{SourceId, Space};
 use crate::model::category::{Category, CategoryOption};
 use crate::model::query::{Candidate, QueryScope, SourceHelper};
 
-const COLUMNS: &str =
-    "c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, c.created_at";
+const COLUMNS: &str = "c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, c.created_at, c.token_count, \
+     v.tokenizer";
 
 /// Ids in one statement.
 const AT_ONCE: usize = 500;
@@ -200,7 +200,7 @@ impl Store {
     /// Passages by their ids; those that are gone are not there.
     pub async fn list_chunks_by_id(&self, space: &Space, ids: &[i64]) -> Result<Vec<Candidate>, StoreError> {
         let sql = "SELECT c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, \
-                   c.created_at FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
+                   c.created_at, c.token_count, v.tokenizer FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                    WHERE c.space = ? AND c.category_id IS NOT NULL AND c.id IN (??)";
         let mut found = Vec::new();
         for some in ids.chunks(AT_ONCE) {
@@ -293,6 +293,8 @@ fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
         end_char: row.try_get(5)?,
         category_id: row.try_get(6)?,
         created_at: Timestamp::from_micros(row.try_get(7)?),
+        token_count: row.try_get(8)?,
+        tokenizer: row.try_get(9)?,
     })
 }
 

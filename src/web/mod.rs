@@ -41,6 +41,7 @@ const FILES: &[File] = files![
     "add.js" JS,
     "welcome.js" JS,
     "library.js" JS,
+    "search.js" JS,
     "source.js" JS,
     "source-parts.js" JS,
     "diff.js" JS,

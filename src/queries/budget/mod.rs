@@ -48,6 +48,8 @@ pub struct Passage {
     pub source: usize,
     pub label: Arc<str>,
     pub text: Arc<str>,
+    /// What it takes, where that is known.
+    pub counted: Option<Size>,
 }
 
 /// What each piece of the prompt takes.
@@ -81,7 +83,8 @@ impl Sheet {
         helpers: Vec<Option<Arc<str>>>,
         passages: Vec<Passage>,
     ) -> Self {
-        let bytes: usize = query.len() + passages.iter().map(|passage| passage.text.len()).sum::<usize>();
+        let unknown = passages.iter().filter(|passage| passage.counted.is_none());
+        let bytes: usize = query.len() + unknown.map(|passage| passage.text.len()).sum::<usize>();
         counted(bytes, move || Self::count_now(counter, &query, &helpers, &passages)).await
     }
 
@@ -100,7 +103,7 @@ impl Sheet {
             path: passage.path,
             source: passage.source,
             frame: heading(passage).plus(end),
-            text: Size::of(counter, &passage.text),
+            text: passage.counted.unwrap_or_else(|| Size::of(counter, &passage.text)),
         };
         Self {
             base: Size::of(counter, Answer::SYSTEM).plus(query),

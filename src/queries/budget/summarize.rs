@@ -151,7 +151,8 @@ mod tests {
             helpers: vec![None],
             items: texts.iter().map(item).collect(),
         };
-        let passage = |chunk_id| Passage { chunk_id, path: 0, source: 0, label: "A".into(), text: "x".into() };
+        let passage =
+            |chunk_id| Passage { chunk_id, path: 0, source: 0, label: "A".into(), text: "x".into(), counted: None };
         (sheet, (1..=i64::try_from(texts.len()).unwrap()).map(passage).collect())
     }
 

@@ -6,6 +6,7 @@ import { bytes, count, h, number, put, settle, when } from "./dom.js";
 import { jobCard } from "./job-card.js";
 import { isOver, jobs, listen, watch } from "./live.js";
 import { failed, head, problem, toast, toggle } from "./parts.js";
+import { results, searchForm } from "./search.js";
 import { triedQuestions, welcome } from "./welcome.js";
 
 const PAGE = 50;
@@ -101,14 +102,18 @@ export async function show(main, route, signal) {
       // Where it is narrow the way in stands below the list.
       h("button.only-narrow", { type: "button", onclick: () => { main.querySelector(".add").scrollIntoView(); main.querySelector(".drop button").focus({ preventScroll: true }); } }, "Bring text in")));
   const first = h("div.first", { hidden: true });
+  const searching = Boolean(route.get("search"));
+  const search = searchForm(route);
+  const found = h("section.results", { "aria-label": "What was found", hidden: !searching });
   const questions = triedQuestions();
   // Cards come and go beside the table, so that no row moves under the pointer.
-  put(main, first, h("div.library", h("div.library-main", heading, table), h("aside.side", addPanel(), questions, active)));
+  put(main, first, h("div.library", h("div.library-main", heading, search, found, table), h("aside.side", addPanel(), questions, active)));
 
   function setFirst(isFirst) {
     if (isFirst && first.hidden) put(first, welcome(() => questions.reveal()));
     first.hidden = !isFirst;
-    table.hidden = isFirst;
+    table.hidden = isFirst || searching;
+    search.hidden = isFirst;
     heading.hidden = isFirst;
     main.classList.toggle("is-first", isFirst);
   }
@@ -154,8 +159,9 @@ export async function show(main, route, signal) {
   listen(showJob, signal);
   new MutationObserver(() => { active.hidden = active.children.length === 0; }).observe(active, { childList: true });
 
+  table.hidden = searching;
   try {
-    await page();
+    await Promise.all([page(), searching && results(found, route, signal)]);
     for (const state of ["running", "awaiting_helper", "queued"]) {
       const { items } = await get(query("/v1/jobs", { state, kind: "ingestion", limit: 50 }), { signal });
       items.reverse().forEach((job) => watch(job));

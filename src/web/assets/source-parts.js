@@ -60,10 +60,24 @@ export async function text(place, source, route, signal) {
   const version = Number(route.get("version")) || source.latest_version;
   const pick = await versionPick(source, version, (event) => { location.hash = `#/library/${source.id}/text?version=${event.target.value}`; }, "Version");
   const body = await fetchText(`/v1/sources/${source.id}/versions/${version}/content`, { signal });
-  const shown = h("pre.verbatim.whole", { tabindex: "0", role: "region", "aria-label": `Text of version ${version}` }, body.slice(0, LONG));
-  const rest = body.length > LONG && h("button", { type: "button", onclick: (event) => { shown.textContent = body; event.target.remove(); } }, `Show all ${number(body.length)} characters`);
+  const [start, end] = [Number(route.get("from")) || 0, Number(route.get("to")) || 0].map((place) => unit(body, place));
+  const wanted = end > start && h("mark", { tabindex: "-1" }, body.slice(start, end));
+  const shown = h("pre.verbatim.whole", { tabindex: "0", role: "region", "aria-label": `Text of version ${version}` },
+    wanted ? [body.slice(0, start), wanted, body.slice(end, end + LONG)] : body.slice(0, LONG));
+  const rest = body.length > (wanted ? end : 0) + LONG && h("button", { type: "button", onclick: (event) => { shown.textContent = body; event.target.remove(); } }, `Show all ${number(body.length)} characters`);
   put(place, h("div.row", pick,
     h("button", { type: "button", onclick: () => pasteDialog({ source, start: body }) }, "Edit as a new version")), shown, rest);
+  if (wanted) {
+    wanted.scrollIntoView({ block: "center" });
+    wanted.focus({ preventScroll: true });
+  }
+}
+
+/** Where a character stands: the service counts whole characters, the browser may need two units for one. */
+function unit(text, character) {
+  let at = 0;
+  for (let left = character; left > 0 && at < text.length; left -= 1) at += text.codePointAt(at) > 0xffff ? 2 : 1;
+  return at;
 }
 
 export async function versions(place, source, route, signal) {

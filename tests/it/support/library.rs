@@ -8,6 +8,7 @@ use memoir::base::clock::Timestamp;
 use memoir::base::hash::sha256_hex;
 use memoir::base::ids::{SourceId, Space};
 use memoir::base::text::{char_count, name_key};
+use memoir::base::tokens::TokenCounter;
 use memoir::model::category::NewCategory;
 use memoir::model::chunk::NewChunk;
 use memoir::model::contextual_helper::{HelperOrigin, NewHelper};
@@ -112,7 +113,8 @@ impl Library {
             let category_id = self.leaf(tx, path, now).await;
             *counts.entry(category_id).or_default() += 1;
             let end = start + i64::try_from(char_count(text)).unwrap();
-            rows.push(NewChunk { ordinal, text, token_count: 1, start_char: start, end_char: end, category_id });
+            let token_count = tokens(text);
+            rows.push(NewChunk { ordinal, text, token_count, start_char: start, end_char: end, category_id });
             start = end;
         }
         tx.add_chunks(&self.space, source_id, id, &rows, now).await.unwrap();
@@ -166,6 +168,10 @@ impl Library {
     }
 }
 
+fn tokens(text: &str) -> i64 {
+    i64::try_from(TokenCounter::for_model(None).count(text)).unwrap()
+}
+
 fn facts(text: &str) -> VersionFacts {
     VersionFacts {
         sha256: sha256_hex(text.as_bytes()),
@@ -173,7 +179,8 @@ fn facts(text: &str) -> VersionFacts {
         size_bytes: i64::try_from(text.len()).unwrap(),
         mtime: None,
         char_count: i64::try_from(char_count(text)).unwrap(),
-        token_count: 1,
+        token_count: tokens(text),
+        tokenizer: TokenCounter::for_model(None).name().to_owned(),
         provider: None,
         topic: None,
         note: None,

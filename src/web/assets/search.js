@@ -1,0 +1,48 @@
+// Search beside the hierarchy: the field above the library, and the passages that were found.
+
+import { post } from "./api.js";
+import { count, h, milliseconds, put } from "./dom.js";
+import { problem } from "./parts.js";
+
+const TYPES = { hybrid: "Words and meaning", keyword: "Words", semantic: "Meaning" };
+/** A passage this long is shown in part. */
+const LONG = 700;
+
+export const searchAddress = (words, type = "hybrid") => `#/library?search=${encodeURIComponent(words)}${type === "hybrid" ? "" : `&type=${type}`}`;
+
+export function searchForm(route) {
+  const words = h("input", { type: "search", name: "search", placeholder: "Search the passages", "aria-label": "Search the passages", autocomplete: "off", maxlength: 10000, value: route.get("search") ?? "" });
+  const type = h("select", { name: "type", "aria-label": "Compare by" }, Object.entries(TYPES).map(([name, title]) =>
+    h("option", { value: name, selected: name === route.get("type") }, title)));
+  const go = () => { location.hash = words.value.trim() ? searchAddress(words.value.trim(), type.value) : "#/library"; };
+  type.addEventListener("change", () => { if (words.value.trim()) go(); });
+  // Emptied by its own button: back to the list.
+  words.addEventListener("input", () => { if (!words.value && route.get("search")) go(); });
+  return h("form.search.row", { role: "search", onsubmit: (event) => { event.preventDefault(); go(); } },
+    words, type, h("button", { type: "submit" }, "Search"));
+}
+
+function item(found) {
+  const text = found.text_content.length > LONG ? `${found.text_content.slice(0, LONG)}…` : found.text_content;
+  const parts = Object.entries(found.score_parts).filter(([, score]) => score !== null)
+    .map(([name, score]) => `${name === "keyword" ? "words" : "meaning"} ${score.toFixed(2)}`).join(", ");
+  return h("li.passage", { "data-chunk": found.chunk_id },
+    h("div.passage-head",
+      h("a", { href: `#/library/${found.source_id}/text?version=${found.source_version}&from=${found.start_char}&to=${found.end_char}` }, found.filename),
+      h("span.muted", `score ${found.score.toFixed(2)}`), h("span.muted", parts)),
+    h("p.verbatim", text.trim()));
+}
+
+/** Shows what was found in the place of the list. */
+export async function results(place, route, signal) {
+  const type = TYPES[route.get("type")] ? route.get("type") : "hybrid";
+  put(place, h("p.muted", { "aria-busy": "true" }, "Searching…"));
+  try {
+    const answer = await post("/v1/search", { query: route.get("search"), type, k: 20 }, { signal });
+    put(place,
+      h("p.lead", { "aria-live": "polite" }, answer.items.length ? `${count(answer.items.length, "passage")}, the best first, in ${milliseconds(answer.timings.total_ms)}` : "Nothing was found."),
+      h("ol.passages", answer.items.map(item)));
+  } catch (error) {
+    if (error.name !== "AbortError") put(place, problem(error));
+  }
+}
