@@ -11,7 +11,7 @@ use super::candidates::{Bound, Pieces};
 use super::dialect::Dialect;
 use super::source_versions::{self, read_version};
 use super::sources::read_source;
-use super::{Store, StoreError, Tx};
+use super::{Engine, Store, StoreError, Tx};
 use crate::base::ids::{SourceId, Space};
 use crate::base::words::whole_name;
 use crate::model::document::{Choice, DocumentCandidate, DocumentSearch};
@@ -22,7 +22,7 @@ const BY_WORD: i64 = 500;
 /// Documents that the words together may bring.
 const BY_WORDS: i64 = 50;
 /// Documents that the tags may bring. Tags that more have are had by some of the first versions, too.
-const BY_TAGS: i64 = 300;
+const BY_TAGS: i64 = 200;
 const AMONG_FIRST: i64 = 300;
 /// Versions that a name may bring, at least.
 const BY_NAME: i64 = 500;
@@ -49,8 +49,9 @@ impl Store {
         search: &DocumentSearch,
     ) -> Result<Vec<DocumentCandidate>, StoreError> {
         let pieces = Finding { space, search, dialect: &self.backend.dialect }.statement();
-        // The statement is long, and most requests have one of few shapes.
-        let kept = search.words.len() <= 4 && search.tags.len() <= 4;
+        // The statement is long, and most requests have one of few shapes. MariaDB (10.11) no longer knows a column of a
+        // derived table when it runs such a statement for the second time.
+        let kept = search.words.len() <= 4 && search.tags.len() <= 4 && self.engine() != Engine::Mysql;
         self.retry("list_documents", || async { gather(&self.fetch_all(self.put_together(&pieces, kept)).await?) })
             .await
     }
@@ -147,7 +148,6 @@ impl Finding<'_> {
                 "SELECT {POOLED} FROM (SELECT {VERSION}, 0.0 AS weight, 1 AS named FROM document_words n "
             ));
             pieces.push(&format!("{join} document_versions d ON d.space = n.space AND d.source_id = n.source_id "));
-            pieces.push(&format!("{join} sources s ON {OF_VERSION} "));
             pieces.text("WHERE n.space = ?", self.space.as_str());
             pieces.text(" AND n.user_id = ?", &self.search.user_id);
             pieces.text(" AND n.word = ? ORDER BY ", whole_name(name));
@@ -158,11 +158,13 @@ impl Finding<'_> {
             pieces.number(" LIMIT ?) p UNION ALL ", BY_NAME.max(self.most()));
         }
         if !self.words().is_empty() {
-            pieces.push(&format!("SELECT {VERSION}, h.weight, 0 FROM hits h {join} document_versions d "));
-            pieces.text("ON d.space = ? AND d.source_id = h.source_id", self.space.as_str());
             // The words are the document's; which of its versions says them is seen by the texts.
-            if self.search.choice != Choice::Score {
-                self.best_of_its_document(pieces);
+            if self.search.choice == Choice::Score {
+                pieces.push(&format!("SELECT {VERSION}, h.weight, 0 FROM hits h {join} document_versions d "));
+                pieces.text("ON d.space = ? AND d.source_id = h.source_id", self.space.as_str());
+            } else {
+                self.best_versions(pieces, "h.weight");
+                pieces.push("hits h) h");
             }
             pieces.push(" UNION ALL ");
         }
@@ -180,25 +182,23 @@ impl Finding<'_> {
         let tags: Vec<&String> = self.own_tags().collect();
         // The last one was given last, and says the most.
         let Some((last, others)) = tags.split_last() else { return };
-        let join = self.dialect.join_in_order();
-        pieces.push(&format!("SELECT {VERSION}, 0.0, 0 FROM (SELECT g.source_id FROM source_tags g {join} sources s "));
-        pieces.push("ON s.space = g.space AND s.id = g.source_id AND s.eligible = 1 ");
+        self.best_versions(pieces, "0.0");
+        pieces.push("(SELECT g.source_id FROM source_tags g ");
         pieces.text("WHERE g.space = ?", self.space.as_str());
         pieces.text(" AND g.tag = ?", *last);
-        pieces.text(" AND s.user_id = ?", &self.search.user_id);
+        pieces.push(" AND (SELECT s.user_id FROM sources s WHERE s.space = g.space AND s.id = g.source_id ");
+        pieces.text("AND s.eligible = 1) = ?", &self.search.user_id);
         for tag in others {
-            carries(pieces, tag);
+            carries(pieces, "g", tag);
         }
         self.first_unless_named(pieces, " ORDER BY g.source_id", BY_TAGS);
-        pieces.push(&format!(") g {join} document_versions d"));
-        pieces.text(" ON d.space = ? AND d.source_id = g.source_id", self.space.as_str());
-        self.best_of_its_document(pieces);
+        pieces.push(") h) h");
         pieces.push(&format!(" UNION ALL SELECT {POOLED} FROM (SELECT s.version_id, s.source_id, s.ingested_at, "));
         pieces.push("s.char_count, s.weight, s.named FROM (");
-        self.first_versions(pieces, true, AMONG_FIRST, ", d.space, s.id");
+        self.first_versions(pieces, true, AMONG_FIRST, ", d.space");
         pieces.push(") s WHERE 1 = 1");
         for tag in &tags {
-            carries(pieces, tag);
+            carries(pieces, "s", tag);
         }
         pieces.number(" LIMIT ?) p UNION ALL ", self.most());
     }
@@ -247,7 +247,11 @@ impl Finding<'_> {
         pieces.push(&format!("r.in_time DESC, r.weight DESC, {}, r.version_id) AS place FROM (", self.order("r")));
         pieces.push("SELECT p.version_id, p.weight, p.ingested_at, p.char_count, ");
         match &self.search.filename {
-            Some(name) => pieces.text("CASE WHEN s.filename = ? THEN 2 ELSE p.named END AS named, ", name),
+            Some(name) => {
+                let of_it = "CASE WHEN (SELECT s.filename FROM sources s WHERE s.space = ? AND s.id = p.source_id)";
+                pieces.text(of_it, self.space.as_str());
+                pieces.text(" = ? THEN 2 ELSE p.named END AS named, ", name);
+            }
             None => pieces.push("p.named AS named, "),
         }
         self.tagged(pieces);
@@ -259,8 +263,9 @@ impl Finding<'_> {
         }
         pieces.push("FROM (SELECT version_id, MIN(source_id) AS source_id, MIN(ingested_at) AS ingested_at, ");
         pieces.push("MIN(char_count) AS char_count, MAX(weight) AS weight, MAX(named) AS named FROM pool ");
-        pieces.push(&format!("GROUP BY version_id) p {join} sources s "));
-        pieces.text("ON s.space = ? AND s.id = p.source_id AND s.eligible = 1) r ", self.space.as_str());
+        pieces.push("WHERE version_id IS NOT NULL GROUP BY version_id) p ");
+        pieces.text("WHERE (SELECT s.eligible FROM sources s WHERE s.space = ?", self.space.as_str());
+        pieces.push(" AND s.id = p.source_id) = 1) r ");
         pieces.number("ORDER BY place LIMIT ?) q) c ", self.most());
         pieces.push(&format!("{join} source_versions v "));
         pieces.text("ON v.space = ? AND v.id = c.version_id ", self.space.as_str());
@@ -275,8 +280,8 @@ impl Finding<'_> {
             pieces.push("1 AS tagged, ");
             return;
         }
-        pieces.push("CASE WHEN (SELECT COUNT(*) FROM source_tags g WHERE g.space = s.space AND g.source_id = s.id ");
-        pieces.push(&format!("AND g.tag IN ({})) = ", vec!["?"; tags.len()].join(",")));
+        pieces.text("CASE WHEN (SELECT COUNT(*) FROM source_tags g WHERE g.space = ?", self.space.as_str());
+        pieces.push(&format!(" AND g.source_id = p.source_id AND g.tag IN ({})) = ", vec!["?"; tags.len()].join(",")));
         pieces.values.extend(tags.iter().map(|tag| Bound::Text((*tag).clone())));
         pieces.push(&format!("{} THEN 1 ELSE 0 END AS tagged, ", tags.len()));
     }
@@ -300,25 +305,31 @@ impl Finding<'_> {
         pieces.number(&if in_limit { " THEN 0 ELSE ? END)".to_owned() } else { format!("{order} LIMIT ?") }, most);
     }
 
-    /// Of a document's versions `d`, the one that would be taken.
-    fn best_of_its_document(&self, pieces: &mut Pieces) {
+    /// Of the documents `h` that are named next, the version of each that would be taken.
+    ///
+    /// Asked for document by document, which no planner can turn into a reading of everything.
+    fn best_versions(&self, pieces: &mut Pieces, weight: &str) {
+        for column in ["ingested_at", "char_count"] {
+            pieces.push(if column == "ingested_at" { "SELECT h.version_id, h.source_id, " } else { ", " });
+            pieces.text(&format!("(SELECT d.{column} FROM document_versions d WHERE d.space = ?"), self.space.as_str());
+            pieces.push(" AND d.version_id = h.version_id)");
+        }
+        pieces.push(", h.weight, 0 FROM (SELECT h.source_id, ");
         let order = match self.search.choice {
             // Both ways along an index.
             Choice::Latest | Choice::Score => "b.ingested_at DESC, b.char_count DESC, b.version_id DESC",
             Choice::Earliest => "b.ingested_at, b.char_count, b.version_id",
             Choice::Longest => "b.char_count DESC, b.version_id",
         };
-        let of_it =
-            "(SELECT b.version_id FROM document_versions b WHERE b.space = d.space AND b.source_id = d.source_id";
-        pieces.push(" AND d.version_id = ");
-        match self.search.as_of {
-            Some(moment) => {
-                let in_time = format!("COALESCE({of_it} AND b.ingested_at <= ? ORDER BY {order} LIMIT 1), ");
-                pieces.number(&in_time, moment.as_micros());
-                pieces.push(&format!("{of_it} ORDER BY {order} LIMIT 1))"));
-            }
-            None => pieces.push(&format!("{of_it} ORDER BY {order} LIMIT 1)")),
+        let of_it = "(SELECT b.version_id FROM document_versions b WHERE b.space = ?";
+        if let Some(moment) = self.search.as_of {
+            pieces.text(&format!("COALESCE({of_it} AND b.source_id = h.source_id"), self.space.as_str());
+            pieces.number(&format!(" AND b.ingested_at <= ? ORDER BY {order} LIMIT 1), "), moment.as_micros());
         }
+        pieces.text(of_it, self.space.as_str());
+        pieces.push(&format!(" AND b.source_id = h.source_id ORDER BY {order} LIMIT 1)"));
+        pieces.push(if self.search.as_of.is_some() { ")" } else { "" });
+        pieces.push(&format!(" AS version_id, {weight} AS weight FROM "));
     }
 
     fn order(&self, table: &str) -> String {
@@ -334,10 +345,10 @@ impl Finding<'_> {
     }
 }
 
-/// A condition on documents `s`.
-fn carries(pieces: &mut Pieces, tag: &str) {
-    pieces.push(" AND EXISTS (SELECT 1 FROM source_tags o WHERE o.space = s.space AND o.source_id = s.id");
-    pieces.text(" AND o.tag = ?)", tag);
+/// A condition on a table that names documents.
+fn carries(pieces: &mut Pieces, table: &str, tag: &str) {
+    pieces.push(&format!(" AND (SELECT COUNT(*) FROM source_tags o WHERE o.space = {table}.space "));
+    pieces.text(&format!("AND o.source_id = {table}.source_id AND o.tag = ?) = 1"), tag);
 }
 
 /// One row per tag: a version comes with all its document's tags in a single round trip.
