@@ -138,6 +138,20 @@ impl Dialect {
         })
     }
 
+    /// A join whose left side is read first. Of a young database SQLite and MySQL know too little to turn it round well.
+    pub fn join_in_order(&self) -> &'static str {
+        match self.engine {
+            Engine::Sqlite => "CROSS JOIN",
+            Engine::Postgres => "JOIN",
+            Engine::Mysql => "STRAIGHT_JOIN",
+        }
+    }
+
+    /// Whether a condition that concerns no row is asked for each of them; a limit of 0 is not.
+    pub fn repeats_conditions(&self) -> bool {
+        self.engine == Engine::Sqlite
+    }
+
     /// What a `SELECT` needs at its end to hold the row until the transaction ends.
     /// SQLite's writers hold the whole file already.
     pub fn query_for_update(&self, sql: &'static str) -> Statement {

@@ -8,9 +8,10 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::{Bound, Pieces};
+use super::dialect::Dialect;
 use super::source_versions::{self, read_version};
 use super::sources::read_source;
-use super::{Store, StoreError, Tx};
+use super::{Engine, Store, StoreError, Tx};
 use crate::base::ids::{SourceId, Space};
 use crate::base::words::whole_name;
 use crate::model::document::{Choice, DocumentCandidate, DocumentSearch};
@@ -19,10 +20,10 @@ use crate::model::source::{FILE_INGEST, Source};
 /// Documents that one word may bring.
 const BY_WORD: i64 = 500;
 /// Documents that the words together may bring.
-const BY_WORDS: i64 = 100;
-/// Documents that the tags may bring, and among how many of the first versions others are looked for.
-const BY_TAGS: i64 = 500;
-const AMONG_FIRST: i64 = 1000;
+const BY_WORDS: i64 = 50;
+/// Documents that the tags may bring. Tags that more have are had by some of the first versions, too.
+const BY_TAGS: i64 = 200;
+const AMONG_FIRST: i64 = 300;
 /// Versions that a name may bring, at least.
 const BY_NAME: i64 = 500;
 /// Words that are looked for.
@@ -35,6 +36,11 @@ const ROWS: usize = 200;
 const SOURCE_COLUMNS: &str = "s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, s.created_at, \
      s.updated_at";
 
+/// What the pool takes of a version `d`, and of a way `p`.
+const VERSION: &str = "d.version_id, d.source_id, d.ingested_at, d.char_count";
+const POOLED: &str = "p.version_id, p.source_id, p.ingested_at, p.char_count, p.weight, p.named";
+const OF_VERSION: &str = "s.space = d.space AND s.id = d.source_id AND s.eligible = 1";
+
 impl Store {
     /// The versions that a description may mean, those that fit best first: by name, tags, time and words, in this order.
     pub async fn list_documents(
@@ -42,9 +48,10 @@ impl Store {
         space: &Space,
         search: &DocumentSearch,
     ) -> Result<Vec<DocumentCandidate>, StoreError> {
-        let pieces = Finding { space, search }.statement();
-        // The statement is long, and most requests have one of few shapes.
-        let kept = search.words.len() <= 4 && search.tags.len() <= 4;
+        let pieces = Finding { space, search, dialect: &self.backend.dialect }.statement();
+        // The statement is long, and most requests have one of few shapes. MariaDB (10.11) no longer knows a column of a
+        // derived table when it runs such a statement for the second time.
+        let kept = search.words.len() <= 4 && search.tags.len() <= 4 && self.engine() != Engine::Mysql;
         self.retry("list_documents", || async { gather(&self.fetch_all(self.put_together(&pieces, kept)).await?) })
             .await
     }
@@ -90,6 +97,7 @@ impl Tx {
 struct Finding<'f> {
     space: &'f Space,
     search: &'f DocumentSearch,
+    dialect: &'f Dialect,
 }
 
 impl Finding<'_> {
@@ -123,8 +131,8 @@ impl Finding<'_> {
             pieces.text("FROM document_words n WHERE n.space = ?", self.space.as_str());
             pieces.text(" AND n.user_id = ?", &self.search.user_id);
             pieces.text(" AND n.word = ?", word);
-            self.unless_named(pieces);
-            pieces.number(" ORDER BY n.source_id LIMIT ?) n", BY_WORD);
+            self.first_unless_named(pieces, " ORDER BY n.source_id", BY_WORD);
+            pieces.push(") n");
         }
         if !self.words().is_empty() {
             pieces.number(") w GROUP BY w.source_id ORDER BY 2 DESC, w.source_id LIMIT ?), ", BY_WORDS);
@@ -133,26 +141,30 @@ impl Finding<'_> {
 
     /// Everything that may be meant.
     fn pool(&self, pieces: &mut Pieces) {
-        pieces.push("pool (version_id, weight, named) AS (");
+        let join = self.dialect.join_in_order();
+        pieces.push("pool (version_id, source_id, ingested_at, char_count, weight, named) AS (");
         if let Some(name) = &self.search.filename {
-            pieces.push("SELECT p.version_id, p.weight, p.named FROM (SELECT d.version_id, 0.0 AS weight, 1 AS named ");
-            pieces.push(
-                "FROM document_words n JOIN document_versions d ON d.space = n.space AND d.source_id = n.source_id ",
-            );
-            pieces.push("JOIN sources s ON s.space = d.space AND s.id = d.source_id AND s.eligible = 1 ");
+            pieces.push(&format!(
+                "SELECT {POOLED} FROM (SELECT {VERSION}, 0.0 AS weight, 1 AS named FROM document_words n "
+            ));
+            pieces.push(&format!("{join} document_versions d ON d.space = n.space AND d.source_id = n.source_id "));
             pieces.text("WHERE n.space = ?", self.space.as_str());
             pieces.text(" AND n.user_id = ?", &self.search.user_id);
             pieces.text(" AND n.word = ? ORDER BY ", whole_name(name));
-            self.in_time_first(pieces, "d");
+            if let Some(moment) = self.search.as_of {
+                pieces.number("CASE WHEN d.ingested_at <= ? THEN 0 ELSE 1 END, ", moment.as_micros());
+            }
             pieces.push(&self.order("d"));
             pieces.number(" LIMIT ?) p UNION ALL ", BY_NAME.max(self.most()));
         }
         if !self.words().is_empty() {
-            pieces.push("SELECT d.version_id, h.weight, 0 FROM hits h JOIN document_versions d ");
-            pieces.text("ON d.space = ? AND d.source_id = h.source_id", self.space.as_str());
             // The words are the document's; which of its versions says them is seen by the texts.
-            if self.search.choice != Choice::Score {
-                self.best_of_its_document(pieces);
+            if self.search.choice == Choice::Score {
+                pieces.push(&format!("SELECT {VERSION}, h.weight, 0 FROM hits h {join} document_versions d "));
+                pieces.text("ON d.space = ? AND d.source_id = h.source_id", self.space.as_str());
+            } else {
+                self.best_versions(pieces, "h.weight");
+                pieces.push("hits h) h");
             }
             pieces.push(" UNION ALL ");
         }
@@ -170,58 +182,55 @@ impl Finding<'_> {
         let tags: Vec<&String> = self.own_tags().collect();
         // The last one was given last, and says the most.
         let Some((last, others)) = tags.split_last() else { return };
-        pieces.push("SELECT d.version_id, 0.0, 0 FROM (SELECT g.source_id FROM source_tags g ");
-        pieces.push("JOIN sources s ON s.space = g.space AND s.id = g.source_id AND s.eligible = 1 ");
+        self.best_versions(pieces, "0.0");
+        pieces.push("(SELECT g.source_id FROM source_tags g ");
         pieces.text("WHERE g.space = ?", self.space.as_str());
         pieces.text(" AND g.tag = ?", *last);
-        pieces.text(" AND s.user_id = ?", &self.search.user_id);
+        pieces.push(" AND (SELECT s.user_id FROM sources s WHERE s.space = g.space AND s.id = g.source_id ");
+        pieces.text("AND s.eligible = 1) = ?", &self.search.user_id);
         for tag in others {
-            carries(pieces, tag);
+            carries(pieces, "g", tag);
         }
-        self.unless_named(pieces);
-        pieces.number(" ORDER BY g.source_id LIMIT ?) g JOIN document_versions d", BY_TAGS);
-        pieces.text(" ON d.space = ? AND d.source_id = g.source_id", self.space.as_str());
-        self.best_of_its_document(pieces);
-        pieces.push(
-            " UNION ALL SELECT p.version_id, p.weight, p.named FROM (SELECT s.version_id, s.weight, s.named FROM (",
-        );
-        self.first_versions(pieces, true, AMONG_FIRST, ", d.space, s.id");
+        self.first_unless_named(pieces, " ORDER BY g.source_id", BY_TAGS);
+        pieces.push(") h) h");
+        pieces.push(&format!(" UNION ALL SELECT {POOLED} FROM (SELECT s.version_id, s.source_id, s.ingested_at, "));
+        pieces.push("s.char_count, s.weight, s.named FROM (");
+        self.first_versions(pieces, true, AMONG_FIRST, ", d.space");
         pieces.push(") s WHERE 1 = 1");
         for tag in &tags {
-            carries(pieces, tag);
+            carries(pieces, "s", tag);
         }
         pieces.number(" LIMIT ?) p UNION ALL ", self.most());
     }
 
     /// The first of the user's versions by what is chosen for, whatever they say.
     fn by_time(&self, pieces: &mut Pieces, in_time: bool) {
-        pieces.push("SELECT p.version_id, p.weight, p.named FROM (");
+        pieces.push(&format!("SELECT {POOLED} FROM ("));
         self.first_versions(pieces, in_time, self.most(), "");
         pieces.push(") p");
     }
 
     fn first_versions(&self, pieces: &mut Pieces, in_time: bool, most: i64, more: &str) {
-        pieces.push(&format!("SELECT d.version_id, 0.0 AS weight, 0 AS named{more} "));
-        pieces.push(
-            "FROM document_versions d JOIN sources s ON s.space = d.space AND s.id = d.source_id AND s.eligible = 1 ",
-        );
+        let join = self.dialect.join_in_order();
+        pieces.push(&format!("SELECT {VERSION}, 0.0 AS weight, 0 AS named{more} FROM document_versions d "));
+        pieces.push(&format!("{join} sources s ON {OF_VERSION} "));
         pieces.text("WHERE d.space = ?", self.space.as_str());
         pieces.text(" AND d.user_id = ?", &self.search.user_id);
         if let Some(moment) = self.search.as_of.filter(|_| in_time) {
             pieces.number(" AND d.ingested_at <= ?", moment.as_micros());
         }
-        self.unless_named(pieces);
         // Along an index: ties are put in order later.
-        pieces.push(match self.search.choice {
+        let order = match self.search.choice {
             Choice::Latest | Choice::Score => " ORDER BY d.ingested_at DESC, d.version_id DESC",
             Choice::Earliest => " ORDER BY d.ingested_at, d.version_id",
             Choice::Longest => " ORDER BY d.char_count DESC, d.version_id DESC",
-        });
-        pieces.number(" LIMIT ?", most);
+        };
+        self.first_unless_named(pieces, order, most);
     }
 
     /// Puts what was found in order, cuts it, and brings the texts of those that would be taken.
     fn ranked(&self, pieces: &mut Pieces) {
+        let join = self.dialect.join_in_order();
         let versions: Vec<String> = source_versions::COLUMNS.split(", ").map(|name| format!("v.{name}")).collect();
         let texts = if self.search.texts { MOST_CHARS } else { 0 };
         pieces.push(&format!("SELECT {}, {SOURCE_COLUMNS}, t.tag, ", versions.join(", ")));
@@ -236,26 +245,31 @@ impl Finding<'_> {
             .push(&format!("{}) AS choice FROM (SELECT r.version_id, r.ingested_at, r.char_count, ", self.order("q")));
         pieces.push("r.named, r.tagged, r.in_time, ROW_NUMBER() OVER (ORDER BY r.named DESC, r.tagged DESC, ");
         pieces.push(&format!("r.in_time DESC, r.weight DESC, {}, r.version_id) AS place FROM (", self.order("r")));
-        pieces.push("SELECT p.version_id, p.weight, d.ingested_at, d.char_count, ");
+        pieces.push("SELECT p.version_id, p.weight, p.ingested_at, p.char_count, ");
         match &self.search.filename {
-            Some(name) => pieces.text("CASE WHEN s.filename = ? THEN 2 ELSE p.named END AS named, ", name),
+            Some(name) => {
+                let of_it = "CASE WHEN (SELECT s.filename FROM sources s WHERE s.space = ? AND s.id = p.source_id)";
+                pieces.text(of_it, self.space.as_str());
+                pieces.text(" = ? THEN 2 ELSE p.named END AS named, ", name);
+            }
             None => pieces.push("p.named AS named, "),
         }
         self.tagged(pieces);
         match self.search.as_of {
             Some(moment) => {
-                pieces.number("CASE WHEN d.ingested_at <= ? THEN 1 ELSE 0 END AS in_time ", moment.as_micros());
+                pieces.number("CASE WHEN p.ingested_at <= ? THEN 1 ELSE 0 END AS in_time ", moment.as_micros());
             }
             None => pieces.push("1 AS in_time "),
         }
-        pieces.push(
-            "FROM (SELECT version_id, MAX(weight) AS weight, MAX(named) AS named FROM pool GROUP BY version_id) p ",
-        );
-        pieces.text("JOIN document_versions d ON d.space = ? AND d.version_id = p.version_id ", self.space.as_str());
-        pieces.push("JOIN sources s ON s.space = d.space AND s.id = d.source_id AND s.eligible = 1) r ");
+        pieces.push("FROM (SELECT version_id, MIN(source_id) AS source_id, MIN(ingested_at) AS ingested_at, ");
+        pieces.push("MIN(char_count) AS char_count, MAX(weight) AS weight, MAX(named) AS named FROM pool ");
+        pieces.push("WHERE version_id IS NOT NULL GROUP BY version_id) p ");
+        pieces.text("WHERE (SELECT s.eligible FROM sources s WHERE s.space = ?", self.space.as_str());
+        pieces.push(" AND s.id = p.source_id) = 1) r ");
         pieces.number("ORDER BY place LIMIT ?) q) c ", self.most());
-        pieces.text("JOIN source_versions v ON v.space = ? AND v.id = c.version_id ", self.space.as_str());
-        pieces.push("JOIN sources s ON s.space = v.space AND s.id = v.source_id ");
+        pieces.push(&format!("{join} source_versions v "));
+        pieces.text("ON v.space = ? AND v.id = c.version_id ", self.space.as_str());
+        pieces.push(&format!("{join} sources s ON s.space = v.space AND s.id = v.source_id "));
         pieces.push("LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id ORDER BY c.place, t.position");
     }
 
@@ -266,34 +280,56 @@ impl Finding<'_> {
             pieces.push("1 AS tagged, ");
             return;
         }
-        pieces.push("CASE WHEN (SELECT COUNT(*) FROM source_tags g WHERE g.space = s.space AND g.source_id = s.id ");
-        pieces.push(&format!("AND g.tag IN ({})) = ", vec!["?"; tags.len()].join(",")));
+        pieces.text("CASE WHEN (SELECT COUNT(*) FROM source_tags g WHERE g.space = ?", self.space.as_str());
+        pieces.push(&format!(" AND g.source_id = p.source_id AND g.tag IN ({})) = ", vec!["?"; tags.len()].join(",")));
         pieces.values.extend(tags.iter().map(|tag| Bound::Text((*tag).clone())));
         pieces.push(&format!("{} THEN 1 ELSE 0 END AS tagged, ", tags.len()));
     }
 
-    /// A condition that fails once the name that was given is known.
-    fn unless_named(&self, pieces: &mut Pieces) {
-        let Some(name) = &self.search.filename else { return };
-        pieces.push(" AND NOT EXISTS (SELECT 1 FROM document_words x JOIN sources y ON y.space = x.space ");
-        pieces.push("AND y.id = x.source_id AND y.eligible = 1 AND y.latest_version > 0 ");
-        pieces.text("WHERE x.space = ?", self.space.as_str());
+    /// The end of a way that is not taken once the name that was given is known.
+    fn first_unless_named(&self, pieces: &mut Pieces, order: &str, most: i64) {
+        let Some(name) = &self.search.filename else {
+            pieces.push(order);
+            return pieces.number(" LIMIT ?", most);
+        };
+        let in_limit = self.dialect.repeats_conditions();
+        pieces.push(&if in_limit {
+            format!("{order} LIMIT (CASE WHEN EXISTS (")
+        } else {
+            " AND NOT EXISTS (".to_owned()
+        });
+        pieces.push("SELECT 1 FROM document_words x JOIN sources y ON y.space = x.space AND y.id = x.source_id ");
+        pieces.text("AND y.eligible = 1 AND y.latest_version > 0 WHERE x.space = ?", self.space.as_str());
         pieces.text(" AND x.user_id = ?", &self.search.user_id);
         pieces.text(" AND x.word = ?)", whole_name(name));
+        pieces.number(&if in_limit { " THEN 0 ELSE ? END)".to_owned() } else { format!("{order} LIMIT ?") }, most);
     }
 
-    /// Of a document's versions `d`, the one that would be taken.
-    fn best_of_its_document(&self, pieces: &mut Pieces) {
-        pieces.push(" AND d.version_id = (SELECT b.version_id FROM document_versions b WHERE b.space = d.space ");
-        pieces.push("AND b.source_id = d.source_id ORDER BY ");
-        self.in_time_first(pieces, "b");
-        pieces.push(&format!("{}, b.version_id LIMIT 1)", self.order("b")));
-    }
-
-    fn in_time_first(&self, pieces: &mut Pieces, table: &str) {
-        if let Some(moment) = self.search.as_of {
-            pieces.number(&format!("CASE WHEN {table}.ingested_at <= ? THEN 0 ELSE 1 END, "), moment.as_micros());
+    /// Of the documents `h` that are named next, the version of each that would be taken.
+    ///
+    /// Asked for document by document, which no planner can turn into a reading of everything.
+    fn best_versions(&self, pieces: &mut Pieces, weight: &str) {
+        for column in ["ingested_at", "char_count"] {
+            pieces.push(if column == "ingested_at" { "SELECT h.version_id, h.source_id, " } else { ", " });
+            pieces.text(&format!("(SELECT d.{column} FROM document_versions d WHERE d.space = ?"), self.space.as_str());
+            pieces.push(" AND d.version_id = h.version_id)");
         }
+        pieces.push(", h.weight, 0 FROM (SELECT h.source_id, ");
+        let order = match self.search.choice {
+            // Both ways along an index.
+            Choice::Latest | Choice::Score => "b.ingested_at DESC, b.char_count DESC, b.version_id DESC",
+            Choice::Earliest => "b.ingested_at, b.char_count, b.version_id",
+            Choice::Longest => "b.char_count DESC, b.version_id",
+        };
+        let of_it = "(SELECT b.version_id FROM document_versions b WHERE b.space = ?";
+        if let Some(moment) = self.search.as_of {
+            pieces.text(&format!("COALESCE({of_it} AND b.source_id = h.source_id"), self.space.as_str());
+            pieces.number(&format!(" AND b.ingested_at <= ? ORDER BY {order} LIMIT 1), "), moment.as_micros());
+        }
+        pieces.text(of_it, self.space.as_str());
+        pieces.push(&format!(" AND b.source_id = h.source_id ORDER BY {order} LIMIT 1)"));
+        pieces.push(if self.search.as_of.is_some() { ")" } else { "" });
+        pieces.push(&format!(" AS version_id, {weight} AS weight FROM "));
     }
 
     fn order(&self, table: &str) -> String {
@@ -309,10 +345,10 @@ impl Finding<'_> {
     }
 }
 
-/// A condition on documents `s`.
-fn carries(pieces: &mut Pieces, tag: &str) {
-    pieces.push(" AND EXISTS (SELECT 1 FROM source_tags o WHERE o.space = s.space AND o.source_id = s.id");
-    pieces.text(" AND o.tag = ?)", tag);
+/// A condition on a table that names documents.
+fn carries(pieces: &mut Pieces, table: &str, tag: &str) {
+    pieces.push(&format!(" AND (SELECT COUNT(*) FROM source_tags o WHERE o.space = {table}.space "));
+    pieces.text(&format!("AND o.source_id = {table}.source_id AND o.tag = ?) = 1"), tag);
 }
 
 /// One row per tag: a version comes with all its document's tags in a single round trip.
