@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::chunker::{Passage, cut};
-use super::overlapping::cut_overlapping;
+use super::chunker::{Passage, cut_at, pieces};
+use super::overlapping::{DELIMITERS, cut_overlapping};
 use super::request::Order;
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
@@ -29,12 +29,21 @@ impl Document {
         #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
         let document = tokio::task::spawn_blocking(move || {
             let counter = TokenCounter::for_model(Some(&model));
-            let passages = cut(&order.text, &order.rules(), counter);
-            let text_of = |passage: &Passage| order.text[passage.range.clone()].into();
+            let (text, rules) = (order.text.as_str(), order.rules());
+            // Counting tokens is what takes the time, so the pieces serve both.
+            let counted = pieces(text, &rules.delimiters, counter);
+            let passages = cut_at(text, &counted, &rules, counter);
+            let text_of = |passage: &Passage| text[passage.range.clone()].into();
             let texts = passages.iter().map(text_of).collect();
-            let (most, overlap) = order.retrieval;
-            let overlapping =
-                if order.is_embedded() { cut_overlapping(&order.text, most, overlap, counter) } else { Vec::new() };
+            let usual = rules.delimiters == DELIMITERS;
+            let overlapping = match order.is_embedded() {
+                true if usual => cut_overlapping(text, &counted, order.retrieval, counter),
+                true => {
+                    let counted = pieces(text, &DELIMITERS.map(str::to_owned), counter);
+                    cut_overlapping(text, &counted, order.retrieval, counter)
+                }
+                false => Vec::new(),
+            };
             let overlapping_texts = overlapping.iter().map(text_of).collect();
             let facts = VersionFacts {
                 sha256: sha256_hex(order.text.as_bytes()),
