@@ -31,16 +31,16 @@ impl Document {
             let counter = TokenCounter::for_model(Some(&model));
             let (text, rules) = (order.text.as_str(), order.rules());
             // Counting tokens is what takes the time, so the pieces serve both.
-            let counted = pieces(text, &rules.delimiters, counter);
-            let passages = cut_at(text, &counted, &rules, counter);
+            let parts = pieces(text, &rules.delimiters, counter);
+            let passages = cut_at(text, &parts, &rules, counter);
             let text_of = |passage: &Passage| text[passage.range.clone()].into();
             let texts = passages.iter().map(text_of).collect();
             let usual = rules.delimiters == DELIMITERS;
             let overlapping = match order.is_embedded() {
-                true if usual => cut_overlapping(text, &counted, order.retrieval, counter),
+                true if usual => cut_overlapping(text, &parts, order.retrieval, counter),
                 true => {
-                    let counted = pieces(text, &DELIMITERS.map(str::to_owned), counter);
-                    cut_overlapping(text, &counted, order.retrieval, counter)
+                    let parts = pieces(text, &DELIMITERS.map(str::to_owned), counter);
+                    cut_overlapping(text, &parts, order.retrieval, counter)
                 }
                 false => Vec::new(),
             };
