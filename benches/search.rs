@@ -159,7 +159,7 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
 async fn load(search: &Search, size: usize) {
     let space = Space::default();
     let session = Session::of_caller(space.clone());
-    let mut ask = async |kind| {
+    let ask = async |kind| {
         let begun = Instant::now();
         let wish = Wish { query: "a ship upon the sea".to_owned(), kind: Some(kind), ..Wish::default() };
         search.search(&session, &space, wish).await.unwrap();

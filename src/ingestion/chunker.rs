@@ -39,6 +39,7 @@ pub(super) enum Place {
 }
 
 /// What lies between two places where a cut may fall.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
     pub start: usize,
     pub end: usize,
@@ -48,7 +49,11 @@ pub(super) struct Piece {
 
 /// Cuts the text. An empty text has no passage.
 pub fn cut(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Vec<Passage> {
-    let pieces = pieces(text, &rules.delimiters, counter);
+    cut_at(text, &pieces(text, &rules.delimiters, counter), rules, counter)
+}
+
+/// Cuts the text where its pieces end.
+pub(super) fn cut_at(text: &str, pieces: &[Piece], rules: &ChunkRules, counter: TokenCounter) -> Vec<Passage> {
     let mut found: Vec<Passage> = Vec::new();
     let (mut start, mut next) = (0, 0);
     while start < text.len() {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::chunker::{Passage, cut};
-use super::overlapping::cut_overlapping;
+use super::chunker::{Passage, cut_at, pieces};
+use super::overlapping::{DELIMITERS, cut_overlapping};
 use super::request::Order;
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
@@ -29,10 +29,19 @@ impl Document {
         #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
         let document = tokio::task::spawn_blocking(move || {
             let counter = TokenCounter::for_model(Some(&model));
-            let passages = cut(&order.text, &order.rules(), counter);
-            let (most, overlap) = order.retrieval;
-            let overlapping =
-                if order.is_embedded() { cut_overlapping(&order.text, most, overlap, counter) } else { Vec::new() };
+            let (text, rules) = (order.text.as_str(), order.rules());
+            // Counting tokens is what takes the time, so the pieces serve both.
+            let parts = pieces(text, &rules.delimiters, counter);
+            let passages = cut_at(text, &parts, &rules, counter);
+            let usual = rules.delimiters == DELIMITERS;
+            let overlapping = match order.is_embedded() {
+                true if usual => cut_overlapping(text, &parts, order.retrieval, counter),
+                true => {
+                    let parts = pieces(text, &DELIMITERS.map(str::to_owned), counter);
+                    cut_overlapping(text, &parts, order.retrieval, counter)
+                }
+                false => Vec::new(),
+            };
             let facts = VersionFacts {
                 sha256: sha256_hex(order.text.as_bytes()),
                 settings_key: order.settings_key(depth, counter.name()),

@@ -4,20 +4,27 @@
 //! A passage ends after a blank line, else a line break, else a sentence, else a word, in its last quarter; the next
 //! begins about `overlap` tokens before that, at such a place too.
 
-use super::chunker::{Passage, Piece, Place, pieces};
+use super::chunker::{Passage, Piece, Place};
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 
 /// Longest part of a text that is not taken apart, in tokens: short enough that an overlap can be met.
 const LONGEST: usize = 64;
 
-/// Cuts the text. An empty text has no passage.
-pub fn cut_overlapping(text: &str, max_tokens: usize, overlap: usize, counter: TokenCounter) -> Vec<Passage> {
+/// Where it may be cut, best places first.
+pub const DELIMITERS: [&str; 2] = [".", "\n"];
+
+/// Cuts a text of pieces that end at [`DELIMITERS`]. An empty text has no passage.
+pub fn cut_overlapping(
+    text: &str,
+    pieces: &[Piece],
+    (max_tokens, overlap): (usize, usize),
+    counter: TokenCounter,
+) -> Vec<Passage> {
     let longest = if overlap == 0 { LONGEST } else { (overlap / 3).clamp(8, LONGEST) }.min(max_tokens.max(1));
-    let delimiters = [".".to_owned(), "\n".to_owned()];
-    let mut units = Vec::new();
-    for piece in pieces(text, &delimiters, counter) {
-        split(text, piece, longest, counter, &mut units);
+    let mut units = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        split(text, *piece, longest, counter, &mut units);
     }
     let chars: Vec<usize> = units.iter().map(|unit| char_count(&text[unit.start..unit.end])).collect();
     let mut found: Vec<Passage> = Vec::new();
@@ -128,10 +135,16 @@ fn split(text: &str, piece: Piece, longest: usize, counter: TokenCounter, units:
 mod tests {
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
 
+    use super::super::chunker::pieces;
     use super::*;
 
     fn counter() -> TokenCounter {
         TokenCounter::for_model(None)
+    }
+
+    fn cut(text: &str, max_tokens: usize, overlap: usize) -> Vec<Passage> {
+        let pieces = pieces(text, &DELIMITERS.map(str::to_owned), counter());
+        cut_overlapping(text, &pieces, (max_tokens, overlap), counter())
     }
 
     #[test]
@@ -141,7 +154,7 @@ mod tests {
         let bare = "word ".repeat(6000);
         let solid = "漢字".repeat(5000);
         for text in [prose, lines, bare, solid] {
-            let found = cut_overlapping(&text, 1024, 200, counter());
+            let found = cut(&text, 1024, 200);
             assert!(found.len() > 3);
             assert!(found.iter().all(|passage| passage.token_count <= 1024));
             for two in found.windows(2) {
@@ -155,10 +168,10 @@ mod tests {
 
     #[test]
     fn a_short_text_is_one_passage() {
-        let found = cut_overlapping("A short note.\nNo more.", 1024, 200, counter());
+        let found = cut("A short note.\nNo more.", 1024, 200);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].start_char, found[0].end_char), (0, 22));
-        assert!(cut_overlapping("", 1024, 200, counter()).is_empty());
+        assert!(cut("", 1024, 200).is_empty());
     }
 
     fn any_text() -> impl Strategy<Value = String> {
@@ -170,7 +183,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_is_left_out_and_every_passage_moves_on(text in any_text(), max in 16_usize..60, part in 0_usize..3) {
-            let found = cut_overlapping(&text, max, max * part / 4, counter());
+            let found = cut(&text, max, max * part / 4);
             let mut covered = 0;
             for (place, passage) in found.iter().enumerate() {
                 prop_assert!(passage.range.start <= covered && passage.range.end > covered);
