@@ -53,6 +53,9 @@ async fn run_sql(url: &str, sql: &str) {
     connection.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
 }
 
+/// What is asked the n-th time.
+type Body<'b> = Box<dyn Fn(i64) -> Value + 'b>;
+
 async fn bench(database: &str, count: i64) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut environment: HashMap<String, String> = HashMap::new();
@@ -77,7 +80,6 @@ async fn bench(database: &str, count: i64) {
     let client = reqwest::Client::builder().tls_certs_only([]).build().unwrap();
     let half = Timestamp::from_micros(START + count * VERSIONS / 2 * 1_000_000).to_string();
     let name = |number: i64| format!("file-{number}.md");
-    type Body<'b> = Box<dyn Fn(i64) -> Value + 'b>;
     let shapes: [(&str, Body<'_>); 10] = [
         ("by name", Box::new(|n| json!({"meta": {"filename": name(n)}}))),
         ("by name as of a time", Box::new(|n| json!({"meta": {"filename": name(n)}, "as_of": half}))),

@@ -13,6 +13,7 @@ mod request;
 mod saver;
 mod shelves;
 mod work;
+mod write_error;
 mod writing;
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use std::ops::Range;
 use serde_json::{Value, json};
 
 use super::request::Order;
+use super::write_error::{During, WriteError, held};
 use crate::base::clock::Timestamp;
 use crate::base::fail_point;
 use crate::base::ids::SourceId;
@@ -22,7 +23,7 @@ use crate::model::source::Source;
 use crate::model::source_version::{SourceVersion, VersionFacts};
 use crate::search::passages::Prepared;
 use crate::sources::{NewSource, SourceError, Sources};
-use crate::store::{AsStoreError, NewVersion, Store, StoreError, Tx};
+use crate::store::{NewVersion, Store, StoreError, Tx};
 
 /// Everything that is to be written.
 pub struct Draft<'d> {
@@ -62,81 +63,6 @@ pub struct Written {
     /// Passages for searches alone.
     #[serde(default)]
     pub searched: i64,
-}
-
-/// A write that did not happen.
-#[derive(Debug)]
-pub enum WriteError {
-    /// Others have filled the hierarchy meanwhile: some passages must be filed anew.
-    NoRoom,
-    /// The job is not ours any more.
-    Job(JobError),
-    /// The named step failed.
-    Store { operation: &'static str, table: &'static str, error: StoreError },
-}
-
-impl AsStoreError for WriteError {
-    fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store { error, .. } = self { Some(error) } else { None }
-    }
-}
-
-/// Names the step that failed.
-trait During<T> {
-    fn during(self, operation: &'static str, table: &'static str) -> Result<T, WriteError>;
-}
-
-impl<T> During<T> for Result<T, StoreError> {
-    fn during(self, operation: &'static str, table: &'static str) -> Result<T, WriteError> {
-        self.map_err(|error| WriteError::Store { operation, table, error })
-    }
-}
-
-impl WriteError {
-    /// As the job tells it (M-7B.4, M-7B.7).
-    pub fn into_job_error(self, attempt: i64) -> JobError {
-        let (operation, table, error) = match self {
-            Self::NoRoom => return JobError::Interrupted,
-            Self::Job(error) => return error,
-            Self::Store { operation, table, error } => (operation, table, error),
-        };
-        let message = error.to_string();
-        // What a database says may quote a text: it stays with the job.
-        tracing::error!(operation, table, "an ingestion was rolled back");
-        let named = |mut failure: Failure| {
-            for (name, value) in [
-                ("operation", Value::from(operation)),
-                ("table", table.into()),
-                ("database_message", message.clone().into()),
-                ("attempt", attempt.into()),
-                ("retryable", true.into()),
-            ] {
-                failure.context.insert(name.to_owned(), value);
-            }
-            failure
-        };
-        match JobError::from(error) {
-            JobError::Retry(failure) if failure.code == "internal_error" => JobError::retry(named(
-                Failure::new(
-                    "write_failed",
-                    "Write failed",
-                    500,
-                    format!("{operation} failed; everything was rolled back"),
-                )
-                .fix(
-                    "Mend what context.database_message says, then POST /v1/jobs/{id}/retry: no model is asked again.",
-                ),
-            )),
-            JobError::Retry(failure) => JobError::retry(named(*failure)),
-            JobError::Fail(failure) => JobError::fail(named(*failure)),
-            other => other,
-        }
-    }
-}
-
-/// Whether the job was still ours to write to.
-fn held(ours: bool) -> Result<(), WriteError> {
-    if ours { Ok(()) } else { Err(WriteError::Job(JobError::LeaseLost)) }
 }
 
 /// Writes parts of drafts.

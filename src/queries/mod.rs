@@ -225,15 +225,15 @@ impl Queries {
     /// The store's.
     pub async fn prune(&self, now: Timestamp) -> Result<u64, QueryError> {
         let days = i64::try_from(self.inner.audit.keep_days).unwrap_or(i64::MAX);
+        let before = now.minus_seconds(days.saturating_mul(24 * 60 * 60));
         let mut removed = 0;
-        while days > 0 {
-            let before = now.minus_seconds(days.saturating_mul(24 * 60 * 60));
-            match self.inner.store.remove_old_queries(before).await? {
-                0 => break,
-                some => removed += some,
+        loop {
+            let some = if days == 0 { 0 } else { self.inner.store.remove_old_queries(before).await? };
+            removed += some;
+            if some == 0 {
+                return Ok(removed);
             }
         }
-        Ok(removed)
     }
 
     /// A receipt.

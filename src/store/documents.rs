@@ -9,7 +9,7 @@ use sqlx::any::AnyRow;
 
 use super::candidates::{Bound, Pieces};
 use super::dialect::Dialect;
-use super::source_versions::{self, read_version};
+use super::source_versions::{self, WIDTH, read_version};
 use super::sources::read_source;
 use super::{Engine, Store, StoreError, Tx};
 use crate::base::ids::{SourceId, Space};
@@ -357,12 +357,12 @@ fn gather(rows: &[AnyRow]) -> Result<Vec<DocumentCandidate>, StoreError> {
     for row in rows {
         let id: i64 = row.try_get(0)?;
         if found.last().is_none_or(|last| last.version.id != id) {
-            let (source, version) = (read_source(row, 16)?, read_version(row)?);
+            let (source, version) = (read_source(row, WIDTH)?, read_version(row)?);
             found.push(DocumentCandidate { source, version, content: None });
         }
         if let Some(last) = found.last_mut() {
-            last.source.tags.extend(row.try_get::<Option<String>, _>(25)?);
-            last.content = last.content.take().or(row.try_get(26)?);
+            last.source.tags.extend(row.try_get::<Option<String>, _>(WIDTH + 9)?);
+            last.content = last.content.take().or(row.try_get(WIDTH + 10)?);
         }
     }
     Ok(found)

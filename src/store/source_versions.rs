@@ -12,6 +12,9 @@ use crate::model::source_version::{SourceVersion, VersionFacts};
 pub(super) const COLUMNS: &str = "id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
      provider, topic, note, metadata_json, job_id, content_version_id, ingested_at, tokenizer";
 
+/// How many they are: where the next column stands in a row that has others besides.
+pub(super) const WIDTH: usize = 17;
+
 /// A version to be stored.
 #[derive(Debug, Clone, Copy)]
 pub struct NewVersion<'v> {

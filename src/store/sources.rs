@@ -92,7 +92,7 @@ impl Store {
             let read = |row: &AnyRow| {
                 let known = row.try_get::<Option<i64>, _>(0)?.is_some();
                 let version = known.then(|| read_version(row)).transpose()?;
-                Ok::<_, StoreError>(ManifestEntry { source: read_source(row, 16)?, version })
+                Ok::<_, StoreError>(ManifestEntry { source: read_source(row, source_versions::WIDTH)?, version })
             };
             let mut entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
             self.read_tags(space, entries.iter_mut().map(|entry| &mut entry.source)).await?;
