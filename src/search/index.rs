@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::keywords::{Collection, KeywordQuery};
+use super::keywords::{Collection, KeywordQuery, part};
 use super::rank::{Hit, Kind, Question, finish, fuse_all};
 use super::terms::{QueryTerm, for_each_token, token};
 use super::vectors::{Matrix, from_bytes};
@@ -251,7 +251,7 @@ impl Index {
         let wanted = |row: usize| self.passes(row, &sieve);
         let keyword = (question.kind != Kind::Semantic).then(|| self.score(&question.terms));
         let hits = match (&keyword, question.kind) {
-            (Some((query, scores)), Kind::Keyword) => self.by_keyword(query, scores, wanted),
+            (Some((query, scores)), Kind::Keyword) => self.by_keyword(question, query, scores, wanted),
             (Some((query, scores)), Kind::Hybrid) => self.by_both(question, query, scores, wanted),
             _ => self.by_meaning(question, wanted),
         };
@@ -289,9 +289,10 @@ impl Index {
         let query = KeywordQuery::new(terms, &with_term, self.collection());
         let mut scores = vec![0.0; self.len()];
         for (term, list) in lists.into_iter().enumerate() {
+            let weight = query.weight(term);
             for posting in list {
                 let row = (posting >> 8) as usize;
-                scores[row] += query.part(term, posting & 255, query.damping(self.lengths[row]));
+                scores[row] += part(weight, posting & 255, query.damping(self.lengths[row]));
             }
         }
         (query, scores)
@@ -301,14 +302,29 @@ impl Index {
         Collection::of((self.len() - self.gone_count) as u64, self.total_length)
     }
 
-    fn by_keyword(&self, query: &KeywordQuery, scores: &[f64], wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
+    fn by_keyword(
+        &self,
+        question: &Question,
+        query: &KeywordQuery,
+        scores: &[f64],
+        wanted: impl Fn(usize) -> bool + Sync,
+    ) -> Vec<Hit> {
         let found = scores.iter().enumerate().filter(|(row, score)| **score > 0.0 && wanted(*row));
-        found
-            .map(|(row, score)| Hit { keyword: Some(query.share(*score)), ..self.hit(row, query.share(*score)) })
-            .collect()
+        let mut found: Vec<(usize, f64)> = found.map(|(row, score)| (row, *score)).collect();
+        // Of each document only one is kept, so that all may be needed.
+        if !question.by_source && found.len() > question.k.max(1) {
+            let better = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+            found.select_nth_unstable_by(question.k.max(1) - 1, better);
+            found.truncate(question.k.max(1));
+        }
+        let hit = |(row, score): (usize, f64)| {
+            let share = query.share(score);
+            Hit { keyword: Some(share), ..self.hit(row, share) }
+        };
+        found.into_iter().map(hit).collect()
     }
 
-    fn by_meaning(&self, question: &Question, wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
+    fn by_meaning(&self, question: &Question, wanted: impl Fn(usize) -> bool + Sync) -> Vec<Hit> {
         let mut count = question.depth(self.len());
         loop {
             let near = self.nearest(question, count, &wanted);
@@ -328,7 +344,7 @@ impl Index {
         question: &Question,
         query: &KeywordQuery,
         scores: &[f64],
-        wanted: impl Fn(usize) -> bool,
+        wanted: impl Fn(usize) -> bool + Sync,
     ) -> Vec<Hit> {
         let near = self.nearest(question, super::fusion::SAMPLE, &wanted);
         let mut rows: Vec<usize> = near.into_iter().map(|(row, _)| row).collect();
@@ -348,7 +364,7 @@ impl Index {
         fused.into_iter().map(hit).collect()
     }
 
-    fn nearest(&self, question: &Question, count: usize, wanted: impl Fn(usize) -> bool) -> Vec<(usize, f64)> {
+    fn nearest(&self, question: &Question, count: usize, wanted: impl Fn(usize) -> bool + Sync) -> Vec<(usize, f64)> {
         let (Some(vectors), Some(asked)) = (&self.vectors, &question.vector) else { return Vec::new() };
         let row = |place: usize| vectors.rows[place] as usize;
         let near = vectors.matrix.nearest(asked, count, |place| wanted(row(place)));

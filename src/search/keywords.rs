@@ -33,7 +33,8 @@ impl Collection {
 pub struct KeywordQuery {
     terms: Vec<Weighted>,
     by_token: HashMap<String, usize>,
-    mean_length: f64,
+    /// What a length of 0 damps, and what each term more.
+    damping: (f64, f64),
     /// The most that any passage could reach.
     most: f64,
 }
@@ -60,6 +61,13 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
+/// What a term of this weight adds to the score of a passage that holds it so often.
+#[inline]
+pub fn part(weight: f64, count: u32, damping: f64) -> f64 {
+    let count = f64::from(count);
+    if count > 0.0 { weight * count / (count + damping) } else { 0.0 }
+}
+
 impl KeywordQuery {
     /// `with_term[i]` is the number of passages of the collection that hold `terms[i]`.
     pub fn new(terms: &[QueryTerm], with_term: &[u64], collection: Collection) -> Self {
@@ -74,7 +82,8 @@ impl KeywordQuery {
             .collect();
         let by_token = terms.iter().enumerate().map(|(n, t)| (token(&t.term), n)).collect();
         let most = terms.iter().map(|term| term.weight * (K1 + 1.0)).sum();
-        Self { terms, by_token, mean_length: collection.mean_length.max(1.0), most }
+        let damping = (K1 * (1.0 - B), K1 * B / collection.mean_length.max(1.0));
+        Self { terms, by_token, damping, most }
     }
 
     /// The terms with their weights, in the question's order.
@@ -95,14 +104,19 @@ impl KeywordQuery {
     }
 
     /// What the length of a passage takes away from each of its terms.
+    #[inline]
     pub fn damping(&self, length: u32) -> f64 {
-        K1 * (1.0 - B + B * f64::from(length) / self.mean_length)
+        self.damping.0 + self.damping.1 * f64::from(length)
+    }
+
+    /// What finding a term is worth at most.
+    pub fn weight(&self, term: usize) -> f64 {
+        self.terms[term].weight * (K1 + 1.0)
     }
 
     /// What a term adds to the score of a passage that holds it so often.
     pub fn part(&self, term: usize, count: u32, damping: f64) -> f64 {
-        let count = f64::from(count);
-        if count > 0.0 { self.terms[term].weight * count * (K1 + 1.0) / (count + damping) } else { 0.0 }
+        part(self.weight(term), count, damping)
     }
 
     /// A score as a share of the most that any passage could reach: 0 to 1, and comparable between questions.

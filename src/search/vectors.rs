@@ -7,6 +7,10 @@
 //! The upper halves (sign, exponent, seven bits) give a cosine wrong by at most
 //! `DOUBT`; only rows that may be among the best are computed from both.
 
+use std::num::NonZero;
+use std::ops::Range;
+use std::thread::available_parallelism;
+
 /// Floats of one block: 4 MiB. Growing by blocks keeps memory near the size
 /// of the data, where one growing vector could take twice as much.
 const BLOCK: usize = 1 << 20;
@@ -16,6 +20,11 @@ const LANES: usize = 16;
 /// Cutting a float to its upper half changes it by less than 2^-7 of itself,
 /// so a product of two unit vectors by less than 2^-7; the rest is for rounding.
 const DOUBT: f32 = 1.0 / 128.0 + 1e-4;
+
+/// Fewer rows than this are over before another thread has begun.
+const ALONE: usize = 20_000;
+/// More threads would only wait for the memory.
+const MOST_THREADS: usize = 4;
 
 /// Unit vectors of one length, numbered from 0.
 #[derive(Debug)]
@@ -110,29 +119,50 @@ impl Matrix {
 
     /// Cosine of one row with a query of length 1.
     pub fn cosine(&self, query: &[f32], row: usize) -> Option<f32> {
-        self.row(row).map(|vector| dot(query, &vector))
+        let at = (row % self.rows_per_block) * self.dims;
+        let block = self.blocks.get(row / self.rows_per_block)?;
+        Some(dot_both(query, block.upper.get(at..at + self.dims)?, block.lower.get(at..at + self.dims)?))
     }
 
     /// The `k` nearest rows among those `wanted` lets pass, the nearest first;
     /// ties go to the lower row. A query of the wrong length or without
     /// direction finds nothing.
-    pub fn nearest(&self, query: &[f32], k: usize, wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
+    pub fn nearest(&self, query: &[f32], k: usize, wanted: impl Fn(usize) -> bool + Sync) -> Vec<Hit> {
         if query.len() != self.dims || k == 0 || query.iter().all(|v| *v == 0.0) {
             return Vec::new();
         }
         let query: Vec<f32> = unit(query).collect();
-        let mut best = Best { k, hits: Vec::with_capacity(2 * k.min(self.rows)), bar: f32::NEG_INFINITY };
-        let mut row = 0;
-        for block in &self.blocks {
-            for upper in block.upper.chunks_exact(self.dims) {
-                if dot_upper(&query, upper) + DOUBT > best.bar
+        let threads =
+            if self.rows < ALONE { 1 } else { available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS) };
+        let share = self.blocks.len().div_ceil(threads).max(1);
+        let scan = |part: usize| {
+            let (from, to) = (part * share, ((part + 1) * share).min(self.blocks.len()));
+            self.scan(&query, from..to.max(from), k, &wanted)
+        };
+        let mut best = Best::new(k, self.rows);
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|part| scope.spawn(move || scan(part))).collect();
+            best.hits = scan(0);
+            for other in others {
+                best.hits.extend(other.join().unwrap_or_default());
+            }
+        });
+        best.finish()
+    }
+
+    /// The nearest rows of some blocks.
+    fn scan(&self, query: &[f32], blocks: Range<usize>, k: usize, wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
+        let mut best = Best::new(k, self.rows);
+        for number in blocks {
+            let first = number * self.rows_per_block;
+            for (row, upper) in (first..).zip(self.blocks[number].upper.chunks_exact(self.dims)) {
+                if dot_upper(query, upper) + DOUBT > best.bar
                     && wanted(row)
-                    && let Some(cosine) = self.cosine(&query, row)
+                    && let Some(cosine) = self.cosine(query, row)
                     && cosine > best.bar
                 {
                     best.add(Hit { row, cosine });
                 }
-                row += 1;
             }
         }
         best.finish()
@@ -148,6 +178,10 @@ struct Best {
 }
 
 impl Best {
+    fn new(k: usize, rows: usize) -> Self {
+        Self { k, hits: Vec::with_capacity(2 * k.min(rows)), bar: f32::NEG_INFINITY }
+    }
+
     fn add(&mut self, hit: Hit) {
         self.hits.push(hit);
         if self.hits.len() >= 2 * self.k {
@@ -172,33 +206,47 @@ fn better(a: &Hit, b: &Hit) -> std::cmp::Ordering {
 /// Inner product; sixteen independent sums let the compiler use wide registers.
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; LANES];
-    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(x, y)| x * y).sum();
-    for (x, y) in a.zip(b) {
+    let ((a, more), (b, others)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (x, y) in a.iter().zip(b) {
         for lane in 0..LANES {
             sums[lane] += x[lane] * y[lane];
         }
     }
-    total(sums) + rest
+    total(sums) + more.iter().zip(others).map(|(x, y)| x * y).sum::<f32>()
 }
 
 /// The same with the upper halves of the second vector's floats.
 fn dot_upper(a: &[f32], upper: &[u16]) -> f32 {
     let mut sums = [0.0f32; LANES];
-    let (a, upper) = (a.chunks_exact(LANES), upper.chunks_exact(LANES));
-    let rest: f32 = a.remainder().iter().zip(upper.remainder()).map(|(x, y)| x * whole(*y, 0)).sum();
-    for (x, y) in a.zip(upper) {
+    let ((a, more), (upper, others)) = (a.as_chunks::<LANES>(), upper.as_chunks::<LANES>());
+    for (x, y) in a.iter().zip(upper) {
         for lane in 0..LANES {
             sums[lane] += x[lane] * whole(y[lane], 0);
         }
     }
-    total(sums) + rest
+    total(sums) + more.iter().zip(others).map(|(x, y)| x * whole(*y, 0)).sum::<f32>()
 }
 
+/// The same with both halves: what [`dot`] gives for the vector put together.
+fn dot_both(a: &[f32], upper: &[u16], lower: &[u16]) -> f32 {
+    let mut sums = [0.0f32; LANES];
+    let (a, more) = a.as_chunks::<LANES>();
+    let ((upper, other_upper), (lower, other_lower)) = (upper.as_chunks::<LANES>(), lower.as_chunks::<LANES>());
+    for ((x, y), z) in a.iter().zip(upper).zip(lower) {
+        for lane in 0..LANES {
+            sums[lane] += x[lane] * whole(y[lane], z[lane]);
+        }
+    }
+    let rest = more.iter().zip(other_upper.iter().zip(other_lower)).map(|(x, (y, z))| x * whole(*y, *z));
+    total(sums) + rest.sum::<f32>()
+}
+
+#[inline]
 fn whole(upper: u16, lower: u16) -> f32 {
     f32::from_bits(u32::from(upper) << 16 | u32::from(lower))
 }
 
+#[inline]
 fn total(mut sums: [f32; LANES]) -> f32 {
     let mut width = LANES / 2;
     while width > 0 {

@@ -199,9 +199,10 @@ impl Store {
 
     /// Passages by their ids; those that are gone are not there.
     pub async fn list_chunks_by_id(&self, space: &Space, ids: &[i64]) -> Result<Vec<Candidate>, StoreError> {
+        // By their numbers: SQLite would rather go through the whole space if its index could be used.
         let sql = "SELECT c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, \
                    c.created_at, c.token_count, v.tokenizer FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
-                   WHERE c.space = ? AND c.category_id IS NOT NULL AND c.id IN (??)";
+                   WHERE COALESCE(c.space, '') = ? AND c.category_id IS NOT NULL AND c.id IN (??)";
         let mut found = Vec::new();
         for some in ids.chunks(AT_ONCE) {
             let rows = self.retry("list_chunks_by_id", || async {

@@ -212,7 +212,7 @@ impl Tx {
         for (id, delta) in deltas.into_iter().filter(|(_, delta)| *delta != 0) {
             alike.entry(delta).or_default().push(id);
         }
-        let sql = "UPDATE categories SET chunk_count = chunk_count + ? WHERE space = ? AND id IN (??)";
+        let sql = "UPDATE categories SET chunk_count = chunk_count + ? WHERE COALESCE(space, '') = ? AND id IN (??)";
         for (delta, ids) in alike {
             for some in ids.chunks(AT_ONCE) {
                 let mut update = self.backend.dialect.query_list(sql, some.len()).bind(delta).bind(space.as_str());
@@ -243,7 +243,7 @@ fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Stateme
 /// From each category up to level 1, and back in the order of reading.
 fn select_paths(dialect: &Dialect, space: &Space, ids: &[i64]) -> Statement {
     let sql = "WITH RECURSIVE way (leaf, id, parent_id, level, name) AS (\
-               SELECT id, id, parent_id, level, name FROM categories WHERE space = ? AND id IN (??) \
+               SELECT id, id, parent_id, level, name FROM categories WHERE COALESCE(space, '') = ? AND id IN (??) \
                UNION ALL SELECT way.leaf, c.id, c.parent_id, c.level, c.name FROM way \
                JOIN categories c ON c.space = ? AND c.id = way.parent_id) \
                SELECT leaf, id, name FROM way ORDER BY leaf, level";

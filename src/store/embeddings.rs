@@ -224,7 +224,7 @@ impl Tx {
 
     /// Which of these passages are there.
     pub async fn list_existing_chunks(&mut self, space: &Space, ids: &[i64]) -> Result<HashSet<i64>, StoreError> {
-        let sql = "SELECT id FROM chunks WHERE space = ? AND id IN (??)";
+        let sql = "SELECT id FROM chunks WHERE COALESCE(space, '') = ? AND id IN (??)";
         let query = self.backend.dialect.query_list(sql, ids.len()).bind(space.as_str());
         let rows = self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id))).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()

@@ -87,10 +87,12 @@ impl Store {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
+        // By their numbers: SQLite would rather go through the whole space if its index could be used.
         let sql = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal, c.text_content, c.token_count, \
                    c.start_char, c.end_char, c.category_id, c.created_at, s.filename, s.path, s.user_id FROM chunks c \
                    JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
-                   JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE c.space = ? AND c.id IN (??)";
+                   JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE COALESCE(c.space, '') = ? \
+                   AND c.id IN (??)";
         self.retry("list_found", || async {
             let query = self.backend.dialect.query_list(sql, ids.len()).bind(space.as_str());
             let rows = self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id))).await?;
