@@ -105,7 +105,8 @@ fn main() {
                 schedule_and_calls(&database, &model, &texts).await;
             }
             if wanted("throughput") {
-                throughput(&database, &model, &texts, round).await;
+                throughput(&database, &model, &texts, (round, r#"["taxonomy"]"#)).await;
+                throughput(&database, &model, &texts, (round + 2, r#"["taxonomy", "semantic"]"#)).await;
             }
             if wanted("large") {
                 large_text(&database, &model, &texts).await;
@@ -115,11 +116,6 @@ fn main() {
             }
         }
     });
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark is told by its environment")]
-fn option(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }
 
 /// Whether a part was asked for by name, or none was.
@@ -187,9 +183,9 @@ async fn schedule_and_calls(database: &str, model: &ScriptedModel, texts: &[Stri
 }
 
 /// Passages a second through the whole pipeline, with a model that takes no time.
-async fn throughput(database: &str, model: &ScriptedModel, texts: &[String], round: usize) {
-    let workers = option("MEMOIR_BENCH_WORKERS").unwrap_or_else(|| "2".to_owned());
-    let bench = Bench::start(database, model, &[("JOBS__WORKERS", &workers)]).await;
+async fn throughput(database: &str, model: &ScriptedModel, texts: &[String], (round, indexes): (usize, &str)) {
+    // A worker for each text.
+    let bench = Bench::start(database, model, &[("JOBS__WORKERS", "8"), ("INGESTION__INDEXES", indexes)]).await;
     let text = texts.iter().max_by_key(|text| text.len()).unwrap();
     let cut = text.floor_char_boundary(text.len().min(830_000));
     // The tokenizer is loaded with the first text.
@@ -211,7 +207,7 @@ async fn throughput(database: &str, model: &ScriptedModel, texts: &[String], rou
         chunks += bench.finished(id).await["result"]["chunks_written"].as_f64().unwrap();
     }
     println!(
-        "  model of 0 ms, 8 texts of {:.0} passages: {:.0} passages/s",
+        "  model of 0 ms, 8 texts of {:.0} passages at once, {indexes}: {:.0} passages/s",
         chunks / 8.0,
         chunks / began.elapsed().as_secs_f64()
     );

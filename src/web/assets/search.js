@@ -6,7 +6,7 @@ import { problem } from "./parts.js";
 
 const TYPES = { hybrid: "Words and meaning", keyword: "Words", semantic: "Meaning" };
 /** A passage this long is shown in part. */
-const LONG = 700;
+const LONG = 350;
 
 export const searchAddress = (words, type = "hybrid") => `#/library?search=${encodeURIComponent(words)}${type === "hybrid" ? "" : `&type=${type}`}`;
 
@@ -38,7 +38,7 @@ export async function results(place, route, signal) {
   const type = TYPES[route.get("type")] ? route.get("type") : "hybrid";
   put(place, h("p.muted", { "aria-busy": "true" }, "Searching…"));
   try {
-    const answer = await post("/v1/search", { query: route.get("search"), type, k: 20 }, { signal });
+    const answer = await post("/v1/search", { query: route.get("search"), type, k: 10 }, { signal });
     put(place,
       h("p.lead", { "aria-live": "polite" }, answer.items.length ? `${count(answer.items.length, "passage")}, the best first, in ${milliseconds(answer.timings.total_ms)}` : "Nothing was found."),
       h("ol.passages", answer.items.map(item)));
