@@ -184,7 +184,6 @@ fn facts(text: &str, number: i64) -> VersionFacts {
         mtime: None,
         char_count: i64::try_from(text.len()).unwrap(),
         token_count: 500,
-        tokenizer: String::new(),
         provider: None,
         topic: Some(format!("Matter{number} before the council")),
         note: None,

@@ -233,6 +233,7 @@ async fn fill(store: &Store, size: usize) {
         let version = tx.add_source_version(&space, new, now).await.unwrap();
         let chunks: Vec<NewChunk<'_>> = (0..count)
             .map(|at| NewChunk {
+                tokenizer: counter.name(),
                 ordinal: i64::try_from(at).unwrap() + 1,
                 text: &texts[(written + at) % texts.len()],
                 token_count: tokens[(written + at) % texts.len()],
@@ -300,7 +301,6 @@ fn facts() -> VersionFacts {
         mtime: None,
         char_count: 0,
         token_count: 0,
-        tokenizer: TokenCounter::for_model(Some("gpt-4o")).name().to_owned(),
         provider: None,
         topic: None,
         note: None,

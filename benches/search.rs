@@ -211,6 +211,7 @@ async fn fill(store: &Store, search: &Search, size: usize, sentences: &[String],
         let chunks: Vec<NewChunk<'_>> = (1..)
             .zip(&texts)
             .map(|(ordinal, text)| NewChunk {
+                tokenizer: "",
                 ordinal,
                 text,
                 token_count: 150,
@@ -253,7 +254,6 @@ fn facts() -> VersionFacts {
         mtime: None,
         char_count: 0,
         token_count: 0,
-        tokenizer: String::new(),
         provider: None,
         topic: None,
         note: None,

@@ -1,2 +1,2 @@
--- By which tokenizer a version's tokens, and those of its passages, were counted; empty for versions from before.
-ALTER TABLE source_versions ADD COLUMN tokenizer VARCHAR(32) NOT NULL DEFAULT '';
+-- By which tokenizer a passage's tokens were counted; empty for passages from before.
+ALTER TABLE chunks ADD COLUMN tokenizer VARCHAR(32) NOT NULL DEFAULT '';

@@ -143,7 +143,6 @@ pub(super) mod tests {
                     mtime: None,
                     char_count: i64::try_from(content.chars().count()).unwrap_or(0),
                     token_count: 0,
-                    tokenizer: String::new(),
                     provider: None,
                     topic: None,
                     note: None,

@@ -15,6 +15,8 @@ use crate::model::source_version::VersionFacts;
 /// A document, cut.
 pub struct Document {
     pub passages: Vec<Passage>,
+    /// By which tokens were counted.
+    tokenizer: &'static str,
     /// Passages that are searched, where they are others than those that are filed.
     pub overlapping: Vec<Passage>,
     pub facts: VersionFacts,
@@ -49,14 +51,13 @@ impl Document {
                 mtime: order.mtime.map(Timestamp::from_micros),
                 char_count: count(passages.last().map_or(0, |last| last.end_char)),
                 token_count: passages.iter().map(|passage| count(passage.token_count)).sum(),
-                tokenizer: counter.name().to_owned(),
                 provider: order.facts.provider.clone(),
                 topic: order.facts.topic.clone(),
                 note: order.facts.note.clone(),
                 metadata: order.metadata(),
                 job_id: Some(job_id),
             };
-            Self { passages, overlapping, facts, words: order.words() }
+            Self { passages, tokenizer: counter.name(), overlapping, facts, words: order.words() }
         });
         document.await.map_err(|_| JobError::retry(Failure::panicked()))
     }
@@ -75,12 +76,12 @@ impl Document {
 
     /// The passages to be filed as they are stored, less their category.
     pub fn chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
-        rows(&self.passages, text)
+        rows(&self.passages, text, self.tokenizer)
     }
 
     /// The passages to be searched as they are stored.
     pub fn overlapping_chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
-        rows(&self.overlapping, text)
+        rows(&self.overlapping, text, self.tokenizer)
     }
 
     /// The texts that searches find.
@@ -90,7 +91,7 @@ impl Document {
     }
 }
 
-fn rows<'t>(passages: &[Passage], text: &'t str) -> Vec<NewChunk<'t>> {
+fn rows<'t>(passages: &[Passage], text: &'t str, tokenizer: &'t str) -> Vec<NewChunk<'t>> {
     let mut chunks = Vec::with_capacity(passages.len());
     for (ordinal, passage) in (1..).zip(passages) {
         chunks.push(NewChunk {
@@ -99,6 +100,7 @@ fn rows<'t>(passages: &[Passage], text: &'t str) -> Vec<NewChunk<'t>> {
             token_count: count(passage.token_count),
             start_char: count(passage.start_char),
             end_char: count(passage.end_char),
+            tokenizer,
             category_id: 0,
         });
     }

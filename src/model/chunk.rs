@@ -35,6 +35,8 @@ pub struct NewChunk<'t> {
     pub token_count: i64,
     pub start_char: i64,
     pub end_char: i64,
+    /// By which its tokens were counted; empty where that is not known.
+    pub tokenizer: &'t str,
     /// 0 for one that is not filed.
     pub category_id: i64,
 }

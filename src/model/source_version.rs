@@ -28,8 +28,6 @@ pub struct VersionFacts {
     pub mtime: Option<Timestamp>,
     pub char_count: i64,
     pub token_count: i64,
-    /// By which tokens were counted; empty where that is not known.
-    pub tokenizer: String,
     pub provider: Option<String>,
     pub topic: Option<String>,
     pub note: Option<String>,

@@ -16,7 +16,7 @@ use crate::model::category::{Category, CategoryOption};
 use crate::model::query::{Candidate, QueryScope, SourceHelper};
 
 const COLUMNS: &str = "c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, c.created_at, c.token_count, \
-     v.tokenizer";
+     c.tokenizer";
 
 /// Ids in one statement.
 const AT_ONCE: usize = 500;
@@ -201,7 +201,7 @@ impl Store {
     pub async fn list_chunks_by_id(&self, space: &Space, ids: &[i64]) -> Result<Vec<Candidate>, StoreError> {
         // By their numbers: SQLite would rather go through the whole space if its index could be used.
         let sql = "SELECT c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, \
-                   c.created_at, c.token_count, v.tokenizer FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
+                   c.created_at, c.token_count, c.tokenizer FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                    WHERE COALESCE(c.space, '') = ? AND c.category_id IS NOT NULL AND c.id IN (??)";
         let mut found = Vec::new();
         for some in ids.chunks(AT_ONCE) {

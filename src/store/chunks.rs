@@ -185,7 +185,10 @@ impl Tx {
                 insert = insert.bind(space.as_str()).bind(source_id.as_str()).bind(version_id).bind(profile);
                 insert = insert.bind(chunk.ordinal).bind(chunk.text.to_owned()).bind(chunk.token_count);
                 insert = insert.bind(chunk.end_char - chunk.start_char).bind(chunk.start_char).bind(chunk.end_char);
-                insert = insert.bind(Some(chunk.category_id).filter(|id| *id != 0)).bind(now.as_micros());
+                insert = insert
+                    .bind(Some(chunk.category_id).filter(|id| *id != 0))
+                    .bind(now.as_micros())
+                    .bind(chunk.tokenizer.to_owned());
             }
             self.execute(insert).await?;
         }
@@ -194,10 +197,10 @@ impl Tx {
 
     /// Only the statement for a full load is worth keeping prepared.
     fn insert_chunks(&self, rows: usize) -> Statement {
-        let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+        let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
         let sql = format!(
             "INSERT INTO chunks (space, source_id, version_id, profile, ordinal, text_content, token_count, char_count, \
-             start_char, end_char, category_id, created_at) VALUES {values}"
+             start_char, end_char, category_id, created_at, tokenizer) VALUES {values}"
         );
         self.backend.dialect.assembled(&sql).persistent(rows == ROWS || rows == 1)
     }

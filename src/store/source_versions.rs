@@ -10,10 +10,10 @@ use crate::base::ids::{SourceId, Space};
 use crate::model::source_version::{SourceVersion, VersionFacts};
 
 pub(super) const COLUMNS: &str = "id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
-     provider, topic, note, metadata_json, job_id, content_version_id, ingested_at, tokenizer";
+     provider, topic, note, metadata_json, job_id, content_version_id, ingested_at";
 
 /// How many they are: where the next column stands in a row that has others besides.
-pub(super) const WIDTH: usize = 17;
+pub(super) const WIDTH: usize = 16;
 
 /// A version to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +116,7 @@ impl Tx {
     ) -> Result<i64, StoreError> {
         let insert = "INSERT INTO source_versions (space, source_id, version, content, sha256, settings_key, size_bytes, \
                       mtime, char_count, token_count, provider, topic, note, metadata_json, content_version_id, job_id, \
-                      ingested_at, tokenizer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+                      ingested_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let facts = new.facts;
         let insert = self.backend.dialect.insert_with_id(insert).bind(space.as_str()).bind(new.source_id.as_str());
         let insert = insert.bind(new.version).bind(new.content.to_owned()).bind(facts.sha256.as_str());
@@ -124,7 +124,7 @@ impl Tx {
         let insert = insert.bind(facts.mtime.map(Timestamp::as_micros)).bind(facts.char_count).bind(facts.token_count);
         let insert = insert.bind(facts.provider.clone()).bind(facts.topic.clone()).bind(facts.note.clone());
         let insert = insert.bind(facts.metadata.to_string()).bind(new.content_version_id).bind(facts.job_id.clone());
-        let id = self.insert_for_id(insert.bind(now.as_micros()).bind(facts.tokenizer.as_str())).await?;
+        let id = self.insert_for_id(insert.bind(now.as_micros())).await?;
         self.add_document_version(space, new.source_id, id).await?;
         Ok(id)
     }
@@ -175,7 +175,6 @@ pub(super) fn read_version(row: &AnyRow) -> Result<SourceVersion, StoreError> {
             mtime: row.try_get::<Option<i64>, _>(6)?.map(Timestamp::from_micros),
             char_count: row.try_get(7)?,
             token_count: row.try_get(8)?,
-            tokenizer: row.try_get(16)?,
             provider: row.try_get(9)?,
             topic: row.try_get(10)?,
             note: row.try_get(11)?,

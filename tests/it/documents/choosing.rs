@@ -175,7 +175,6 @@ async fn fill(store: &Store, sources: i64, versions: i64) {
                 mtime: None,
                 char_count: i64::try_from(content.len()).unwrap(),
                 token_count: 1,
-                tokenizer: String::new(),
                 provider: None,
                 topic: None,
                 note: None,

@@ -114,7 +114,16 @@ impl Library {
             *counts.entry(category_id).or_default() += 1;
             let end = start + i64::try_from(char_count(text)).unwrap();
             let token_count = tokens(text);
-            rows.push(NewChunk { ordinal, text, token_count, start_char: start, end_char: end, category_id });
+            let tokenizer = TokenCounter::for_model(None).name();
+            rows.push(NewChunk {
+                tokenizer,
+                ordinal,
+                text,
+                token_count,
+                start_char: start,
+                end_char: end,
+                category_id,
+            });
             start = end;
         }
         tx.add_chunks(&self.space, source_id, id, &rows, now).await.unwrap();
@@ -180,7 +189,6 @@ fn facts(text: &str) -> VersionFacts {
         mtime: None,
         char_count: i64::try_from(char_count(text)).unwrap(),
         token_count: tokens(text),
-        tokenizer: TokenCounter::for_model(None).name().to_owned(),
         provider: None,
         topic: None,
         note: None,
