@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::client::{Client, Connection};
-use super::{CommandError, print, runtime};
+use super::client::{Connection, post_once, pretty};
+use super::{CommandError, print};
 use crate::config::Origin;
 
 pub const EXAMPLES: &str = "\
@@ -49,17 +49,8 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
-    let result = runtime()?.block_on(async {
-        let client = Client::open(&arguments.connection, origin).await?;
-        let answered = client.post("/v1/queries", &arguments.request()).await;
-        client.close().await;
-        answered.map_err(CommandError::from)
-    })?;
-    if arguments.json {
-        print(&format!("{}\n", serde_json::to_string_pretty(&result).unwrap_or_default()));
-    } else {
-        print(&told(&result));
-    }
+    let result = post_once(&arguments.connection, origin, "/v1/queries", &arguments.request())?;
+    print(&if arguments.json { pretty(&result) } else { told(&result) });
     Ok(())
 }
 

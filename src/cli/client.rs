@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::CommandError;
+use super::{CommandError, runtime};
 use crate::app::App;
 use crate::base::clock::SystemClock;
 use crate::base::ids::new_uuid;
@@ -46,6 +46,21 @@ pub struct Client {
 
 /// The end of a service inside the command, and its task.
 type Inside = (CancellationToken, JoinHandle<()>);
+
+/// Asks one thing and hangs up.
+pub fn post_once(connection: &Connection, origin: &Origin, path: &str, request: &Value) -> Result<Value, CommandError> {
+    runtime()?.block_on(async {
+        let client = Client::open(connection, origin).await?;
+        let answered = client.post(path, request).await;
+        client.close().await;
+        answered.map_err(CommandError::from)
+    })
+}
+
+/// An answer as it came, for people.
+pub fn pretty(answer: &Value) -> String {
+    format!("{}\n", serde_json::to_string_pretty(answer).unwrap_or_default())
+}
 
 impl Client {
     pub async fn open(connection: &Connection, origin: &Origin) -> Result<Self, CommandError> {

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::client::{Client, Connection};
-use super::{CommandError, print, runtime, tell};
+use super::client::{Connection, post_once, pretty};
+use super::{CommandError, print, tell};
 use crate::config::Origin;
 
 pub const EXAMPLES: &str = "\
@@ -63,14 +63,9 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
-    let found = runtime()?.block_on(async {
-        let client = Client::open(&arguments.connection, origin).await?;
-        let answered = client.post("/v1/documents/retrieve", &arguments.request()).await;
-        client.close().await;
-        answered.map_err(CommandError::from)
-    })?;
+    let found = post_once(&arguments.connection, origin, "/v1/documents/retrieve", &arguments.request())?;
     if arguments.json {
-        print(&format!("{}\n", serde_json::to_string_pretty(&found).unwrap_or_default()));
+        print(&pretty(&found));
         return Ok(());
     }
     print(found["content"].as_str().unwrap_or_default());

@@ -3,17 +3,18 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
+use super::sources::ListSourcesQuery;
 use crate::base::ids::SourceId;
 use crate::documents::Documents;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{QueryParams, moment};
+use crate::http::extract::QueryParams;
 use crate::http::page;
 use crate::model::document::ManifestEntry;
 use crate::model::source::FILE_INGEST;
-use crate::store::{SourceFilter, SourcePage};
+use crate::store::SourcePage;
 
 /// A file and its newest version.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -58,36 +59,6 @@ pub struct ManifestResponse {
     pub next_cursor: Option<String>,
 }
 
-/// Which files, and which part of the list.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ManifestQuery {
-    /// Only those of this end user.
-    #[serde(default)]
-    user_id: Option<String>,
-    /// Only those with this label.
-    #[serde(default)]
-    tag: Option<String>,
-    /// Only those with exactly this file name.
-    #[serde(default)]
-    filename: Option<String>,
-    /// Only those that retrieval may (true) or may not (false) use.
-    #[serde(default)]
-    eligible: Option<bool>,
-    /// As it was at this moment; labels and eligibility are those of now.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    as_of: Option<String>,
-    /// Items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` of the page before.
-    #[serde(default)]
-    cursor: Option<String>,
-}
-
 impl From<ManifestEntry> for ManifestEntryResponse {
     fn from(entry: ManifestEntry) -> Self {
         let (source, version) = (entry.source, entry.version);
@@ -114,24 +85,17 @@ impl From<ManifestEntry> for ManifestEntryResponse {
 ///
 /// Every file with its path, fingerprint, size, time, type and labels, in pages: what a folder can be compared with.
 #[utoipa::path(
-    get, path = "/v1/manifest", tag = "documents", operation_id = "get_manifest", params(ManifestQuery),
+    get, path = "/v1/manifest", tag = "documents", operation_id = "get_manifest", params(ListSourcesQuery),
     responses((status = 200, description = "A page of the manifest.", body = ManifestResponse))
 )]
 pub async fn get_manifest(
     caller: Caller,
     State(documents): State<Documents>,
-    QueryParams(query): QueryParams<ManifestQuery>,
+    QueryParams(query): QueryParams<ListSourcesQuery>,
 ) -> Result<Json<ManifestResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
-    let filter = SourceFilter {
-        user_id: query.user_id,
-        filename: query.filename,
-        tag: query.tag,
-        eligible: query.eligible,
-        as_of: moment("as_of", query.as_of.as_deref())?,
-    };
+    let (filter, cursor, limit) = query.parts()?;
     let fingerprint = format!("manifest {filter:?}");
-    let after = page::decode_place::<SourceId>(query.cursor.as_deref(), &fingerprint)?;
+    let after = page::decode_place::<SourceId>(cursor.as_deref(), &fingerprint)?;
     // One more than asked for tells whether there is a next page.
     let found = documents.manifest(&caller.space, &filter, &SourcePage { after, limit: limit + 1 }).await?;
     let key = |entry: &ManifestEntry| (entry.source.created_at.as_micros(), entry.source.id.to_string());

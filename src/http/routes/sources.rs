@@ -187,6 +187,16 @@ pub struct ListSourcesQuery {
     cursor: Option<String>,
 }
 
+impl ListSourcesQuery {
+    /// The filter, the cursor, and how many items.
+    pub(super) fn parts(self) -> Result<(SourceFilter, Option<String>, usize), ApiError> {
+        let limit = page::limit(self.limit)?;
+        let as_of = moment("as_of", self.as_of.as_deref())?;
+        let Self { user_id, filename, tag, eligible, cursor, .. } = self;
+        Ok((SourceFilter { user_id, filename, tag, eligible, as_of }, cursor, limit))
+    }
+}
+
 /// A moment to look at.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -256,16 +266,9 @@ pub async fn list_sources(
     State(sources): State<Sources>,
     QueryParams(query): QueryParams<ListSourcesQuery>,
 ) -> Result<Json<SourceListResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
-    let filter = SourceFilter {
-        user_id: query.user_id,
-        filename: query.filename,
-        tag: query.tag,
-        eligible: query.eligible,
-        as_of: moment("as_of", query.as_of.as_deref())?,
-    };
+    let (filter, cursor, limit) = query.parts()?;
     let fingerprint = format!("{filter:?}");
-    let after = page::decode_place::<SourceId>(query.cursor.as_deref(), &fingerprint)?;
+    let after = page::decode_place::<SourceId>(cursor.as_deref(), &fingerprint)?;
     // One more than asked for tells whether there is a next page.
     let found = sources.list(&caller.space, &filter, &SourcePage { after, limit: limit + 1 }).await?;
     let key = |source: &Source| (source.created_at.as_micros(), source.id.to_string());

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use unicode_normalization::UnicodeNormalization as _;
+use crate::base::words;
 
 /// The score of each text, 0 to 1: the share of the question's terms that it holds, each weighted by how few texts hold it.
 pub fn scores<'t>(query: &str, texts: impl Iterator<Item = &'t str>) -> Vec<f64> {
@@ -37,36 +37,15 @@ fn idf(holders: usize, texts: usize) -> f64 {
 /// The terms of a question.
 fn terms(text: &str) -> HashSet<String> {
     let mut terms = HashSet::new();
-    each_term(text, |term| _ = terms.insert(term.to_owned()));
+    words::each(text, |term| _ = terms.insert(term.to_owned()));
     terms
 }
 
 /// Those of the wanted terms that a text holds.
 fn terms_among<'w>(text: &str, wanted: &'w HashSet<String>) -> HashSet<&'w str> {
     let mut held = HashSet::new();
-    each_term(text, |term| held.extend(wanted.get(term).map(String::as_str)));
+    words::each(text, |term| held.extend(wanted.get(term).map(String::as_str)));
     held
-}
-
-/// Words in lower case. Scripts that do not part their words are taken by pairs of characters.
-fn each_term(text: &str, mut take: impl FnMut(&str)) {
-    // Most texts need no folding but for their capitals.
-    let folded =
-        if text.is_ascii() { text.to_ascii_lowercase() } else { text.nfkc().collect::<String>().to_lowercase() };
-    for word in folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
-        if word.is_ascii() || !word.chars().any(is_unparted) || word.chars().nth(1).is_none() {
-            take(word);
-            continue;
-        }
-        let starts: Vec<usize> = word.char_indices().map(|(at, _)| at).chain([word.len()]).collect();
-        for pair in starts.windows(3) {
-            take(&word[pair[0]..pair[2]]);
-        }
-    }
-}
-
-fn is_unparted(c: char) -> bool {
-    matches!(c, '\u{0e00}'..='\u{0eff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
 #[cfg(test)]
