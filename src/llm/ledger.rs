@@ -1,12 +1,13 @@
 //! Every attempt is written down, without anybody waiting for it.
 //!
-//! Attempts go to one writer, which puts all that have come meanwhile into one transaction. [`Ledger::flush`] waits
+//! Attempts go to one writer, which puts all that come within a moment into one transaction. [`Ledger::flush`] waits
 //! until everything handed in before it is written; the daily caps and the end of a job ask for that.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::base::ids::Space;
@@ -18,6 +19,9 @@ use crate::store::{Store, StoreError};
 const MOST_AT_ONCE: usize = 200;
 /// Most attempts that are held while the database is away.
 const MOST_HELD: usize = 100_000;
+/// How long attempts wait for others to be written with them, unless somebody waits for them. A question makes several
+/// within this time, and a transaction for each would cost more than the question itself.
+const GATHERING: Duration = Duration::from_millis(50);
 /// How long the database is left alone after it failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -107,7 +111,21 @@ impl Writer {
                 let _ = self.write().await;
                 return;
             }
+            self.gather(&mut messages).await;
             self.take(&mut messages).await;
+        }
+    }
+
+    /// Waits a moment for more, as long as nobody waits for what has come.
+    async fn gather(&mut self, messages: &mut Vec<Message>) {
+        let end = Instant::now() + GATHERING;
+        let patient = |messages: &[Message]| messages.iter().all(|message| matches!(message, Message::Write(_)));
+        while messages.len() < MOST_AT_ONCE && patient(messages) {
+            let room = MOST_AT_ONCE - messages.len();
+            match tokio::time::timeout_at(end, self.receiver.recv_many(messages, room)).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
         }
     }
 

@@ -67,6 +67,7 @@ impl Store {
                 found.push(read_category(&row)?);
             }
         }
+        found.sort_unstable_by_key(|category| category.id);
         Ok(found)
     }
 
@@ -158,6 +159,7 @@ impl Tx {
                 found.push(read_category(&row)?);
             }
         }
+        found.sort_unstable_by_key(|category| category.id);
         Ok(found)
     }
 
@@ -230,9 +232,10 @@ fn select(dialect: &Dialect, condition: &str) -> Statement {
     dialect.assembled(&format!("SELECT {COLUMNS} FROM categories {condition}"))
 }
 
+/// In no order: asked for one, SQLite would rather go through the whole space by its numbers.
 fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Statement {
     let sql = "SELECT id, parent_id, level, name, chunk_count, created_at FROM categories \
-               WHERE space = ? AND parent_key IN (??) ORDER BY id";
+               WHERE space = ? AND parent_key IN (??)";
     let mut query = dialect.query_list(sql, parents.len()).bind(space.as_str());
     for parent in parents {
         query = query.bind(*parent);
@@ -255,18 +258,21 @@ fn select_paths(dialect: &Dialect, space: &Space, ids: &[i64]) -> Statement {
 }
 
 fn select_page(dialect: &Dialect, space: &Space, filter: &CategoryFilter, page: &CategoryPage) -> Statement {
+    // Children of one parent: an order by level would lead SQLite through all categories of the space.
+    let one_level = filter.parent_id.is_some();
     let mut sql = format!("SELECT {COLUMNS} FROM categories WHERE space = ?");
     for (wanted, condition) in [
         (filter.parent_id.is_some(), " AND parent_id = ?"),
         (filter.level.is_some(), " AND level = ?"),
         (filter.as_of.is_some(), " AND created_at <= ?"),
-        (page.after.is_some(), " AND level >= ? AND (level > ? OR id > ?)"),
+        (page.after.is_some() && one_level, " AND id > ?"),
+        (page.after.is_some() && !one_level, " AND level >= ? AND (level > ? OR id > ?)"),
     ] {
         if wanted {
             sql.push_str(condition);
         }
     }
-    sql.push_str(" ORDER BY level, id");
+    sql.push_str(if one_level { " ORDER BY id" } else { " ORDER BY level, id" });
     if page.limit.is_some() {
         sql.push_str(" LIMIT ?");
     }
@@ -276,7 +282,7 @@ fn select_page(dialect: &Dialect, space: &Space, filter: &CategoryFilter, page: 
         query = query.bind(number);
     }
     if let Some((level, id)) = page.after {
-        query = query.bind(level).bind(level).bind(id);
+        query = if one_level { query.bind(id) } else { query.bind(level).bind(level).bind(id) };
     }
     match page.limit {
         Some(limit) => query.bind(i64::try_from(limit).unwrap_or(i64::MAX)),
