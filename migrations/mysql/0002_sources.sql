@@ -35,7 +35,6 @@ CREATE TABLE IF NOT EXISTS source_versions (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     version BIGINT NOT NULL,
-    content LONGTEXT NOT NULL,
     sha256 VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     settings_key VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',  -- how it was cut and filed: equal content under equal settings shares its chunks
     size_bytes BIGINT NOT NULL,
@@ -43,12 +42,14 @@ CREATE TABLE IF NOT EXISTS source_versions (
     char_count BIGINT NOT NULL,
     token_count BIGINT NOT NULL,
     provider VARCHAR(255),
-    topic LONGTEXT,
-    note LONGTEXT,
-    metadata_json LONGTEXT NOT NULL,
     content_version_id BIGINT,  -- the earlier version whose chunks this one shares
     job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
     ingested_at BIGINT NOT NULL,
+    topic LONGTEXT,
+    note LONGTEXT,
+    metadata_json LONGTEXT NOT NULL,
+    -- Last, so that the others can be read without going through the text.
+    content LONGTEXT NOT NULL,
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
     UNIQUE KEY source_versions_id (space, id),
     UNIQUE KEY source_versions_version (space, source_id, version),

@@ -26,13 +26,15 @@ CREATE TABLE IF NOT EXISTS chunks (
     version_id BIGINT NOT NULL,
     profile VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     ordinal BIGINT NOT NULL,
-    text_content LONGTEXT NOT NULL,
     token_count BIGINT NOT NULL,
+    tokenizer VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',  -- by which the tokens were counted
     char_count BIGINT NOT NULL,
     start_char BIGINT NOT NULL,
     end_char BIGINT NOT NULL,
     category_id BIGINT,
     created_at BIGINT NOT NULL,
+    -- Last, so that the others can be read without going through the text.
+    text_content LONGTEXT NOT NULL,
     CONSTRAINT chunks_filed CHECK (profile <> 'taxonomy' OR category_id IS NOT NULL),
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
     FOREIGN KEY (space, version_id) REFERENCES source_versions (space, id) ON DELETE CASCADE,

@@ -35,7 +35,6 @@ CREATE TABLE source_versions (
     space VARCHAR(64) NOT NULL,
     source_id VARCHAR(36) NOT NULL,
     version BIGINT NOT NULL,
-    content TEXT NOT NULL,
     sha256 VARCHAR(64) NOT NULL,
     settings_key VARCHAR(64) NOT NULL DEFAULT '',  -- how it was cut and filed: equal content under equal settings shares its chunks
     size_bytes BIGINT NOT NULL,
@@ -43,12 +42,14 @@ CREATE TABLE source_versions (
     char_count BIGINT NOT NULL,
     token_count BIGINT NOT NULL,
     provider VARCHAR(255),
-    topic TEXT,
-    note TEXT,
-    metadata_json TEXT NOT NULL,
     content_version_id BIGINT,  -- the earlier version whose chunks this one shares
     job_id VARCHAR(36),
     ingested_at BIGINT NOT NULL,
+    topic TEXT,
+    note TEXT,
+    metadata_json TEXT NOT NULL,
+    -- Last, so that the others can be read without going through the text.
+    content TEXT NOT NULL,
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
     CONSTRAINT source_versions_id UNIQUE (space, id),
     CONSTRAINT source_versions_version UNIQUE (space, source_id, version)

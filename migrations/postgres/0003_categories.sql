@@ -26,13 +26,15 @@ CREATE TABLE chunks (
     version_id BIGINT NOT NULL,
     profile VARCHAR(16) NOT NULL,
     ordinal BIGINT NOT NULL,
-    text_content TEXT NOT NULL,
     token_count BIGINT NOT NULL,
+    tokenizer VARCHAR(32) NOT NULL DEFAULT '',  -- by which the tokens were counted
     char_count BIGINT NOT NULL,
     start_char BIGINT NOT NULL,
     end_char BIGINT NOT NULL,
     category_id BIGINT,
     created_at BIGINT NOT NULL,
+    -- Last, so that the others can be read without going through the text.
+    text_content TEXT NOT NULL,
     CONSTRAINT chunks_filed CHECK (profile <> 'taxonomy' OR category_id IS NOT NULL),
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
     FOREIGN KEY (space, version_id) REFERENCES source_versions (space, id) ON DELETE CASCADE,

@@ -35,7 +35,6 @@ CREATE TABLE source_versions (
     space TEXT NOT NULL,
     source_id TEXT NOT NULL,
     version INTEGER NOT NULL,
-    content TEXT NOT NULL,
     sha256 TEXT NOT NULL,
     settings_key TEXT NOT NULL DEFAULT '',  -- how it was cut and filed: equal content under equal settings shares its chunks
     size_bytes INTEGER NOT NULL,
@@ -43,12 +42,14 @@ CREATE TABLE source_versions (
     char_count INTEGER NOT NULL,
     token_count INTEGER NOT NULL,
     provider TEXT,
-    topic TEXT,
-    note TEXT,
-    metadata_json TEXT NOT NULL,
     content_version_id INTEGER,  -- the earlier version whose chunks this one shares
     job_id TEXT,
     ingested_at INTEGER NOT NULL,
+    topic TEXT,
+    note TEXT,
+    metadata_json TEXT NOT NULL,
+    -- Last, so that the others can be read without going through the text.
+    content TEXT NOT NULL,
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE
 );
 CREATE UNIQUE INDEX source_versions_id ON source_versions (space, id);

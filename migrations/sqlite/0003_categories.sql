@@ -26,13 +26,15 @@ CREATE TABLE chunks (
     version_id INTEGER NOT NULL,
     profile TEXT NOT NULL,
     ordinal INTEGER NOT NULL,
-    text_content TEXT NOT NULL,
     token_count INTEGER NOT NULL,
+    tokenizer TEXT NOT NULL DEFAULT '',  -- by which the tokens were counted
     char_count INTEGER NOT NULL,
     start_char INTEGER NOT NULL,
     end_char INTEGER NOT NULL,
     category_id INTEGER,
     created_at INTEGER NOT NULL,
+    -- Last, so that the others can be read without going through the text.
+    text_content TEXT NOT NULL,
     CONSTRAINT chunks_filed CHECK (profile <> 'taxonomy' OR category_id IS NOT NULL),
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
     FOREIGN KEY (space, version_id) REFERENCES source_versions (space, id) ON DELETE CASCADE,

@@ -1,8 +1,9 @@
 //! What is left of the candidates, and which of them is taken: pure, in the order of the seed (T-5.4 to T-5.6, K-19, K-20).
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
-use super::scoring::scores;
+use super::scoring::Scale;
 use crate::base::clock::Timestamp;
 use crate::base::text::name_key;
 use crate::model::document::{Choice, DocumentCandidate};
@@ -33,13 +34,15 @@ pub struct Relaxed {
 pub struct Decided {
     pub place: usize,
     pub relaxed: Relaxed,
+    /// The words' score of the one that was taken, where it decided; of all of them, if that was asked for.
     pub score: Option<f64>,
+    pub scores: Option<Vec<f64>>,
 }
 
 impl Sieve {
     /// # Errors
     /// The filter that nothing passes, if all must be passed; `None` if there are no candidates at all.
-    pub fn decide(&self, candidates: &[DocumentCandidate]) -> Result<Decided, Option<&'static str>> {
+    pub fn decide(&self, candidates: &[DocumentCandidate], explain: bool) -> Result<Decided, Option<&'static str>> {
         let mut left: Vec<usize> = (0..candidates.len()).collect();
         if left.is_empty() {
             return Err(None);
@@ -60,8 +63,20 @@ impl Sieve {
             relaxed.as_of = !self.keep(&mut left, |place| candidates[place].version.ingested_at <= moment);
             self.must(!relaxed.as_of, "as_of")?;
         }
-        let (place, score) = self.choose(candidates, &left);
-        Ok(Decided { place, relaxed, score })
+        let (best, equal) = self.equals(candidates, &left);
+        if equal.len() == 1 && self.choice != Choice::Score && !explain {
+            return Ok(Decided { place: best, relaxed, score: None, scores: None });
+        }
+        // Words are weighed by those between which they decide; the others are shown on the same scale.
+        let (scale, scores) = Scale::over(&self.query, equal.iter().map(|place| &candidates[*place]));
+        let ids = |place: usize| candidates[equal[place]].version.id;
+        let first = (0..equal.len())
+            .min_by(|one, other| scores[*other].total_cmp(&scores[*one]).then_with(|| ids(*one).cmp(&ids(*other))));
+        let first = first.unwrap_or(0);
+        let known: HashMap<usize, f64> = equal.iter().copied().zip(scores.iter().copied()).collect();
+        let score = |(place, other)| known.get(&place).copied().unwrap_or_else(|| scale.score(other));
+        let all = explain.then(|| candidates.iter().enumerate().map(score).collect());
+        Ok(Decided { place: equal[first], relaxed, score: Some(scores[first]), scores: all })
     }
 
     /// Keeps what passes, if anything does; tells whether it did.
@@ -79,11 +94,10 @@ impl Sieve {
         if self.strict && !passed { Err(Some(filter)) } else { Ok(()) }
     }
 
-    /// The best by what is chosen for; equals by their score, then the one that came first.
-    fn choose(&self, candidates: &[DocumentCandidate], left: &[usize]) -> (usize, Option<f64>) {
-        let versions = |one: usize, other: usize| (&candidates[one].version, &candidates[other].version);
+    /// The best by what is chosen for, and all that are as good.
+    fn equals(&self, candidates: &[DocumentCandidate], left: &[usize]) -> (usize, Vec<usize>) {
         let order = |one: usize, other: usize| {
-            let (a, b) = versions(one, other);
+            let (a, b) = (&candidates[one].version, &candidates[other].version);
             match self.choice {
                 Choice::Latest => (b.ingested_at, b.facts.char_count).cmp(&(a.ingested_at, a.facts.char_count)),
                 Choice::Earliest => a.ingested_at.cmp(&b.ingested_at),
@@ -91,17 +105,8 @@ impl Sieve {
                 Choice::Score => Ordering::Equal,
             }
         };
-        let Some(best) = left.iter().copied().min_by(|one, other| order(*one, *other)) else { return (0, None) };
-        let equal: Vec<usize> = left.iter().copied().filter(|place| order(*place, best).is_eq()).collect();
-        if equal.len() == 1 && self.choice != Choice::Score {
-            return (best, None);
-        }
-        let scores = scores(&self.query, equal.iter().map(|place| &candidates[*place]));
-        let ids = |place: usize| candidates[equal[place]].version.id;
-        let first = (0..equal.len())
-            .min_by(|one, other| scores[*other].total_cmp(&scores[*one]).then_with(|| ids(*one).cmp(&ids(*other))));
-        let first = first.unwrap_or(0);
-        (equal[first], Some(scores[first]))
+        let best = left.iter().copied().min_by(|one, other| order(*one, *other)).unwrap_or(0);
+        (best, left.iter().copied().filter(|place| order(*place, best).is_eq()).collect())
     }
 }
 
@@ -176,34 +181,46 @@ pub(super) mod tests {
             (Choice::Longest, 1),
             (Choice::Score, 1),
         ] {
-            let decided = sieve(choice).decide(&all).unwrap();
+            let decided = sieve(choice).decide(&all, false).unwrap();
             assert_eq!(all[decided.place].version.id, wanted, "{choice:?}");
         }
         // Equal in everything: the first by number, whatever the order.
         let twins = [candidate(9, "x", &[], 1, "same"), candidate(8, "x", &[], 1, "same")];
         for choice in Choice::ALL {
-            assert_eq!(sieve(choice).decide(&twins).unwrap().place, 1, "{choice:?}");
+            assert_eq!(sieve(choice).decide(&twins, false).unwrap().place, 1, "{choice:?}");
         }
+    }
+
+    #[test]
+    fn an_explanation_shows_the_scores_that_decided() {
+        let mut all = vec![candidate(1, "a", &["x"], 1, "a red dress"), candidate(2, "b", &["x"], 1, "a kite at sea")];
+        all.extend((3..20).map(|id| candidate(id, "other", &[], 1, "red, red, red")));
+        let sieve = Sieve { tags: vec!["x".to_owned()], query: "red kite".to_owned(), ..sieve(Choice::Score) };
+        let (brief, told) = (sieve.decide(&all, false).unwrap(), sieve.decide(&all, true).unwrap());
+        assert_eq!((brief.place, brief.score), (told.place, told.score));
+        let scores = told.scores.unwrap();
+        assert_eq!((scores.len(), Some(scores[told.place])), (all.len(), told.score));
+        assert!((0..2).all(|place| scores[place] <= scores[told.place]), "{scores:?}");
     }
 
     #[test]
     fn a_filter_that_leaves_nothing_is_left_out_or_is_the_end() {
         let all = [candidate(1, "Plan.md", &["a"], 5, "x"), candidate(2, "other.md", &["a", "b"], 9, "y")];
         let mut sieve = Sieve { tags: vec!["a".to_owned(), "b".to_owned()], ..sieve(Choice::Latest) };
-        assert_eq!(sieve.decide(&all).unwrap().place, 1);
+        assert_eq!(sieve.decide(&all, false).unwrap().place, 1);
         sieve.filename = Some("plan.MD".to_owned());
-        let decided = sieve.decide(&all).unwrap();
+        let decided = sieve.decide(&all, false).unwrap();
         assert_eq!((decided.place, decided.relaxed), (0, Relaxed { filename: Some(false), tags: true, as_of: false }));
         sieve.as_of = Some(Timestamp::from_micros(5));
-        assert!(!sieve.decide(&all).unwrap().relaxed.as_of, "the moment itself counts");
+        assert!(!sieve.decide(&all, false).unwrap().relaxed.as_of, "the moment itself counts");
         sieve.as_of = Some(Timestamp::from_micros(4));
-        assert!(sieve.decide(&all).unwrap().relaxed.as_of);
+        assert!(sieve.decide(&all, false).unwrap().relaxed.as_of);
         sieve.strict = true;
-        assert_eq!(sieve.decide(&all), Err(Some("the required tags")));
+        assert_eq!(sieve.decide(&all, false), Err(Some("the required tags")));
         sieve.tags = vec!["a".to_owned()];
-        assert_eq!(sieve.decide(&all), Err(Some("as_of")));
+        assert_eq!(sieve.decide(&all, false), Err(Some("as_of")));
         sieve.filename = Some("nobody.md".to_owned());
-        assert_eq!(sieve.decide(&all), Err(Some("meta.filename")));
-        assert_eq!(sieve.decide(&[]), Err(None));
+        assert_eq!(sieve.decide(&all, false), Err(Some("meta.filename")));
+        assert_eq!(sieve.decide(&[], false), Err(None));
     }
 }

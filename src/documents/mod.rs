@@ -123,12 +123,11 @@ impl Documents {
         let explain = wish.explain;
         let read: usize = candidates.iter().filter_map(|candidate| candidate.content.as_ref()).map(String::len).sum();
         let decide = move || {
-            let decided = sieve.decide(&candidates).map_err(|filter| DocumentError::NotFound { filter })?;
-            let scores = explain.then(|| scoring::scores(&sieve.query, candidates.iter()));
-            Ok::<_, DocumentError>((decided, scores, candidates))
+            let decided = sieve.decide(&candidates, explain).map_err(|filter| DocumentError::NotFound { filter })?;
+            Ok::<_, DocumentError>((decided, candidates))
         };
         let large = read > LARGE;
-        let (decided, scores, mut candidates) = if large { apart(decide).await? } else { decide()? };
+        let (decided, mut candidates) = if large { apart(decide).await? } else { decide()? };
         let mut found = if explain { candidates[decided.place].clone() } else { candidates.swap_remove(decided.place) };
         let mut store_queries = 1;
         let content = if let Some(content) = found.content.take() {
@@ -143,8 +142,8 @@ impl Documents {
             return Err(DocumentError::ContentMissing { id, version });
         }
         Ok(Retrieved {
-            score: scores.as_ref().map(|scores| scores[decided.place]).or(decided.score),
-            candidates: scores.map(|scores| candidates.drain(..).zip(scores).collect()),
+            score: decided.score,
+            candidates: decided.scores.map(|scores| candidates.drain(..).zip(scores).collect()),
             as_of_ignored: wish.as_of.is_some() && as_of.is_none(),
             relaxed: decided.relaxed,
             found,

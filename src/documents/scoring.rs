@@ -7,21 +7,38 @@ use std::collections::HashMap;
 use crate::base::words::{each, telling};
 use crate::model::document::DocumentCandidate;
 
-/// The score of each version, 0 to 1.
-pub fn scores<'c>(query: &str, candidates: impl Iterator<Item = &'c DocumentCandidate>) -> Vec<f64> {
-    let mut wanted = telling(query);
-    if wanted.is_empty() {
-        each(query, |word| wanted.push(word.to_owned()));
+/// What the words of a query are worth.
+#[derive(Debug)]
+pub struct Scale {
+    places: HashMap<String, usize>,
+    weights: Vec<f64>,
+}
+
+impl Scale {
+    /// The scale over some versions, and the score of each of them, 0 to 1.
+    pub fn over<'c>(query: &str, candidates: impl Iterator<Item = &'c DocumentCandidate>) -> (Self, Vec<f64>) {
+        let mut wanted = telling(query);
+        if wanted.is_empty() {
+            each(query, |word| wanted.push(word.to_owned()));
+        }
+        let places: HashMap<String, usize> = wanted.into_iter().zip(0..).collect();
+        let held: Vec<Vec<bool>> = candidates.map(|candidate| held(candidate, &places)).collect();
+        let weights = (0..places.len()).map(|word| weight(&held, word)).collect();
+        let scale = Self { places, weights };
+        let scores = held.iter().map(|held| scale.share(held)).collect();
+        (scale, scores)
     }
-    let places: HashMap<&str, usize> = wanted.iter().enumerate().map(|(place, word)| (word.as_str(), place)).collect();
-    let held: Vec<Vec<bool>> = candidates.map(|candidate| held(candidate, &places, wanted.len())).collect();
-    let weights: Vec<f64> = (0..wanted.len()).map(|word| weight(&held, word)).collect();
-    let whole: f64 = weights.iter().sum();
-    let score = |held: &Vec<bool>| {
-        let shared: f64 = weights.iter().zip(held).filter(|(_, held)| **held).map(|(weight, _)| weight).sum();
+
+    /// The score of a version that is not one of them.
+    pub fn score(&self, candidate: &DocumentCandidate) -> f64 {
+        self.share(&held(candidate, &self.places))
+    }
+
+    fn share(&self, held: &[bool]) -> f64 {
+        let whole: f64 = self.weights.iter().sum();
+        let shared: f64 = self.weights.iter().zip(held).filter(|(_, held)| **held).map(|(weight, _)| weight).sum();
         if whole > 0.0 { shared / whole } else { 0.0 }
-    };
-    held.iter().map(score).collect()
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of candidates")]
@@ -31,8 +48,8 @@ fn weight(held: &[Vec<bool>], word: usize) -> f64 {
 }
 
 /// Which of the words a version holds.
-fn held(candidate: &DocumentCandidate, places: &HashMap<&str, usize>, count: usize) -> Vec<bool> {
-    let mut held = vec![false; count];
+fn held(candidate: &DocumentCandidate, places: &HashMap<String, usize>) -> Vec<bool> {
+    let mut held = vec![false; places.len()];
     let facts = &candidate.version.facts;
     let said = [&facts.topic, &facts.note, &facts.provider, &candidate.content].into_iter().flatten();
     let texts = said.chain([&candidate.source.filename]).chain(&candidate.source.tags);
@@ -59,10 +76,11 @@ mod tests {
             candidate(3, "three.md", &[], 1, "Another report of the year."),
             candidate(4, "quasar-report.md", &[], 1, "nothing"),
         ];
-        let scores = scores("report about the Quasar", all.iter());
-        assert!(scores[3] > scores[0] && scores[0] > scores[1], "{scores:?}");
-        assert!((scores[1] - scores[2]).abs() < 1e-12 && (scores[3] - 1.0).abs() < 1e-12, "{scores:?}");
-        assert!((super::scores("budget", all.iter())[1] - 1.0).abs() < 1e-12);
-        assert!(super::scores("?!", all.iter()).iter().all(|score| *score < 1e-12));
+        let scores = |query: &str| Scale::over(query, all.iter()).1;
+        let found = scores("report about the Quasar");
+        assert!(found[3] > found[0] && found[0] > found[1], "{found:?}");
+        assert!((found[1] - found[2]).abs() < 1e-12 && (found[3] - 1.0).abs() < 1e-12, "{found:?}");
+        assert!((scores("budget")[1] - 1.0).abs() < 1e-12);
+        assert!(scores("?!").iter().all(|score| *score < 1e-12));
     }
 }

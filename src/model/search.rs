@@ -37,6 +37,15 @@ pub struct SearchSource {
     pub eligible: bool,
 }
 
+/// Where a passage lies in its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub chunk_id: i64,
+    pub version_id: i64,
+    pub start_char: i64,
+    pub end_char: i64,
+}
+
 /// How much there is to search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SearchSize {

@@ -1,5 +1,6 @@
 //! A space that does not fit into memory, searched in the database: by words through the engine's own full-text index,
-//! by meaning by reading every vector once. The ranking is the same, only slower.
+//! by meaning by reading every vector once. The ranking rule is the same, only slower; how common a term is goes by all
+//! versions here, and of words that very many passages hold only the first so many passages are compared.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,16 +11,17 @@ use super::rank::{Hit, Kind, Question, finish, fuse_all};
 use super::terms::token;
 use super::vectors::{dot, from_bytes, unit};
 use crate::base::ids::Space;
-use crate::model::search::{PassageRow, SearchSize, VectorRow};
+use crate::model::query::QueryScope;
+use crate::model::search::{SearchSize, VectorRow};
 use crate::store::{Store, StoreError};
 
 /// The rarest terms that together match no more passages than this lead to the candidates.
 const CANDIDATES: u64 = 5_000;
 /// Passages that are taken apart for one question at the most, where even the rarest term is common.
-const MOST: usize = 20_000;
+const MOST: usize = 50_000;
 /// Beyond this a term is common, whatever its number.
 const COMMON: i64 = 100_000;
-/// Vectors that are read at once.
+/// Passages, or vectors, that are read at once.
 const PAGE: usize = 4_000;
 /// Ids in one statement.
 const AT_ONCE: usize = 500;
@@ -28,58 +30,56 @@ const AT_ONCE: usize = 500;
 pub struct Beyond<'s> {
     pub store: &'s Store,
     pub space: &'s Space,
+    pub scope: &'s QueryScope,
     pub size: SearchSize,
     /// The model of the vectors.
     pub model: Option<&'s str>,
 }
 
-/// Which passages may be seen; documents have numbers.
-struct Sieve<'f> {
-    versions: HashMap<&'f str, (i64, u64)>,
-    filter: &'f Filter,
+/// A passage with its score.
+#[derive(Debug, Clone, Copy)]
+struct Scored {
+    chunk_id: i64,
+    /// The number of its document.
+    source: u64,
+    score: f64,
 }
 
-impl Sieve<'_> {
-    /// The number of a passage's document, if it may be seen.
-    fn pass(&self, passage: &PassageRow) -> Option<u64> {
-        let (version, number) = self.versions.get(passage.source_id.as_str())?;
-        let fine = *version == passage.version_id
-            && self.filter.until.is_none_or(|until| passage.created_at <= until)
-            && self.filter.chunks.as_ref().is_none_or(|chunks| chunks.contains(&passage.chunk_id));
-        fine.then_some(*number)
+/// Gives every document a number.
+#[derive(Default)]
+struct Numbers(HashMap<String, u64>);
+
+impl Numbers {
+    fn of(&mut self, source_id: &str) -> u64 {
+        if let Some(known) = self.0.get(source_id) {
+            return *known;
+        }
+        let next = self.0.len() as u64;
+        self.0.insert(source_id.to_owned(), next);
+        next
     }
 }
 
 impl Beyond<'_> {
-    /// The best passages for a question; the filter names every document that may be seen.
+    /// The best passages for a question. Which documents may be seen the statements know; the filter names passages.
     pub async fn search(&self, question: &Question, filter: &Filter) -> Result<Vec<Hit>, StoreError> {
-        let named = filter.sources.iter().flatten();
-        let versions = named.zip(0..).map(|((id, version), number)| (id.as_str(), (*version, number))).collect();
-        let sieve = Sieve { versions, filter };
+        let mut numbers = Numbers::default();
+        let wanted = question.depth(usize::MAX);
         let hits = match question.kind {
             Kind::Keyword => {
                 let query = self.query(question).await?;
-                let found = self.holders(&query, &sieve).await?;
-                let hit = |(passage, source, score): &(PassageRow, u64, f64)| {
-                    let share = query.share(*score);
-                    let keyword = Some(share);
-                    Hit { chunk_id: passage.chunk_id, source: *source, score: share, keyword, semantic: None }
+                let found = self.holders(question, &query, filter, wanted, &mut numbers).await?;
+                let hit = |found: Scored| {
+                    let share = query.share(found.score);
+                    Hit { keyword: Some(share), ..plain(found, share) }
                 };
-                found.iter().map(hit).collect()
+                found.into_iter().map(hit).collect()
             }
             Kind::Semantic => {
-                let near = self.nearest(question, question.depth(usize::MAX), &sieve).await?;
-                near.into_iter()
-                    .map(|(chunk_id, source, cosine)| Hit {
-                        chunk_id,
-                        source,
-                        score: cosine,
-                        keyword: None,
-                        semantic: Some(cosine),
-                    })
-                    .collect()
+                let near = self.nearest(question, filter, wanted, &mut numbers).await?;
+                near.into_iter().map(|near| Hit { semantic: Some(near.score), ..plain(near, near.score) }).collect()
             }
-            Kind::Hybrid => self.by_both(question, &sieve).await?,
+            Kind::Hybrid => self.by_both(question, filter, &mut numbers).await?,
         };
         Ok(finish(hits, question))
     }
@@ -93,82 +93,106 @@ impl Beyond<'_> {
         Ok(KeywordQuery::new(&question.terms, &counts, collection))
     }
 
-    /// Passages with the question's rarest terms, scored by all of them.
+    /// Passages with the question's rarest terms, scored by all of them; with any of its terms, if others could be better.
     async fn holders(
         &self,
+        question: &Question,
         query: &KeywordQuery,
-        sieve: &Sieve<'_>,
-    ) -> Result<Vec<(PassageRow, u64, f64)>, StoreError> {
-        let tokens: Vec<String> = query.rarest(CANDIDATES).iter().map(|n| token(&query.terms()[*n].term)).collect();
-        if tokens.is_empty() {
-            return Ok(Vec::new());
+        filter: &Filter,
+        wanted: usize,
+        numbers: &mut Numbers,
+    ) -> Result<Vec<Scored>, StoreError> {
+        let order = query.by_rarity();
+        let rare = query.rarest(CANDIDATES).len();
+        let found = self.score(question, query, &order[..rare], filter, wanted, numbers).await?;
+        // What a passage can reach that holds none of these terms.
+        let others: f64 = order[rare..].iter().map(|term| query.weight(*term)).sum();
+        if rare == order.len() || (found.len() >= wanted && found.last().is_some_and(|last| last.score >= others)) {
+            return Ok(found);
         }
-        let found = self.store.list_holders(self.space, &tokens, MOST).await?;
-        let score = |passage: PassageRow| {
-            let source = sieve.pass(&passage)?;
-            let score = query.score(&passage.tokens, u32::try_from(passage.length).unwrap_or(u32::MAX));
-            Some((passage, source, score))
-        };
-        let mut scored = Vec::new();
-        for some in found.chunks(500) {
-            scored.extend(some.iter().cloned().filter_map(score));
-            // Many at once would keep other requests waiting.
-            tokio::task::yield_now().await;
-        }
-        Ok(scored)
+        self.score(question, query, &order, filter, wanted, numbers).await
     }
 
-    /// The nearest passages with their documents and cosines, every vector compared.
-    async fn nearest(
+    /// The best passages that hold any of some terms.
+    async fn score(
         &self,
         question: &Question,
-        count: usize,
-        sieve: &Sieve<'_>,
-    ) -> Result<Vec<(i64, u64, f64)>, StoreError> {
-        let (Some(model), Some(asked)) = (self.model, &question.vector) else { return Ok(Vec::new()) };
-        let asked: Vec<f32> = unit(asked).collect();
-        if asked.iter().all(|value| *value == 0.0) {
-            return Ok(Vec::new());
-        }
-        let mut best: Vec<(i64, u64, f64)> = Vec::new();
-        let mut after = 0;
-        loop {
-            let rows = self.store.list_placed_vectors(self.space, model, after, PAGE).await?;
-            let Some((last, _)) = rows.last() else { break };
+        query: &KeywordQuery,
+        terms: &[usize],
+        filter: &Filter,
+        wanted: usize,
+        numbers: &mut Numbers,
+    ) -> Result<Vec<Scored>, StoreError> {
+        let tokens: Vec<String> = terms.iter().map(|number| token(&query.terms()[*number].term)).collect();
+        let mut best = Vec::new();
+        let (mut after, mut read) = (0, 0);
+        while !tokens.is_empty() && read < MOST {
+            let page = self.store.list_holders(self.space, self.scope, &tokens, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
             after = last.chunk_id;
-            let full = rows.len() == PAGE;
-            for some in rows.chunks(500) {
-                for (passage, vector) in some {
-                    if let Some(source) = sieve.pass(passage)
-                        && let Some(cosine) = cosine(&asked, vector)
-                    {
-                        best.push((passage.chunk_id, source, cosine));
-                    }
+            read += page.len();
+            for some in page.chunks(AT_ONCE) {
+                for passage in some.iter().filter(|passage| filter.lets(passage.chunk_id)) {
+                    let score = query.score(&passage.tokens, u32::try_from(passage.length).unwrap_or(u32::MAX));
+                    best.push(Scored { chunk_id: passage.chunk_id, source: numbers.of(&passage.source_id), score });
                 }
+                // Many at once would keep other requests waiting.
                 tokio::task::yield_now().await;
             }
-            keep_best(&mut best, count, question.by_source);
-            if !full {
+            keep_best(&mut best, wanted, question.by_source);
+            if page.len() < PAGE {
                 break;
             }
         }
         Ok(best)
     }
 
-    async fn by_both(&self, question: &Question, sieve: &Sieve<'_>) -> Result<Vec<Hit>, StoreError> {
-        let query = self.query(question).await?;
-        let mut held = self.holders(&query, sieve).await?;
-        held.retain(|(_, _, score)| *score > 0.0);
-        held.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.chunk_id.cmp(&b.0.chunk_id)));
-        held.truncate(SAMPLE);
-        let one_each = Question { by_source: false, ..question.clone() };
-        let near = self.nearest(&one_each, SAMPLE, sieve).await?;
-        let mut sources: HashMap<i64, u64> = near.iter().map(|(id, source, _)| (*id, *source)).collect();
-        let mut scores: HashMap<i64, f64> = HashMap::new();
-        for (passage, source, score) in &held {
-            sources.insert(passage.chunk_id, *source);
-            scores.insert(passage.chunk_id, *score);
+    /// The nearest passages, every vector compared.
+    async fn nearest(
+        &self,
+        question: &Question,
+        filter: &Filter,
+        wanted: usize,
+        numbers: &mut Numbers,
+    ) -> Result<Vec<Scored>, StoreError> {
+        let (Some(model), Some(asked)) = (self.model, &question.vector) else { return Ok(Vec::new()) };
+        let asked: Vec<f32> = unit(asked).collect();
+        if asked.iter().all(|value| *value == 0.0) {
+            return Ok(Vec::new());
         }
+        let mut best = Vec::new();
+        let mut after = 0;
+        loop {
+            let page = self.store.list_placed_vectors(self.space, self.scope, model, after, PAGE).await?;
+            let Some((_, last)) = page.last() else { break };
+            after = last.chunk_id;
+            for some in page.chunks(AT_ONCE) {
+                for (source_id, vector) in some.iter().filter(|(_, vector)| filter.lets(vector.chunk_id)) {
+                    if let Some(score) = cosine(&asked, vector) {
+                        best.push(Scored { chunk_id: vector.chunk_id, source: numbers.of(source_id), score });
+                    }
+                }
+                tokio::task::yield_now().await;
+            }
+            keep_best(&mut best, wanted, question.by_source);
+            if page.len() < PAGE {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    async fn by_both(
+        &self,
+        question: &Question,
+        filter: &Filter,
+        numbers: &mut Numbers,
+    ) -> Result<Vec<Hit>, StoreError> {
+        let query = self.query(question).await?;
+        let held = self.holders(question, &query, filter, SAMPLE, numbers).await?;
+        let near = self.nearest(question, filter, SAMPLE, numbers).await?;
+        let sources: HashMap<i64, u64> = held.iter().chain(&near).map(|found| (found.chunk_id, found.source)).collect();
+        let mut scores: HashMap<i64, f64> = held.iter().map(|found| (found.chunk_id, found.score)).collect();
         let ids: Vec<i64> = sources.keys().copied().collect();
         let unscored: Vec<i64> = ids.iter().filter(|id| !scores.contains_key(id)).copied().collect();
         for some in unscored.chunks(AT_ONCE) {
@@ -194,13 +218,17 @@ impl Beyond<'_> {
 }
 
 /// The best so far; where one of each document counts, that one.
-fn keep_best(best: &mut Vec<(i64, u64, f64)>, count: usize, by_source: bool) {
-    best.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+fn keep_best(best: &mut Vec<Scored>, count: usize, by_source: bool) {
+    best.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.chunk_id.cmp(&b.chunk_id)));
     if by_source {
         let mut seen = HashSet::new();
-        best.retain(|(_, source, _)| seen.insert(*source));
+        best.retain(|found| seen.insert(found.source));
     }
     best.truncate(count);
+}
+
+fn plain(found: Scored, score: f64) -> Hit {
+    Hit { chunk_id: found.chunk_id, source: found.source, score, keyword: None, semantic: None }
 }
 
 fn cosine(asked: &[f32], row: &VectorRow) -> Option<f64> {

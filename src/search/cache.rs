@@ -44,8 +44,25 @@ struct Known {
     writes: Option<i64>,
     /// Whether vectors were read too.
     vectors: bool,
-    /// How much there is, where that is too much.
+    /// Whether the vectors, with all the rest, are too much.
+    vectors_too_big: bool,
+    /// How much there is, where even the words are too much.
     too_big: Option<SearchSize>,
+}
+
+impl Known {
+    /// Where to search, if everything that was written is known.
+    fn place(&self, entry: &Arc<Entry>, writes: i64, vectors: bool) -> Option<Place> {
+        if self.writes.is_none_or(|read| read < writes) {
+            return None;
+        }
+        match self.too_big {
+            Some(size) => Some(Place::Database(size)),
+            None if vectors && self.vectors_too_big => Some(Place::Database(entry.index().live_size())),
+            None if vectors && !self.vectors => None,
+            None => Some(Place::Memory(Arc::clone(entry))),
+        }
+    }
 }
 
 /// Where a space can be searched.
@@ -79,23 +96,43 @@ impl IndexCache {
     pub async fn of(&self, space: &Space, vectors: bool) -> Result<Place, StoreError> {
         // Read first: what is written after it counts as another write.
         let writes = self.store.find_chunk_writes(space).await?;
+        if writes == 0 {
+            // Nothing was ever written there, and nothing is remembered of it.
+            return Ok(Place::Memory(Arc::default()));
+        }
         let entry = {
             let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(spaces.entry(space.clone()).or_default())
         };
         entry.used.store(self.clock.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-        let mut known = entry.known.lock().await;
-        let fresh = known.writes.is_some_and(|read| read >= writes);
-        if !fresh || (vectors && !known.vectors && known.too_big.is_none()) {
-            self.refresh(space, &entry, &mut known, writes, vectors).await?;
-            drop(known);
-            self.make_room(space);
-            known = entry.known.lock().await;
+        if let Some(place) = entry.known.lock().await.place(&entry, writes, vectors) {
+            return Ok(place);
         }
-        Ok(match known.too_big {
-            Some(size) => Place::Database(size),
-            None => Place::Memory(Arc::clone(&entry)),
-        })
+        let (cache, space) = (self.clone(), space.clone());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "must outlive a caller who goes away: half of it would be read twice"
+        )]
+        let read = tokio::spawn(async move { cache.bring_up(&space, &entry, writes, vectors).await });
+        read.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    async fn bring_up(
+        &self,
+        space: &Space,
+        entry: &Arc<Entry>,
+        writes: i64,
+        vectors: bool,
+    ) -> Result<Place, StoreError> {
+        let mut known = entry.known.lock().await;
+        loop {
+            // Somebody may have done it while this one waited.
+            if let Some(place) = known.place(entry, writes, vectors) {
+                return Ok(place);
+            }
+            self.refresh(space, entry, &mut known, writes, vectors).await?;
+            self.make_room(space);
+        }
     }
 
     async fn refresh(
@@ -107,13 +144,17 @@ impl IndexCache {
         vectors: bool,
     ) -> Result<(), StoreError> {
         let anew = known.writes.is_none() || known.too_big.is_some() || entry.index().is_worn();
-        let vectors = vectors || known.vectors;
-        let size = if anew { self.store.find_search_size(space).await? } else { entry.index().size() };
-        if !self.fits(space, size, vectors).await? {
+        let size = if anew { self.store.find_search_size(space).await? } else { entry.index().whole_size() };
+        if !self.fits(space, size, false).await? {
             entry.change(|index| *index = Index::default());
             entry.measure();
-            *known = Known { writes: Some(writes), vectors: false, too_big: Some(size) };
+            *known = Known { writes: Some(writes), too_big: Some(size), ..Known::default() };
             return Ok(());
+        }
+        let wanted = vectors || known.vectors;
+        let vectors = wanted && self.fits(space, size, true).await?;
+        if known.vectors && !vectors {
+            entry.change(Index::drop_vectors);
         }
         if anew {
             // Made aside, so that searches that have begun go on with the former.
@@ -138,7 +179,7 @@ impl IndexCache {
             }
         }
         entry.measure();
-        *known = Known { writes: Some(writes), vectors, too_big: None };
+        *known = Known { writes: Some(writes), vectors, vectors_too_big: wanted && !vectors, too_big: None };
         Ok(())
     }
 
@@ -225,6 +266,10 @@ impl IndexCache {
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
     #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
     let done = tokio::task::spawn_blocking(work).await;
-    // A panic may quote the text it was about.
-    done.map_err(|_| StoreError::Broken { cause: "a search stopped on a defect of its own".to_owned() })
+    done.map_err(|_| stopped())
+}
+
+/// A panic may quote the text it was about.
+fn stopped() -> StoreError {
+    StoreError::Broken { cause: "a search stopped on a defect of its own".to_owned() }
 }

@@ -1,10 +1,12 @@
 //! A space's passages as they are searched: who holds which term, and the vectors, in memory.
 //!
 //! Rows are numbered in the order of the passages' ids, so that ties fall the same way everywhere. Passages of every
-//! version are here; what a question may see is decided by its filter.
+//! version are here; what a question may see is decided by its filter. How common a term is goes by what the documents
+//! say now, so that one which was brought in a hundred times does not make its own words look common.
 
 use std::collections::{HashMap, HashSet};
 
+use super::fusion::SAMPLE;
 use super::keywords::{Collection, KeywordQuery, part};
 use super::rank::{Hit, Kind, Question, finish, fuse_all};
 use super::terms::{QueryTerm, for_each_token, token};
@@ -27,10 +29,14 @@ pub struct Index {
     versions: Vec<i64>,
     created: Vec<i64>,
     lengths: Vec<u32>,
-    /// Rows of documents that are gone; they count for nothing.
-    gone: Vec<bool>,
-    gone_count: usize,
+    /// Rows of what the eligible documents say now, how many there are, and the sum of their lengths.
+    live: Vec<bool>,
+    live_count: usize,
+    live_length: u64,
+    /// The sum of all lengths.
     total_length: u64,
+    /// Rows of documents that are no longer there.
+    gone_count: usize,
     terms: HashMap<Box<str>, Postings>,
     term_bytes: usize,
     source_numbers: HashMap<Box<str>, u32>,
@@ -46,9 +52,9 @@ type Postings = Vec<u32>;
 /// What is known of a document.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
+    /// None where it says nothing, is switched off, or is gone.
     version_id: Option<i64>,
-    eligible: bool,
-    gone: bool,
+    there: bool,
 }
 
 #[derive(Debug)]
@@ -71,11 +77,18 @@ pub struct Filter {
     pub chunks: Option<HashSet<i64>>,
 }
 
+impl Filter {
+    /// Whether a passage is among those that are named, if any are.
+    pub fn lets(&self, chunk_id: i64) -> bool {
+        self.chunks.as_ref().is_none_or(|chunks| chunks.contains(&chunk_id))
+    }
+}
+
 /// A filter made ready: the version that counts, by the document's number.
 struct Sieve<'f> {
     versions: Vec<Option<i64>>,
     until: i64,
-    chunks: Option<&'f HashSet<i64>>,
+    filter: &'f Filter,
 }
 
 impl Index {
@@ -87,10 +100,14 @@ impl Index {
         self.chunk_ids.is_empty()
     }
 
-    /// How much there is.
-    pub fn size(&self) -> SearchSize {
-        let passages = i64::try_from(self.len() - self.gone_count).unwrap_or(i64::MAX);
-        SearchSize { passages, terms: i64::try_from(self.total_length).unwrap_or(i64::MAX) }
+    /// How much there is of what the documents say now.
+    pub fn live_size(&self) -> SearchSize {
+        size(self.live_count, self.live_length)
+    }
+
+    /// How much there is in all.
+    pub fn whole_size(&self) -> SearchSize {
+        size(self.len(), self.total_length)
     }
 
     /// The id of the last passage; new ones have higher ids.
@@ -145,7 +162,8 @@ impl Index {
             self.versions.push(passage.version_id);
             self.created.push(passage.created_at);
             self.lengths.push(length);
-            self.gone.push(false);
+            // Until the documents are told of, nobody sees it.
+            self.live.push(false);
             self.total_length += u64::from(length);
         }
     }
@@ -169,33 +187,21 @@ impl Index {
 
     /// Takes over what every document of the space says now; passages of one that is not among them are gone.
     pub fn set_sources(&mut self, sources: &[SearchSource]) {
-        let mut seen = vec![false; self.states.len()];
+        self.states.fill(State::default());
         for source in sources {
             if let Some(number) = self.source_numbers.get(source.id.as_str()) {
-                let number = *number as usize;
-                let gone = self.states[number].gone;
-                self.states[number] = State { version_id: source.version_id, eligible: source.eligible, gone };
-                seen[number] = true;
+                let version_id = source.version_id.filter(|_| source.eligible);
+                self.states[*number as usize] = State { version_id, there: true };
             }
         }
-        let mut any = false;
-        for (state, seen) in self.states.iter_mut().zip(seen) {
-            if !seen && !state.gone {
-                *state = State { version_id: None, eligible: false, gone: true };
-                any = true;
-            }
-        }
-        if any {
-            self.mark_gone();
-        }
-    }
-
-    fn mark_gone(&mut self) {
-        for (row, source) in self.sources.iter().enumerate() {
-            if self.states[*source as usize].gone && !self.gone[row] {
-                self.gone[row] = true;
-                self.gone_count += 1;
-                self.total_length -= u64::from(self.lengths[row]);
+        (self.live_count, self.live_length, self.gone_count) = (0, 0, 0);
+        for row in 0..self.len() {
+            let state = self.states[self.sources[row] as usize];
+            self.live[row] = state.version_id == Some(self.versions[row]);
+            self.gone_count += usize::from(!state.there);
+            if self.live[row] {
+                self.live_count += 1;
+                self.live_length += u64::from(self.lengths[row]);
             }
         }
     }
@@ -210,6 +216,11 @@ impl Index {
     pub fn begin_vectors(&mut self, model: &str, dims: usize) {
         let (rows, places) = (Vec::new(), Vec::new());
         self.coming = Some(Vectors { model: model.to_owned(), matrix: Matrix::new(dims), rows, places });
+    }
+
+    /// Vectors are no longer held.
+    pub fn drop_vectors(&mut self) {
+        (self.vectors, self.coming) = (None, None);
     }
 
     /// Searches go by the new vectors from now on.
@@ -260,7 +271,7 @@ impl Index {
 
     fn sieve<'f>(&self, filter: &'f Filter) -> Sieve<'f> {
         let mut versions: Vec<Option<i64>> = match &filter.sources {
-            None => self.states.iter().map(|state| state.version_id.filter(|_| state.eligible)).collect(),
+            None => self.states.iter().map(|state| state.version_id).collect(),
             Some(_) => vec![None; self.states.len()],
         };
         for (id, version) in filter.sources.iter().flatten() {
@@ -268,14 +279,13 @@ impl Index {
                 versions[*number as usize] = Some(*version);
             }
         }
-        Sieve { versions, until: filter.until.unwrap_or(i64::MAX), chunks: filter.chunks.as_ref() }
+        Sieve { versions, until: filter.until.unwrap_or(i64::MAX), filter }
     }
 
     fn passes(&self, row: usize, sieve: &Sieve<'_>) -> bool {
-        !self.gone[row]
-            && sieve.versions[self.sources[row] as usize] == Some(self.versions[row])
+        sieve.versions[self.sources[row] as usize] == Some(self.versions[row])
             && self.created[row] <= sieve.until
-            && sieve.chunks.is_none_or(|chunks| chunks.contains(&self.chunk_ids[row]))
+            && sieve.filter.lets(self.chunk_ids[row])
     }
 
     /// The keyword score of every row.
@@ -283,8 +293,9 @@ impl Index {
         let none = Vec::new();
         let lists: Vec<&Postings> =
             terms.iter().map(|asked| self.terms.get(token(&asked.term).as_str()).unwrap_or(&none)).collect();
-        let live = |posting: &&u32| !self.gone[(**posting >> 8) as usize];
-        let count = |list: &&Postings| if self.gone_count == 0 { list.len() } else { list.iter().filter(live).count() };
+        let live = |posting: &&u32| self.live[(**posting >> 8) as usize];
+        let all_live = self.live_count == self.len();
+        let count = |list: &&Postings| if all_live { list.len() } else { list.iter().filter(live).count() };
         let with_term: Vec<u64> = lists.iter().map(|list| count(list) as u64).collect();
         let query = KeywordQuery::new(terms, &with_term, self.collection());
         let mut scores = vec![0.0; self.len()];
@@ -299,7 +310,7 @@ impl Index {
     }
 
     fn collection(&self) -> Collection {
-        Collection::of((self.len() - self.gone_count) as u64, self.total_length)
+        Collection::of(self.live_count as u64, self.live_length)
     }
 
     fn by_keyword(
@@ -346,14 +357,16 @@ impl Index {
         scores: &[f64],
         wanted: impl Fn(usize) -> bool + Sync,
     ) -> Vec<Hit> {
-        let near = self.nearest(question, super::fusion::SAMPLE, &wanted);
-        let mut rows: Vec<usize> = near.into_iter().map(|(row, _)| row).collect();
+        let mut rows = self.near_sample(question, &wanted);
         let mut held: Vec<usize> = (0..self.len()).filter(|row| scores[*row] > 0.0 && wanted(*row)).collect();
         let better = |a: &usize, b: &usize| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b));
-        if held.len() > super::fusion::SAMPLE {
-            held.select_nth_unstable_by(super::fusion::SAMPLE - 1, better);
-            held.truncate(super::fusion::SAMPLE);
+        if question.by_source {
+            held.sort_unstable_by(better);
+            self.keep_one_each(&mut held);
+        } else if held.len() > SAMPLE {
+            held.select_nth_unstable_by(SAMPLE - 1, better);
         }
+        held.truncate(SAMPLE);
         rows.extend(held);
         let fused = fuse_all(&rows, |row| scores[row], |row| self.vector(row), question.vector.as_deref());
         let hit = |(row, score, semantic): (usize, f64, Option<f64>)| Hit {
@@ -362,6 +375,31 @@ impl Index {
             ..self.hit(row, score)
         };
         fused.into_iter().map(hit).collect()
+    }
+
+    /// The nearest passages that are compared by both; one of each document where only one is wanted, so that a long
+    /// document does not leave the others out.
+    fn near_sample(&self, question: &Question, wanted: impl Fn(usize) -> bool + Sync) -> Vec<usize> {
+        let mut count = SAMPLE;
+        loop {
+            let near = self.nearest(question, count, &wanted);
+            let all = near.len() < count || count >= self.len();
+            let mut rows: Vec<usize> = near.into_iter().map(|(row, _)| row).collect();
+            if question.by_source {
+                self.keep_one_each(&mut rows);
+            }
+            if all || rows.len() >= SAMPLE || !question.by_source {
+                rows.truncate(SAMPLE);
+                return rows;
+            }
+            count = count.saturating_mul(8);
+        }
+    }
+
+    /// Of each document the first.
+    fn keep_one_each(&self, rows: &mut Vec<usize>) {
+        let mut seen = HashSet::new();
+        rows.retain(|row| seen.insert(self.sources[*row]));
     }
 
     fn nearest(&self, question: &Question, count: usize, wanted: impl Fn(usize) -> bool + Sync) -> Vec<(usize, f64)> {
@@ -380,6 +418,13 @@ impl Index {
     fn hit(&self, row: usize, score: f64) -> Hit {
         let source = u64::from(self.sources[row]);
         Hit { chunk_id: self.chunk_ids[row], source, score, keyword: None, semantic: None }
+    }
+}
+
+fn size(passages: usize, terms: u64) -> SearchSize {
+    SearchSize {
+        passages: i64::try_from(passages).unwrap_or(i64::MAX),
+        terms: i64::try_from(terms).unwrap_or(i64::MAX),
     }
 }
 

@@ -124,13 +124,19 @@ impl KeywordQuery {
         if self.most > 0.0 { score / self.most } else { 0.0 }
     }
 
+    /// Numbers of the terms that any passage holds, the rarest first.
+    pub fn by_rarity(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.terms.len()).filter(|&n| self.terms[n].passages > 0).collect();
+        order.sort_by_key(|&n| (self.terms[n].passages, n));
+        order
+    }
+
     /// Numbers of the terms to ask the engine for: the rarest first, as many
     /// as together match at most `most` passages, and the rarest in any case.
     /// Passages that hold only the commonest terms cannot lead the list, and
     /// ranking them all is what makes a keyword search slow.
     pub fn rarest(&self, most: u64) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.terms.len()).filter(|&n| self.terms[n].passages > 0).collect();
-        order.sort_by_key(|&n| (self.terms[n].passages, n));
+        let mut order = self.by_rarity();
         let mut matched = 0u64;
         let fits = order.iter().take_while(|&&n| {
             matched = matched.saturating_add(self.terms[n].passages);

@@ -18,7 +18,7 @@ mod stem;
 pub mod terms;
 pub mod vectors;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -27,7 +27,9 @@ use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
 use crate::config;
 use crate::llm::{Llm, LlmError, Session};
-use crate::model::search::Found;
+use crate::model::chunk::RETRIEVAL;
+use crate::model::query::QueryScope;
+use crate::model::search::{Found, Span};
 use crate::store::{Store, StoreError};
 
 pub use ask::{Ask, Wish};
@@ -105,9 +107,10 @@ impl Search {
         let filter = self.filter(space, &ask);
         let (place, filter) = tokio::join!(inner.cache.of(space, ask.kind != Kind::Keyword), filter);
         let (mut place, mut filter) = (place?, filter?);
+        let text = ask.query.clone();
         let question = Question {
             kind: ask.kind,
-            terms: terms::of_query(&ask.query),
+            terms: blocking(move || terms::of_query(&text)).await?,
             vector: None,
             k: ask.k,
             min_score: ask.min_score,
@@ -128,9 +131,9 @@ impl Search {
             let in_memory = matches!(place, Place::Memory(_));
             let hits = match place {
                 Place::Database(size) => {
-                    let filter = self.every_source(space, &mut filter).await?;
-                    let beyond = Beyond { store: &inner.store, space, size, model: model.as_deref() };
-                    Some(beyond.search(&question, filter).await?)
+                    let (store, scope) = (&inner.store, &ask.scope);
+                    let beyond = Beyond { store, space, scope, size, model: model.as_deref() };
+                    Some(beyond.search(&question, &filter).await?)
                 }
                 Place::Memory(entry) => {
                     let (model, taken) = (model.clone(), std::mem::take(&mut filter));
@@ -164,19 +167,25 @@ impl Search {
             filter.sources = Some(named.collect());
         }
         if let Some(category_id) = ask.category_id {
-            filter.chunks = Some(store.list_chunks_under(space, category_id).await?.into_iter().collect());
+            filter.chunks = Some(self.chunks_under(space, category_id, &ask.scope).await?);
         }
         Ok(filter)
     }
 
-    /// The filter with every document named that it lets through.
-    async fn every_source<'f>(&self, space: &Space, filter: &'f mut Filter) -> Result<&'f Filter, StoreError> {
-        if filter.sources.is_none() {
-            let sources = self.inner.store.list_search_sources(space).await?;
-            let eligible = sources.into_iter().filter(|source| source.eligible);
-            filter.sources = Some(eligible.filter_map(|source| Some((source.id, source.version_id?))).collect());
-        }
-        Ok(filter)
+    /// The passages that lie, with any part of theirs, under a category or one below it.
+    async fn chunks_under(
+        &self,
+        space: &Space,
+        category_id: i64,
+        scope: &QueryScope,
+    ) -> Result<HashSet<i64>, StoreError> {
+        let store = &self.inner.store;
+        let filed = store.list_spans_under(space, category_id, scope).await?;
+        let mut versions: Vec<i64> = filed.iter().map(|span| span.version_id).collect();
+        versions.dedup();
+        let others = store.list_spans_of(space, &versions, RETRIEVAL).await?;
+        let touching = others.iter().filter(|span| touches(&filed, span));
+        Ok(filed.iter().chain(touching).map(|span| span.chunk_id).collect())
     }
 
     /// What is shown of the hits; one that has gone meanwhile is left out.
@@ -208,6 +217,12 @@ impl Search {
     pub fn vector_bytes(&self, space: &Space) -> usize {
         self.inner.cache.vector_bytes(space)
     }
+}
+
+/// Whether a passage shares text with any of these, which lie one behind the other, version by version.
+fn touches(filed: &[Span], span: &Span) -> bool {
+    let next = filed.partition_point(|one| (one.version_id, one.end_char) <= (span.version_id, span.start_char));
+    filed.get(next).is_some_and(|one| one.version_id == span.version_id && one.start_char < span.end_char)
 }
 
 /// To the microsecond; more would be noise.

@@ -71,22 +71,24 @@ impl Search {
 
     async fn reembed(&self, context: &JobContext) -> Result<Outcome, JobError> {
         let (inner, space) = (&*self.inner, context.space());
-        let new = inner.settings.model.as_str();
+        // As it was queued: another process may have other settings by now.
+        let request = context.take_request();
+        let new = request["to"].as_str().unwrap_or(&inner.settings.model);
         let session = inner.llm.job_session(space, context.id()).await?;
         let mut done = 0;
         while let Some(old) = inner.store.find_embedding_model(space).await?.filter(|old| old != new) {
             let passages = inner.store.list_unembedded(space, &old, new, PART).await?;
             if passages.is_empty() {
-                self.turn(context, &old).await?;
+                self.turn(context, &old, new).await?;
                 continue;
             }
             let texts: Vec<&str> = passages.iter().map(|passage| passage.text.as_str()).collect();
             let vectors = inner.llm.embed(&session, new, &texts).await?;
-            self.keep(context, &passages, &vectors).await?;
+            self.keep(context, new, &passages, &vectors).await?;
             done += passages.len();
             context.report("embedding", &json!({"passages": done, "model": new})).await?;
         }
-        while inner.store.remove_other_embeddings(space, new).await? > 0 {}
+        while inner.store.remove_other_embeddings(space).await? > 0 {}
         let spent = session.spent();
         Ok(Outcome::Done(json!({
             "model": new, "passages": done, "llm_calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.usd,
@@ -94,7 +96,13 @@ impl Search {
     }
 
     /// Writes vectors of passages that are still there.
-    async fn keep(&self, context: &JobContext, passages: &[Unembedded], vectors: &[Vec<f32>]) -> Result<(), JobError> {
+    async fn keep(
+        &self,
+        context: &JobContext,
+        model: &str,
+        passages: &[Unembedded],
+        vectors: &[Vec<f32>],
+    ) -> Result<(), JobError> {
         let (inner, space) = (&*self.inner, context.space());
         let bytes: Vec<Vec<u8>> = vectors.iter().map(|vector| to_bytes(vector)).collect();
         let kept = inner.store.retry("keep_vectors", || async {
@@ -113,16 +121,15 @@ impl Search {
                     vector: bytes,
                 })
                 .collect();
-            tx.add_embeddings(space, &inner.settings.model, &new, context.clock().now()).await?;
+            tx.add_embeddings(space, model, &new, context.clock().now()).await?;
             tx.commit().await
         });
         Ok(kept.await?)
     }
 
     /// Searches go by the new model from now on, unless passages have come that it does not know.
-    async fn turn(&self, context: &JobContext, old: &str) -> Result<(), JobError> {
+    async fn turn(&self, context: &JobContext, old: &str, new: &str) -> Result<(), JobError> {
         let (inner, space) = (&*self.inner, context.space());
-        let new = inner.settings.model.as_str();
         let turned = inner.store.retry("turn_space", || async {
             let mut tx = inner.store.begin().await?;
             tx.lock_chunks(space).await?;

@@ -19,6 +19,8 @@ pub const VERSION: u32 = 1;
 const LONGEST: usize = 40;
 /// A term that occurs more often is taken to occur so often: by then another time no longer counts.
 const MOST_COUNT: usize = 200;
+/// Distinct terms of a question that count: more are a document, not a question.
+const MOST_ASKED: usize = 256;
 /// Longest stored token; `InnoDB` indexes none beyond 84 characters.
 const LONGEST_TOKEN: usize = 80;
 
@@ -90,23 +92,34 @@ pub fn for_each_token<'t>(tokens: &'t str, mut each: impl FnMut(&'t str, u32)) {
     }
 }
 
-/// Analyses a question: its distinct terms in order of appearance without the
-/// stop words, or with them when there is nothing else.
+/// Analyses a question: its first distinct terms in order of appearance without
+/// the stop words, or with them when there is nothing else.
 pub fn of_query(text: &str) -> Vec<QueryTerm> {
-    let (mut content, mut all) = (Vec::new(), Vec::new());
+    let (mut content, mut all) = (Asked::default(), Asked::default());
     for_each(text, |term, stop| {
-        count(&mut all, term);
+        all.count(term);
         if !stop {
-            count(&mut content, term);
+            content.count(term);
         }
     });
-    if content.is_empty() { all } else { content }
+    if content.terms.is_empty() { all.terms } else { content.terms }
 }
 
-fn count(terms: &mut Vec<QueryTerm>, term: &str) {
-    match terms.iter_mut().find(|known| known.term == term) {
-        Some(known) => known.count += 1,
-        None => terms.push(QueryTerm { term: term.to_string(), count: 1 }),
+/// Terms of a question while they are counted.
+#[derive(Default)]
+struct Asked {
+    terms: Vec<QueryTerm>,
+    places: HashMap<String, usize>,
+}
+
+impl Asked {
+    fn count(&mut self, term: &str) {
+        if let Some(place) = self.places.get(term) {
+            self.terms[*place].count += 1;
+        } else if self.terms.len() < MOST_ASKED {
+            self.places.insert(term.to_owned(), self.terms.len());
+            self.terms.push(QueryTerm { term: term.to_owned(), count: 1 });
+        }
     }
 }
 

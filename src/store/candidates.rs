@@ -61,8 +61,9 @@ impl Pieces {
         self.values.push(Bound::Number(value));
     }
 
-    /// The conditions of a scope on passages `c` of documents `s`, brought by versions `v`.
-    fn scope(&mut self, scope: &QueryScope) {
+    /// The conditions of a scope on passages `c` of documents `s`, brought by versions `v` (which only a scope of all
+    /// versions at a moment looks at).
+    pub(super) fn scope(&mut self, scope: &QueryScope) {
         self.push(" AND s.eligible = 1");
         if let Some(user_id) = &scope.user_id {
             self.text(" AND s.user_id = ?", user_id);

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::candidates::Pieces;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
+use crate::model::query::QueryScope;
 use crate::model::search::{PassageRow, SearchSize};
 
 /// Rows in one insert.
@@ -18,7 +20,9 @@ const CHARS: usize = 1_000_000;
 const TERMS: usize = 50;
 
 const SELECT: &str =
-    "SELECT t.chunk_id, t.source_id, t.version_id, t.created_at, t.length, t.tokens FROM chunk_terms t";
+    "SELECT c.chunk_id, c.source_id, c.version_id, c.created_at, c.length, c.tokens FROM chunk_terms c";
+/// The documents `s` of passages `c`.
+pub(super) const OF_SOURCE: &str = " JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
 /// The terms of a passage, to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +35,7 @@ pub struct NewTerms<'t> {
 impl Store {
     /// Terms of a space's passages in the order of their ids, after the one named.
     pub async fn list_terms(&self, space: &Space, after: i64, limit: usize) -> Result<Vec<PassageRow>, StoreError> {
-        let sql = format!("{SELECT} WHERE t.space = ? AND t.chunk_id > ? ORDER BY t.chunk_id LIMIT ?");
+        let sql = format!("{SELECT} WHERE c.space = ? AND c.chunk_id > ? ORDER BY c.chunk_id LIMIT ?");
         self.retry("list_terms", || async {
             let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(after);
             let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
@@ -42,7 +46,7 @@ impl Store {
 
     /// Terms of some passages.
     pub async fn list_terms_of(&self, space: &Space, ids: &[i64]) -> Result<Vec<PassageRow>, StoreError> {
-        let sql = format!("{SELECT} WHERE t.space = ? AND t.chunk_id IN ({})", vec!["?"; ids.len().max(1)].join(","));
+        let sql = format!("{SELECT} WHERE c.space = ? AND c.chunk_id IN ({})", vec!["?"; ids.len().max(1)].join(","));
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -73,8 +77,8 @@ impl Store {
         for (some, counts) in tokens.chunks(TERMS).zip(counts.chunks_mut(TERMS)) {
             let part = |number: usize| {
                 format!(
-                    "SELECT {number} AS term, (SELECT COUNT(*) FROM (SELECT t.chunk_id FROM chunk_terms t \
-                     WHERE t.space = ? AND {holds} LIMIT ?) q{number}) AS held"
+                    "SELECT {number} AS term, (SELECT COUNT(*) FROM (SELECT c.chunk_id FROM chunk_terms c \
+                     WHERE c.space = ? AND {holds} LIMIT ?) q{number}) AS held"
                 )
             };
             let sql = (0..some.len()).map(part).collect::<Vec<_>>().join(" UNION ALL ");
@@ -95,20 +99,25 @@ impl Store {
         Ok(counts)
     }
 
-    /// Passages of a space that hold any of the tokens, by the full-text index; at most so many, the first first.
+    /// Passages of a scope that hold any of the tokens, by the full-text index, in the order of their ids after the one
+    /// named.
     pub async fn list_holders(
         &self,
         space: &Space,
+        scope: &QueryScope,
         tokens: &[String],
+        after: i64,
         limit: usize,
     ) -> Result<Vec<PassageRow>, StoreError> {
-        let holds = self.backend.dialect.holds_tokens();
-        let sql = format!("{SELECT} WHERE t.space = ? AND {holds} ORDER BY t.chunk_id LIMIT ?");
+        let mut pieces = Pieces::default();
+        pieces.text(&format!("{SELECT}{OF_SOURCE} WHERE c.space = ?"), space.as_str());
+        pieces.number(" AND c.chunk_id > ?", after);
+        let holds = format!(" AND {}", self.backend.dialect.holds_tokens());
+        pieces.text(&holds, self.backend.dialect.any_token(tokens));
+        pieces.scope(scope);
+        pieces.number(" ORDER BY c.chunk_id LIMIT ?", i64::try_from(limit).unwrap_or(i64::MAX));
         self.retry("list_holders", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
-            let query = query.bind(self.backend.dialect.any_token(tokens));
-            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
-            rows.iter().map(read_row).collect()
+            self.fetch_all(self.put_together(&pieces, false)).await?.iter().map(read_row).collect()
         })
         .await
     }

@@ -120,12 +120,12 @@ impl Dialect {
         format!("CAST(COALESCE(SUM({column}), 0) AS {kind})")
     }
 
-    /// The condition that a row `t` of `chunk_terms` holds what [`Dialect::any_token`] makes of tokens, or one token.
+    /// The condition that a row `c` of `chunk_terms` holds what [`Dialect::any_token`] makes of tokens, or one token.
     pub fn holds_tokens(&self) -> &'static str {
         match self.engine {
-            Engine::Sqlite => "t.chunk_id IN (SELECT rowid FROM chunk_terms_tokens WHERE chunk_terms_tokens MATCH ?)",
-            Engine::Postgres => "to_tsvector('simple', t.tokens) @@ to_tsquery('simple', ?)",
-            Engine::Mysql => "MATCH (t.tokens) AGAINST (? IN BOOLEAN MODE)",
+            Engine::Sqlite => "c.chunk_id IN (SELECT rowid FROM chunk_terms_tokens WHERE chunk_terms_tokens MATCH ?)",
+            Engine::Postgres => "to_tsvector('simple', c.tokens) @@ to_tsquery('simple', ?)",
+            Engine::Mysql => "MATCH (c.tokens) AGAINST (? IN BOOLEAN MODE)",
         }
     }
 

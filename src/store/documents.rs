@@ -147,10 +147,18 @@ impl Finding<'_> {
             pieces.push(&format!(
                 "SELECT {POOLED} FROM (SELECT {VERSION}, 0.0 AS weight, 1 AS named FROM document_words n "
             ));
+            pieces.push(&format!("{join} sources s ON s.space = n.space AND s.id = n.source_id AND s.eligible = 1 "));
             pieces.push(&format!("{join} document_versions d ON d.space = n.space AND d.source_id = n.source_id "));
             pieces.text("WHERE n.space = ?", self.space.as_str());
             pieces.text(" AND n.user_id = ?", &self.search.user_id);
             pieces.text(" AND n.word = ? ORDER BY ", whole_name(name));
+            // In the order in which what does not fit is left out: nothing that would be taken is cut.
+            pieces.text("CASE WHEN s.filename = ? THEN 0 ELSE 1 END, ", name);
+            if self.own_tags().next().is_some() {
+                pieces.push("CASE WHEN ");
+                self.carries_all(pieces, "n.source_id");
+                pieces.push(" THEN 0 ELSE 1 END, ");
+            }
             if let Some(moment) = self.search.as_of {
                 pieces.number("CASE WHEN d.ingested_at <= ? THEN 0 ELSE 1 END, ", moment.as_micros());
             }
@@ -275,15 +283,22 @@ impl Finding<'_> {
 
     /// Whether a document carries every tag that is wanted.
     fn tagged(&self, pieces: &mut Pieces) {
-        let tags: Vec<&String> = self.own_tags().collect();
-        if tags.is_empty() {
+        if self.own_tags().next().is_none() {
             pieces.push("1 AS tagged, ");
             return;
         }
-        pieces.text("CASE WHEN (SELECT COUNT(*) FROM source_tags g WHERE g.space = ?", self.space.as_str());
-        pieces.push(&format!(" AND g.source_id = p.source_id AND g.tag IN ({})) = ", vec!["?"; tags.len()].join(",")));
-        pieces.values.extend(tags.iter().map(|tag| Bound::Text((*tag).clone())));
-        pieces.push(&format!("{} THEN 1 ELSE 0 END AS tagged, ", tags.len()));
+        pieces.push("CASE WHEN ");
+        self.carries_all(pieces, "p.source_id");
+        pieces.push(" THEN 1 ELSE 0 END AS tagged, ");
+    }
+
+    /// The condition that a document carries every tag that is wanted.
+    fn carries_all(&self, pieces: &mut Pieces, source_id: &str) {
+        let tags: Vec<&String> = self.own_tags().collect();
+        pieces.text("(SELECT COUNT(*) FROM source_tags g WHERE g.space = ?", self.space.as_str());
+        let marks = vec!["?"; tags.len()].join(",");
+        pieces.push(&format!(" AND g.source_id = {source_id} AND g.tag IN ({marks})) = {}", tags.len()));
+        pieces.values.extend(tags.into_iter().map(|tag| Bound::Text(tag.clone())));
     }
 
     /// The end of a way that is not taken once the name that was given is known.

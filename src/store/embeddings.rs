@@ -5,10 +5,13 @@ use std::collections::HashSet;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::candidates::Pieces;
+use super::chunk_terms::OF_SOURCE;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
-use crate::model::search::{PassageRow, Unembedded, VectorRow};
+use crate::model::query::QueryScope;
+use crate::model::search::{Unembedded, VectorRow};
 
 /// The kind of owner that a passage is.
 const CHUNK: &str = "chunk";
@@ -46,33 +49,29 @@ impl Store {
         .await
     }
 
-    /// The same with what decides whether a search may see the passage; its terms are left out.
+    /// The same for the passages of a scope, each with its document.
     pub async fn list_placed_vectors(
         &self,
         space: &Space,
+        scope: &QueryScope,
         model: &str,
         after: i64,
         limit: usize,
-    ) -> Result<Vec<(PassageRow, VectorRow)>, StoreError> {
-        let sql = "SELECT e.owner_id, t.source_id, t.version_id, t.created_at, t.length, e.vector FROM embeddings e \
-                   JOIN chunk_terms t ON t.space = e.space AND t.chunk_id = e.owner_id WHERE e.space = ? \
-                   AND e.owner_kind = ? AND e.model = ? AND e.owner_id > ? ORDER BY e.owner_id LIMIT ?";
+    ) -> Result<Vec<(String, VectorRow)>, StoreError> {
+        let mut pieces = Pieces::default();
+        pieces.push("SELECT e.owner_id, c.source_id, e.vector FROM embeddings e ");
+        pieces.push(self.backend.dialect.join_in_order());
+        pieces.push(" chunk_terms c ON c.space = e.space AND c.chunk_id = e.owner_id");
+        pieces.text(&format!("{OF_SOURCE} WHERE e.space = ?"), space.as_str());
+        pieces.text(" AND e.owner_kind = ?", CHUNK);
+        pieces.text(" AND e.model = ?", model);
+        pieces.number(" AND e.owner_id > ?", after);
+        pieces.scope(scope);
+        pieces.number(" ORDER BY e.owner_id LIMIT ?", i64::try_from(limit).unwrap_or(i64::MAX));
         self.retry("list_placed_vectors", || async {
-            let query = self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(model.to_owned()).bind(after);
-            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
-            let read = |row: &AnyRow| {
-                let chunk_id = row.try_get(0)?;
-                let passage = PassageRow {
-                    chunk_id,
-                    source_id: row.try_get(1)?,
-                    version_id: row.try_get(2)?,
-                    created_at: row.try_get(3)?,
-                    length: row.try_get(4)?,
-                    tokens: String::new(),
-                };
-                Ok((passage, VectorRow { chunk_id, vector: row.try_get(5)? }))
-            };
-            rows.iter().map(read).collect()
+            let read =
+                |row: &AnyRow| Ok((row.try_get(1)?, VectorRow { chunk_id: row.try_get(0)?, vector: row.try_get(2)? }));
+            self.fetch_all(self.put_together(&pieces, false)).await?.iter().map(read).collect()
         })
         .await
     }
@@ -145,14 +144,17 @@ impl Store {
 }
 
 impl Store {
-    /// Removes some vectors of other models than this; tells how many.
-    pub async fn remove_other_embeddings(&self, space: &Space, model: &str) -> Result<u64, StoreError> {
+    /// Removes some vectors of other models than the space is searched by; tells how many.
+    pub async fn remove_other_embeddings(&self, space: &Space) -> Result<u64, StoreError> {
         // MySQL wants the inner list to be a table of its own.
-        let sql = "DELETE FROM embeddings WHERE id IN (SELECT id FROM (SELECT id FROM embeddings WHERE space = ? \
-                   AND owner_kind = ? AND model <> ? LIMIT 2000) q)";
+        let sql = "DELETE FROM embeddings WHERE id IN (SELECT id FROM (SELECT e.id FROM settings s JOIN embeddings e \
+                   ON e.space = s.space WHERE s.space = ? AND s.name = ? AND e.owner_kind = ? \
+                   AND e.model <> s.value_json LIMIT 2000) q)";
         self.retry("remove_other_embeddings", || async {
             let mut tx = self.begin().await?;
-            let delete = tx.sql(sql).bind(space.as_str()).bind(CHUNK).bind(model.to_owned());
+            // Held, so that no other process turns the space meanwhile.
+            tx.lock_chunks(space).await?;
+            let delete = tx.sql(sql).bind(space.as_str()).bind(MODEL).bind(CHUNK);
             let removed = tx.execute(delete).await?;
             tx.commit().await?;
             Ok(removed)

@@ -54,7 +54,6 @@ pub const MIGRATIONS: &[Migration] = migrations![
     9 "0009_queries",
     10 "0010_documents",
     11 "0011_search",
-    12 "0012_tokenizers",
 ];
 
 /// The schema that this binary works with.

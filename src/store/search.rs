@@ -5,11 +5,16 @@ use std::fmt::Write as _;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::candidates::Pieces;
+use super::chunk_terms::OF_SOURCE;
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::query::QueryScope;
-use crate::model::search::{Found, SearchSource};
+use crate::model::search::{Found, SearchSource, Span};
+
+/// Versions in one statement.
+const AT_ONCE: usize = 500;
 
 impl Store {
     /// Every document of a space, with what it says now.
@@ -65,21 +70,53 @@ impl Store {
         .await
     }
 
-    /// The passages that lie, with any part of theirs, under a category or one below it.
-    pub async fn list_chunks_under(&self, space: &Space, category_id: i64) -> Result<Vec<i64>, StoreError> {
-        let below = "WITH RECURSIVE below (id) AS (SELECT k.id FROM categories k WHERE k.space = ? AND k.id = ? \
-                     UNION ALL SELECT k.id FROM below JOIN categories k ON k.space = ? AND k.parent_id = below.id) ";
-        let sql = format!(
-            "{below}SELECT DISTINCT r.id FROM below JOIN chunks c ON c.space = ? AND c.category_id = below.id \
-             JOIN chunks r ON r.space = c.space AND r.version_id = c.version_id \
-             AND r.start_char < c.end_char AND r.end_char > c.start_char"
+    /// The passages of a scope that are filed under a category or one below it, by version and place.
+    pub async fn list_spans_under(
+        &self,
+        space: &Space,
+        category_id: i64,
+        scope: &QueryScope,
+    ) -> Result<Vec<Span>, StoreError> {
+        let mut pieces = Pieces::default();
+        pieces.text(
+            "WITH RECURSIVE below (id) AS (SELECT k.id FROM categories k WHERE COALESCE(k.space, '') = ?",
+            space.as_str(),
         );
-        self.retry("list_chunks_under", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(category_id);
-            let rows = self.fetch_all(query.bind(space.as_str()).bind(space.as_str())).await?;
-            rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+        pieces.number(" AND k.id = ? UNION ALL SELECT k.id FROM below ", category_id);
+        pieces.text("JOIN categories k ON k.space = ? AND k.parent_id = below.id) ", space.as_str());
+        pieces.push("SELECT c.id, c.version_id, c.start_char, c.end_char FROM below ");
+        pieces.push(self.backend.dialect.join_in_order());
+        pieces.text(" chunks c ON c.space = ? AND c.category_id = below.id", space.as_str());
+        pieces.push(&format!("{OF_SOURCE} WHERE 1 = 1"));
+        pieces.scope(scope);
+        pieces.push(" ORDER BY c.version_id, c.start_char");
+        self.retry("list_spans_under", || async {
+            self.fetch_all(self.put_together(&pieces, false)).await?.iter().map(read_span).collect()
         })
         .await
+    }
+
+    /// The passages of one profile of some versions.
+    pub async fn list_spans_of(
+        &self,
+        space: &Space,
+        version_ids: &[i64],
+        profile: &str,
+    ) -> Result<Vec<Span>, StoreError> {
+        let sql = "SELECT c.id, c.version_id, c.start_char, c.end_char FROM chunks c WHERE c.space = ? \
+                   AND c.profile = ? AND c.version_id IN (??)";
+        let mut found = Vec::new();
+        for some in version_ids.chunks(AT_ONCE) {
+            let rows = self.retry("list_spans_of", || async {
+                let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
+                let query = query.bind(profile.to_owned());
+                self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id))).await
+            });
+            for row in rows.await? {
+                found.push(read_span(&row)?);
+            }
+        }
+        Ok(found)
     }
 
     /// What is shown of passages, by their ids; those that are gone are not there.
@@ -100,6 +137,15 @@ impl Store {
         })
         .await
     }
+}
+
+fn read_span(row: &AnyRow) -> Result<Span, StoreError> {
+    Ok(Span {
+        chunk_id: row.try_get(0)?,
+        version_id: row.try_get(1)?,
+        start_char: row.try_get(2)?,
+        end_char: row.try_get(3)?,
+    })
 }
 
 fn read_found(row: &AnyRow) -> Result<Found, StoreError> {

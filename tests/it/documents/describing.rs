@@ -33,6 +33,7 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
         // T-4.2a: both spellings, and the path's last segment.
         for meta in [
             json!({"file_name": "memory_storage.md"}),
+            json!({"filename": " ", "file_name": "memory_storage.md"}),
             json!({"filename": "docs/memory_storage.md"}),
             json!({"filename": "MEMORY_storage.MD"}),
         ] {

@@ -1,10 +1,14 @@
 //! What passes the filters, and what happens where nothing does (T-2.4, T-4.2, T-5.4, T-5.5, T-7, K-19, K-20).
 
+use memoir::base::clock::Timestamp;
+use memoir::base::ids::{SourceId, Space};
+use memoir::model::source_version::VersionFacts;
+use memoir::store::{NewVersion, Store};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Shelf, moment};
-use crate::support::app::send;
+use crate::support::app::{load, send};
 
 #[tokio::test]
 async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
@@ -133,4 +137,50 @@ async fn what_is_not_eligible_or_has_no_text_is_not_there() {
         reply.assert_problem(404, "document_not_found");
         shelf.app.finish().await;
     }
+}
+
+#[tokio::test]
+async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
+    for shelf in Shelf::each().await {
+        let hidden = shelf.file_at("08:00", "/hidden/log.md", "Hidden.").await;
+        let shown = json!({"path": "/shown/log.md", "text": "Shown.", "tags": ["b"]});
+        shelf.put_at("07:00", shown).await;
+        let store = Store::connect(&load(&shelf.app.database.url, &[]).database).await.unwrap();
+        add_versions(&store, &hidden, 600).await;
+        // T-5.4a: the tag decides, however many versions of the other there are.
+        let found = shelf.find(json!({"meta": {"filename": "log.md", "tags": ["b"]}, "strict": true})).await;
+        assert_eq!((&found["content"], &found["tag_filter_relaxed"]), (&json!("Shown."), &json!(false)));
+        let change = shelf.app.request(Method::PATCH, &format!("/v1/sources/{hidden}"));
+        assert_eq!(send(change.json(&json!({"eligible": false}))).await.status, 200);
+        let found = shelf.find(json!({"meta": {"filename": "log.md"}, "strict": true})).await;
+        assert_eq!(found["content"], "Shown.");
+        store.close().await;
+        shelf.app.finish().await;
+    }
+}
+
+/// Versions of a document, past the models.
+async fn add_versions(store: &Store, id: &str, count: i64) {
+    let (space, id) = (Space::default(), id.parse::<SourceId>().unwrap());
+    let mut tx = store.begin().await.unwrap();
+    for version in 2..=count {
+        let facts = VersionFacts {
+            sha256: String::new(),
+            settings_key: String::new(),
+            size_bytes: 1,
+            mtime: None,
+            char_count: 7,
+            token_count: 1,
+            provider: None,
+            topic: None,
+            note: None,
+            metadata: Value::Null,
+            job_id: None,
+        };
+        let new = NewVersion { source_id: &id, version, content: "Hidden.", facts: &facts, content_version_id: None };
+        let at = Timestamp::from_micros(1_765_000_000_000_000 + version);
+        let number = tx.add_source_version(&space, new, at).await.unwrap();
+        tx.update_latest_version(&space, &id, version, number, at).await.unwrap();
+    }
+    tx.commit().await.unwrap();
 }

@@ -156,3 +156,56 @@ async fn the_full_text_index_follows_what_is_written_and_removed() {
         shelf.app.finish().await;
     }
 }
+
+#[tokio::test]
+async fn filters_hold_where_the_space_does_not_fit_into_memory() {
+    for database in TestDatabase::each().await {
+        let shelf = Shelf::on(database, &[("VECTOR__MEMORY_MB", "0")]).await;
+        for (user, path, text) in [
+            ("ann", "/ann.md", "saffron for the kitchen"),
+            ("ann", "/ann2.md", "the budget of the kitchen"),
+            ("bob", "/bob.md", "the budget of the harbour"),
+        ] {
+            let mut body = json!({"path": path, "text": text, "user_id": user});
+            body["tags"] = json!([format!("of_{user}")]);
+            shelf.bring_as(body).await;
+        }
+        for kind in ["keyword", "hybrid"] {
+            // Only another user's document has the rarest word.
+            for filters in [json!({"user_id": "bob"}), json!({"tags": ["of_bob"]})] {
+                let body = json!({"query": "saffron budget", "type": kind, "k": 1, "filters": filters});
+                let found = shelf.search(body).await;
+                assert_eq!((&found["index"], &found["items"][0]["path"]), (&json!("database"), &json!("/bob.md")));
+            }
+            let body = json!({"query": "saffron budget", "type": kind, "scope": "sources"});
+            assert_eq!(shelf.paths(body).await.len(), 3, "{kind}");
+        }
+        let body = json!({"query": "budget", "type": "semantic", "filters": {"user_id": "bob"}});
+        assert_eq!(shelf.paths(body).await, ["/bob.md"]);
+        let body = json!({"query": "budget", "filters": {"as_of": "2020-01-01T00:00:00Z"}});
+        assert_eq!(shelf.paths(body).await, Vec::<String>::new());
+        shelf.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_document_that_was_removed_can_come_again() {
+    for memory in ["0", "64"] {
+        for database in TestDatabase::each().await {
+            let shelf = Shelf::on(database, &[("VECTOR__MEMORY_MB", memory)]).await;
+            let find = || shelf.paths(json!({"query": "saffron", "type": "keyword", "k": 1}));
+            let first = shelf.bring("/a.md", "saffron saffron").await;
+            let other = shelf.bring("/b.md", "saffron and more words than that").await;
+            assert_eq!(find().await, ["/a.md"]);
+            shelf.remove(&first).await;
+            assert_eq!(find().await, ["/b.md"]);
+            let again = shelf.bring("/a.md", "saffron saffron").await;
+            assert_eq!(find().await, ["/a.md"]);
+            shelf.remove(&other).await;
+            assert_eq!(find().await, ["/a.md"]);
+            shelf.remove(&again).await;
+            assert_eq!(find().await, Vec::<String>::new());
+            shelf.app.finish().await;
+        }
+    }
+}

@@ -106,7 +106,8 @@ impl From<DocumentStrategy> for Choice {
 impl RetrieveDocumentRequest {
     pub fn into_wish(self) -> Result<Wish, ApiError> {
         let meta = Description {
-            filename: self.meta.filename.or(self.meta.file_name),
+            // An empty name is none.
+            filename: self.meta.filename.filter(|name| !name.trim().is_empty()).or(self.meta.file_name),
             topic: self.meta.topic,
             note: self.meta.note,
             provider: self.meta.provider,
