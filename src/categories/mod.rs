@@ -1,5 +1,6 @@
 //! The hierarchy as its readers and its librarians see it: lists, paths, passages, checked creation (M-3).
 
+pub mod options;
 pub mod samples;
 mod taxonomy;
 pub mod tree;

@@ -56,6 +56,19 @@ pub struct SourceHelper {
     pub text: String,
 }
 
+/// What is to be kept of a question, written out already.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewQuery {
+    pub id: QueryId,
+    pub user_id: String,
+    pub request: String,
+    pub receipt: String,
+    pub state: String,
+    pub answer_chars: i64,
+    pub elapsed_ms: f64,
+    pub created_at: Timestamp,
+}
+
 /// What is kept of a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredQuery {

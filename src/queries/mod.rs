@@ -29,12 +29,13 @@ use crate::base::metrics as names;
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 use crate::categories::Taxonomy;
+use crate::categories::options::OptionCache;
 use crate::categories::samples::SampleCache;
 use crate::config;
 use crate::config::llm::Caps;
 use crate::llm::{Llm, Session};
 use crate::model::llm_call::LlmCall;
-use crate::model::query::StoredQuery;
+use crate::model::query::{NewQuery, StoredQuery};
 use crate::store::{QueryPage, Store};
 
 pub use ask::{Ask, Wish};
@@ -56,7 +57,11 @@ use run::Trip;
 use traversal::Map;
 
 /// How long an answer waits for its receipt to be written. A database that is busy does not hold it up any longer.
-const RECEIPT_PATIENCE: Duration = Duration::from_millis(100);
+const RECEIPT_PATIENCE: Duration = Duration::from_millis(5);
+/// How long somebody who looks for a receipt waits for those that are being written.
+const LATE_RECEIPT: Duration = Duration::from_millis(200);
+/// How often he looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The area's face, cheap to clone.
 #[derive(Clone)]
@@ -68,6 +73,7 @@ struct Inner {
     store: Store,
     llm: Llm,
     samples: SampleCache,
+    options: OptionCache,
     settings: config::Query,
     chunk_min_tokens: u64,
     depth: i64,
@@ -97,6 +103,7 @@ impl Queries {
     pub fn new(config: &config::Config, store: Store, llm: Llm, samples: SampleCache) -> Self {
         let inner = Inner {
             samples,
+            options: OptionCache::new(store.clone()),
             store,
             llm,
             settings: config.query.clone(),
@@ -158,7 +165,10 @@ impl Queries {
                 let part = inner.store.list_categories_in(&who.space, inner.depth, &scope).await?;
                 (Some(Map::part(part)), Vec::new())
             }
-            None => (Some(Map::Whole { store: inner.store.clone(), space: who.space.clone() }), Vec::new()),
+            None => {
+                let whole = || Map::Whole { store: inner.store.clone(), space: who.space.clone() };
+                (Some(inner.options.of(&who.space).await?.map_or_else(whole, Map::Known)), Vec::new())
+            }
         };
         let mut trip = Trip {
             inner,
@@ -200,11 +210,11 @@ impl Queries {
         if !self.inner.audit.persist {
             return;
         }
-        let stored = StoredQuery {
+        let stored = NewQuery {
             id,
             user_id: ask.user_id.clone().unwrap_or_default(),
-            request: serde_json::to_value(ask).unwrap_or_default(),
-            receipt: serde_json::to_value(receipt).unwrap_or_default(),
+            request: serde_json::to_string(ask).unwrap_or_default(),
+            receipt: serde_json::to_string(receipt).unwrap_or_default(),
             state: if receipt.error.is_none() { "succeeded" } else { "failed" }.to_owned(),
             answer_chars: i64::try_from(result.answer.as_deref().map_or(0, char_count)).unwrap_or(i64::MAX),
             elapsed_ms: result.elapsed_ms,
@@ -246,14 +256,27 @@ impl Queries {
         // The calls are written by and by.
         self.inner.llm.flush().await?;
         let store = &self.inner.store;
-        let (stored, calls) =
-            tokio::try_join!(store.find_query(space, &parsed), store.list_query_calls(space, &parsed))?;
-        let stored = stored.ok_or_else(unknown)?;
+        let begun = Instant::now();
+        let found = loop {
+            // Asked before looking: what is written in between is found.
+            let late = !self.inner.writes.is_empty() && begun.elapsed() < LATE_RECEIPT;
+            let found = store.find_query(space, &parsed).await?;
+            if found.is_some() || !late {
+                break found;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        };
+        let stored = found.ok_or_else(unknown)?;
+        let calls = store.list_query_calls(space, &parsed).await?;
         Ok(Remembered { receipt: Receipt::of(&stored), stored, calls })
     }
 
     /// A page of receipts, newest first.
     pub async fn list(&self, space: &Space, page: &QueryPage) -> Result<Vec<StoredQuery>, QueryError> {
+        let begun = Instant::now();
+        while !self.inner.writes.is_empty() && begun.elapsed() < LATE_RECEIPT {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
         Ok(self.inner.store.list_queries(space, page).await?)
     }
 

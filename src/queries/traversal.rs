@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::QueryError;
 use super::strategy::Strategy;
 use crate::base::ids::Space;
+use crate::categories::options::Options;
 use crate::categories::samples::Samples;
 use crate::llm::tasks::select::Select;
 use crate::llm::{Llm, Session};
@@ -124,6 +125,8 @@ pub struct Walk {
 
 /// Where the options come from.
 pub enum Map {
+    /// The whole hierarchy, from memory.
+    Known(Arc<Options>),
     /// The whole hierarchy, read level by level.
     Whole { store: Store, space: Space },
     /// The part of it that holds what was asked for, by parent.
@@ -149,6 +152,7 @@ impl Map {
             name: category.name.clone(),
         };
         Ok(match self {
+            Self::Known(options) => options.children(parents),
             Self::Whole { store, space } => store.list_options(space, parents).await?,
             Self::Part(by_parent) => {
                 parents.iter().filter_map(|parent| by_parent.get(parent)).flatten().map(child).collect()

@@ -147,6 +147,22 @@ impl Store {
         .await
     }
 
+    /// Categories of a space in the order of their numbers, after the one named.
+    pub async fn list_options_after(
+        &self,
+        space: &Space,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<CategoryOption>, StoreError> {
+        let sql = "SELECT id, parent_key, name FROM categories WHERE space = ? AND id > ? ORDER BY id LIMIT ?";
+        self.retry("list_options_after", || async {
+            let query = self.sql(sql).bind(space.as_str()).bind(after);
+            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+            rows.iter().map(read_option).collect()
+        })
+        .await
+    }
+
     /// The children of several parents, oldest first; 0 stands for the root.
     pub async fn list_options(&self, space: &Space, parents: &[i64]) -> Result<Vec<CategoryOption>, StoreError> {
         let sql = "SELECT id, parent_key, name FROM categories WHERE space = ? AND parent_key IN (??)";
@@ -158,8 +174,7 @@ impl Store {
                 self.fetch_all(padded.iter().fold(query, |query, id| query.bind(**id))).await
             });
             for row in rows.await? {
-                let option = CategoryOption { id: row.try_get(0)?, parent_id: row.try_get(1)?, name: row.try_get(2)? };
-                found.push(option);
+                found.push(read_option(&row)?);
             }
         }
         // Ordered here: asked for an order, SQLite would rather go through the whole space by its numbers.
@@ -285,6 +300,10 @@ impl Store {
 fn padded<T>(values: &[T]) -> Vec<&T> {
     let last = values.last().into_iter().cycle();
     values.iter().chain(last).take(values.len().next_power_of_two()).collect()
+}
+
+fn read_option(row: &AnyRow) -> Result<CategoryOption, StoreError> {
+    Ok(CategoryOption { id: row.try_get(0)?, parent_id: row.try_get(1)?, name: row.try_get(2)? })
 }
 
 fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {

@@ -8,7 +8,7 @@ use super::{Store, StoreError, llm_calls};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
 use crate::model::llm_call::LlmCall;
-use crate::model::query::StoredQuery;
+use crate::model::query::{NewQuery, StoredQuery};
 
 /// A part of a list: at most `limit` questions, newest first, before the one named.
 #[derive(Debug, Clone, Default)]
@@ -22,13 +22,12 @@ const COLUMNS: &str = "id, user_id, request_json, receipt_json, state, answer_ch
 
 impl Store {
     /// Keeps a receipt, in the place of an earlier one of the same question.
-    pub async fn add_query(&self, space: &Space, query: &StoredQuery, replace: bool) -> Result<(), StoreError> {
+    pub async fn add_query(&self, space: &Space, query: &NewQuery, replace: bool) -> Result<(), StoreError> {
         let sql = "INSERT INTO queries (space, id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, \
                    created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        let (request, receipt) = (query.request.to_string(), query.receipt.to_string());
         let insert = || {
             let insert = self.backend.dialect.insert_if_absent(sql).bind(space.as_str()).bind(query.id.as_str());
-            let insert = insert.bind(query.user_id.as_str()).bind(request.clone()).bind(receipt.clone());
+            let insert = insert.bind(query.user_id.as_str()).bind(query.request.clone()).bind(query.receipt.clone());
             let insert = insert.bind(query.state.as_str()).bind(query.answer_chars).bind(query.elapsed_ms);
             insert.bind(query.created_at.as_micros())
         };
