@@ -92,6 +92,29 @@ impl Llm {
         }
     }
 
+    /// The instruction as it will be sent, in the output mode in force: some say the schema in words.
+    pub fn instruction<T: Task>(&self, wished: Option<&str>, task: &T) -> String {
+        let model = wished.unwrap_or_else(|| self.model_of(T::STAGE));
+        let Ok(target) = self.target(model) else { return T::SYSTEM.to_owned() };
+        let learnt = target.profile.learnt(&target.model);
+        match target.profile.mode(&learnt) {
+            Mode::Prompted => system_in::<T>(&target, Mode::Prompted, &self.schema_for(task, &learnt)),
+            _ => T::SYSTEM.to_owned(),
+        }
+    }
+
+    /// The schema of the answers to a question, with as many of its limits as the model can bear.
+    fn schema_for<T: Task>(&self, task: &T, learnt: &Learnt) -> Value {
+        let mut schema = self.forms::<T>().schema.clone();
+        if !learnt.plain_schema {
+            task.narrow(&mut schema);
+            if learnt.bounded {
+                task.bound(&mut schema);
+            }
+        }
+        schema
+    }
+
     /// Sends in one mode, with patience.
     async fn send_as<'a, T: Task>(
         &self,
@@ -101,18 +124,8 @@ impl Llm {
         mode: Mode,
         learnt: &Learnt,
     ) -> Result<Sent<'a>, SendError> {
-        let forms = self.forms::<T>();
-        let mut schema = std::borrow::Cow::Borrowed(&forms.schema);
-        if !learnt.plain_schema {
-            message.task.narrow(schema.to_mut());
-            if learnt.bounded {
-                message.task.bound(schema.to_mut());
-            }
-        }
-        let system = match mode {
-            Mode::Prompted if !target.is_embedded() => prompted(T::SYSTEM, &schema),
-            _ => T::SYSTEM.to_owned(),
-        };
+        let schema = self.schema_for(message.task, learnt);
+        let system = system_in::<T>(target, mode, &schema);
         let (parameters, params) = self.parameters(message.deterministic, learnt);
         let task = message.task.clone();
         let request = Request {
@@ -308,6 +321,13 @@ pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
         }
         408 | 409 | 429 | 500..=599 => LlmError::Unavailable { model, reason },
         _ => LlmError::Rejected { model, reason },
+    }
+}
+
+fn system_in<T: Task>(target: &Target, mode: Mode, schema: &Value) -> String {
+    match mode {
+        Mode::Prompted if !target.is_embedded() => prompted(T::SYSTEM, schema),
+        _ => T::SYSTEM.to_owned(),
     }
 }
 
