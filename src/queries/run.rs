@@ -120,6 +120,9 @@ impl Trip<'_> {
                 let code = "no_chunks_found".to_owned();
                 self.result.path_errors.push(PathError { path: path.names.clone(), code, message });
                 self.result.drop_path(path, Reason::Empty);
+            } else if chunk_count == 0 && found.next.is_some() && self.ask.mode == Mode::Answer {
+                // What comes before it has taken the limit: nothing of it can be in the answer.
+                self.result.drop_path(path, Reason::Limited);
             }
         }
         self.trail.chunk_ids = vec![Vec::new(); paths.len()];

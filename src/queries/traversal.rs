@@ -100,6 +100,8 @@ pub enum Reason {
     Empty,
     /// It did not fit the budget.
     Pruned,
+    /// The limit on passages was reached before it.
+    Limited,
 }
 
 impl Reason {
@@ -109,6 +111,7 @@ impl Reason {
             Self::NotSelected => "not_selected",
             Self::Empty => "empty",
             Self::Pruned => "pruned",
+            Self::Limited => "limited",
         }
     }
 }
