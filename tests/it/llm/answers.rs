@@ -176,6 +176,16 @@ async fn a_closed_choice_is_in_the_schema_and_is_kept() {
     }
 }
 
+/// K-09: up to 250, however long their names are.
+#[tokio::test]
+async fn a_choice_of_long_names_is_in_the_schema_too() {
+    let names: Vec<String> = (0..250).map(|number| format!("{} {number}", "Ä".repeat(90))).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let door = Door::open().await;
+    door.llm.ask(&door.session(), choice(&names, 3)).await.unwrap();
+    assert!(door.model.requests()[0].body.to_string().contains("enum"));
+}
+
 #[tokio::test]
 async fn a_choice_too_large_for_a_schema_is_checked_here() {
     let names: Vec<String> = (0..300).map(|number| format!("Category {number}")).collect();
