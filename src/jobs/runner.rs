@@ -4,6 +4,7 @@ mod hold;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -17,7 +18,7 @@ use crate::base::clock::Clock;
 use crate::base::metrics as names;
 use crate::base::{fail_point, ids};
 use crate::model::job::{Claim, ClaimedJob, Job};
-use crate::store::{Ending, Store};
+use crate::store::{Ending, Store, count_retries};
 use hold::{Holds, Stopped};
 
 /// How often an idle process looks for work that another one has queued.
@@ -131,13 +132,27 @@ impl Shared {
 
     /// Sees one job through, from its claim to its end.
     async fn attend(self: Arc<Self>, claimed: ClaimedJob, place: OwnedSemaphorePermit) {
+        let retries = Arc::<AtomicI64>::default();
+        count_retries(Arc::clone(&retries), self.attend_counted(claimed, place, retries)).await;
+    }
+
+    async fn attend_counted(
+        self: Arc<Self>,
+        claimed: ClaimedJob,
+        place: OwnedSemaphorePermit,
+        retries: Arc<AtomicI64>,
+    ) {
         let job = claimed.job.clone();
         let claim = job.claim();
         let stop = self.holds.add(&claim);
         let began = std::time::Instant::now();
         let (kind, job_id, attempt) = (job.kind.as_str(), &job.id, job.attempt);
         tracing::info!(%job_id, kind, attempt, "job begun");
-        let outcome = self.run_work(claimed, &stop).await;
+        let outcome = self.run_work(claimed, &stop, &retries).await;
+        if matches!(outcome, Err(JobError::Away)) {
+            // It comes back to what could not be done now.
+            retries.fetch_add(1, Ordering::Relaxed);
+        }
         let outcome = self.end(&job, &claim, outcome).await;
         self.holds.remove(&claim);
         drop(place);
@@ -147,7 +162,12 @@ impl Shared {
     }
 
     /// Runs the work on a task of its own, so that a panic or a stop ends it and nothing else.
-    async fn run_work(self: &Arc<Self>, claimed: ClaimedJob, stop: &CancellationToken) -> Result<Outcome, JobError> {
+    async fn run_work(
+        self: &Arc<Self>,
+        claimed: ClaimedJob,
+        stop: &CancellationToken,
+        retries: &Arc<AtomicI64>,
+    ) -> Result<Outcome, JobError> {
         let job = &claimed.job.clone();
         let Some(work) = self.work.get(job.kind.as_str()).cloned() else { return Err(JobError::Interrupted) };
         // The first to run it finds nothing saved.
@@ -157,7 +177,7 @@ impl Shared {
         };
         let context = JobContext::new(self.jobs.clone(), Arc::clone(&self.clock), claimed, saved);
         #[expect(clippy::disallowed_methods, reason = "awaited or aborted below")]
-        let mut task = tokio::spawn(work.run(context));
+        let mut task = tokio::spawn(count_retries(Arc::clone(retries), work.run(context)));
         tokio::select! {
             done = &mut task => done.unwrap_or_else(|panic| {
                 tracing::error!(job_id = %job.id, kind = job.kind, panicked = panic.is_panic(), "job panicked");

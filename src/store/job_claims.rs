@@ -13,6 +13,7 @@ use sqlx::any::AnyRow;
 
 use super::dialect::Statement;
 use super::jobs::{COLUMNS, check_transition, read_job, read_json};
+use super::retry::retries_so_far;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
@@ -268,6 +269,11 @@ impl Tx {
         }
         if let Ending::Failed { error } | Ending::Retried { error, .. } = ending {
             self.add_job_event(&claim.space, &claim.id, "error", error, now).await?;
+        }
+        let retries = retries_so_far();
+        if retries > 0 {
+            let data = serde_json::json!({"count": retries});
+            self.add_job_event(&claim.space, &claim.id, "db_retries", &data, now).await?;
         }
         self.add_state_event(&claim.space, &claim.id, ending.state(), now).await?;
         Ok(true)
