@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::error::Failure;
 use super::{JobContext, JobError, Jobs, Outcome, Work};
 use crate::base::backoff::with_jitter;
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Timestamp};
 use crate::base::metrics as names;
 use crate::base::{fail_point, ids};
 use crate::model::job::{Claim, ClaimedJob, Job};
@@ -27,6 +27,11 @@ const LOOK_FOR_WORK: Duration = Duration::from_millis(500);
 const HAND_BACK: Duration = Duration::from_secs(3);
 /// How long to leave a database alone that is away.
 const LEAVE_ALONE: Duration = Duration::from_secs(1);
+
+/// Longest that a job is left alone at a time because something is busy (F6).
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// For how long it may be so, time and again, before the job fails.
+const WAIT_AT_MOST: Duration = Duration::from_hours(1);
 
 /// Runs the jobs of one process.
 pub struct Runner {
@@ -194,6 +199,15 @@ impl Shared {
         }
     }
 
+    /// Since when the job has done nothing but wait for something busy, this time included; none if that is too long ago.
+    fn waiting_since(&self, job: &Job) -> Option<Timestamp> {
+        let now = self.clock.now();
+        let told = job.error.as_ref().and_then(|error| error["context"]["waiting_since"].as_str());
+        let since = told.and_then(Timestamp::parse_rfc3339).unwrap_or(now);
+        let waited = now.as_micros().saturating_sub(since.as_micros());
+        (u128::try_from(waited).unwrap_or(0) < WAIT_AT_MOST.as_micros()).then_some(since)
+    }
+
     /// Writes how the job ended. While the database is away it keeps trying, until the job is lost or the process stops.
     async fn end(&self, job: &Job, claim: &Claim, outcome: Result<Outcome, JobError>) -> &'static str {
         let problem = |failure: &Failure| failure.problem(job.id.as_str());
@@ -207,6 +221,14 @@ impl Shared {
             Err(JobError::LeaseLost) => return "cancelled or taken over",
             Err(JobError::Interrupted) => (Ending::HandedBack { after: Duration::ZERO }, "handed back"),
             Err(JobError::Away) => (Ending::HandedBack { after: with_jitter(LEAVE_ALONE) }, "handed back"),
+            Err(JobError::Wait(failure, wait)) => match self.waiting_since(job) {
+                Some(since) => {
+                    let mut error = problem(&failure);
+                    error["context"]["waiting_since"] = since.to_string().into();
+                    (Ending::Waiting { error, after: with_jitter(wait.min(LONGEST_WAIT)) }, "waits")
+                }
+                None => (Ending::Failed { error: problem(&failure) }, "failed"),
+            },
             Err(JobError::Fail(failure)) => (Ending::Failed { error: problem(&failure) }, "failed"),
             Err(JobError::Retry(failure)) if job.attempt >= job.max_attempts => {
                 (Ending::Failed { error: problem(&failure) }, "failed")

@@ -175,14 +175,15 @@ impl Llm {
         plan: Plan,
     ) -> Result<Result<Sent<'a>, ProviderError>, LlmError> {
         let profile = &target.profile;
-        let away = |reason: String| LlmError::Unavailable { model: target.name(), reason };
+        let away = |reason: String, wait| LlmError::Unavailable { model: target.name(), reason, wait };
         let tokens = u64::try_from(plan.expected_tokens).unwrap_or(0);
-        let _turn = profile.gate.enter(tokens).await.ok_or_else(|| away("the service is stopping".to_owned()))?;
+        let _turn = profile.gate.enter(tokens).await.ok_or_else(|| away("the service is stopping".to_owned(), None))?;
         let pass = if attempts.session.probing {
             profile.breaker.knock()
         } else {
             profile.breaker.admit().map_err(|left| {
-                away(format!("it failed too often in a row and is left alone for another {} s", left.as_secs()))
+                let reason = format!("it failed too often in a row and is left alone for another {} s", left.as_secs());
+                away(reason, Some(left))
             })?
         };
         let mut call = Call::begin(attempts, target, plan).await?;
@@ -251,6 +252,9 @@ impl Llm {
     }
 }
 
+/// How long to leave a provider alone that is too busy and does not say for how long.
+const SOME_WAIT: Duration = Duration::from_secs(1);
+
 /// Any number will do, as long as it stays.
 const SEED: u64 = 7;
 
@@ -306,8 +310,8 @@ fn downgrade(target: &Target, error: SendError, mode: Mode, mut learnt: Learnt) 
 pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
     let model = target.name();
     let provider = target.profile.settings.name.clone();
-    let ProviderError::Status { status, message, .. } = error else {
-        return LlmError::Unavailable { model, reason: error.to_string() };
+    let ProviderError::Status { status, message, retry_after, .. } = error else {
+        return LlmError::Unavailable { model, reason: error.to_string(), wait: None };
     };
     let reason = format!("status {status}: {message}");
     match status {
@@ -319,7 +323,8 @@ pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
             let reason = format!("it redirects elsewhere (status {status}); base_url must name the place itself");
             LlmError::Rejected { model, reason }
         }
-        408 | 409 | 429 | 500..=599 => LlmError::Unavailable { model, reason },
+        429 => LlmError::Unavailable { model, reason, wait: Some(retry_after.unwrap_or(SOME_WAIT)) },
+        408 | 409 | 500..=599 => LlmError::Unavailable { model, reason, wait: None },
         _ => LlmError::Rejected { model, reason },
     }
 }
