@@ -180,6 +180,33 @@ async fn a_provider_that_refuses_connections_is_told_and_the_job_goes_on_elsewhe
     assert_eq!(job["state"], "succeeded", "{job:#}");
 }
 
+/// M-7.4: what the first model cannot do goes to the fallback model, call by call.
+#[tokio::test]
+async fn the_fallback_model_files_what_the_first_cannot() {
+    let other = memoir::scripted_model::ScriptedModel::local().await.unwrap();
+    let url = other.openai_url();
+    let fallback = [
+        ("LLM__FALLBACK_MODEL", "other:m2"),
+        ("LLM__PROVIDERS__OTHER__KIND", "openai"),
+        ("LLM__PROVIDERS__OTHER__BASE_URL", url.as_str()),
+        ("LLM__PROVIDERS__OTHER__API_KEY", "sk-other"),
+    ];
+    for fault in [status(503, &[]), Fault::RawText { text: "no".to_owned() }] {
+        let ingest = Ingest::with(&[FLAT, &fallback].concat()).await;
+        ingest.model.always(Step::new(fault).only_stage("classify"));
+        let before = other.stats().requests;
+        let job = ingest.succeed(&document(&["A", "B", "C"], &json!({}))).await;
+        assert_eq!((&job["attempt"], other.stats().requests - before), (&json!(1), 1), "{job:#}");
+        assert_eq!(ingest.names(1).await, ["A", "B", "C"]);
+        let last = job["responses"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!(
+            (&last["provider"], &last["model"], &last["outcome"]),
+            (&json!("other"), &json!("m2"), &json!("ok")),
+            "{last}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn one_chunk_that_stays_invalid_is_named_and_alone_asked_again() {
     for value in [json!(7), json!("x".repeat(5000)), json!("B\u{0}B"), Value::Null] {
