@@ -11,6 +11,7 @@ use crate::base::ids::{SourceId, Space};
 use crate::base::tokens::TokenCounter;
 use crate::llm::tasks::helper::{Helper, HelperOutput};
 use crate::llm::{Llm, LlmError, Session};
+use crate::model::chunk::{RETRIEVAL, TAXONOMY};
 use crate::model::contextual_helper::{ContextualHelper, HelperOrigin, NewHelper};
 use crate::store::{AsStoreError, Store, StoreError};
 
@@ -145,8 +146,11 @@ impl ContextualHelpers {
         let no_text = || HelperError::NoText(id.to_string());
         let version = self.store.find_source_version(space, id, source.latest_version).await?.ok_or_else(no_text)?;
         let content = version.content_version_id.unwrap_or(version.id);
-        let chunks = self.store.list_version_chunks(space, content, crate::model::chunk::TAXONOMY, 0, FIRST_CHUNKS);
-        let chunks = chunks.await?;
+        let mut chunks = self.store.list_version_chunks(space, content, TAXONOMY, 0, FIRST_CHUNKS).await?;
+        if chunks.is_empty() {
+            // A document that is searched only.
+            chunks = self.store.list_version_chunks(space, content, RETRIEVAL, 0, FIRST_CHUNKS).await?;
+        }
         let given = |name: &str| version.facts.metadata.get(name).and_then(|value| value.as_str()).map(str::to_owned);
         let mut metadata: Vec<(String, String)> = Vec::new();
         for (name, value) in [
@@ -159,9 +163,16 @@ impl ContextualHelpers {
         ] {
             metadata.extend(value.map(|value| (name.to_owned(), value)));
         }
-        let title = given("title").or_else(|| detect_title(&chunks.first()?.text));
         let token_count = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);
-        let chunks = chunks.iter().map(|chunk| (chunk.text.as_str().into(), token_count(chunk.token_count))).collect();
+        let mut chunks: Vec<(Arc<str>, usize)> =
+            chunks.iter().map(|chunk| (chunk.text.as_str().into(), token_count(chunk.token_count))).collect();
+        if chunks.is_empty() {
+            // One that is only kept has no passages at all.
+            let text = self.store.find_content(space, id, version.version).await?.unwrap_or_default();
+            let end = TokenCounter::for_model(None).prefix(&text, FIRST_TOKENS);
+            chunks.extend((end > 0).then(|| (text[..end].into(), FIRST_TOKENS)));
+        }
+        let title = given("title").or_else(|| detect_title(&chunks.first()?.0));
         let head = DocumentHead { filename: source.filename.clone(), title, metadata, chunks };
         let session = Session::of_caller(space.clone());
         let helper = self.generate(&session, head).await?;

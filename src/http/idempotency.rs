@@ -56,6 +56,14 @@ impl Idempotency {
         Ok(Self { key, route, body_hash })
     }
 
+    /// The first answer, if there is one: a repeat gets it whatever has become of what the request was about.
+    pub async fn answered(&self, store: &Store, caller: &Caller) -> Result<Option<Response>, ApiError> {
+        let Some(key) = &self.key else { return Ok(None) };
+        let since = caller.now.minus_seconds(KEEP_SECONDS);
+        let found = store.find_idempotency_key(&caller.space, key, since).await?;
+        found.map(|answer| self.replay(&answer)).transpose()
+    }
+
     /// Begins the transaction and looks the key up in it.
     pub async fn begin(&self, store: &Store, caller: &Caller) -> Result<Begun, ApiFailure> {
         let mut tx = store.begin().await?;

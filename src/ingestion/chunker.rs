@@ -47,6 +47,9 @@ pub(super) struct Piece {
     pub place: Place,
 }
 
+/// Bytes after which a run of delimiters may be cut: counted together by then, and no longer than counting is quick for.
+const LONGEST_RUN: usize = 256;
+
 /// Cuts the text. An empty text has no passage.
 pub fn cut(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Vec<Passage> {
     cut_at(text, &pieces(text, &rules.delimiters, counter), rules, counter)
@@ -74,26 +77,77 @@ fn passage(text: &str, range: Range<usize>, token_count: usize, previous: Option
 
 /// Where the passage that begins at `start` ends, and how many tokens it has.
 fn next_cut(text: &str, start: usize, pieces: &[Piece], rules: &ChunkRules, counter: TokenCounter) -> (usize, usize) {
-    let mut places: Vec<(Place, usize)> = Vec::new();
+    let (places, whole) = places(text, start, pieces, rules, counter, false);
+    let whole = whole.then(|| fitting(&text[start..], rules, counter)).flatten();
+    if let Some(tokens) = whole {
+        return (text.len(), tokens);
+    }
+    best_of(text, start, places, rules, counter)
+        .or_else(|| {
+            // The sums promised too much; it takes longer to look further, and hardly any text needs it.
+            let (places, _) = self::places(text, start, pieces, rules, counter, true);
+            best_of(text, start, places, rules, counter)
+        })
+        .unwrap_or_else(|| forced_cut(text, start, rules, counter))
+}
+
+/// The places whose sums of tokens allow a cut, and whether the rest of the text may be a passage as a whole. Sums are
+/// often above the count of the whole, as tokens grow together across places: with `recount` one that seems too large is
+/// counted, and goes on from there.
+fn places(
+    text: &str,
+    start: usize,
+    pieces: &[Piece],
+    rules: &ChunkRules,
+    counter: TokenCounter,
+    recount: bool,
+) -> (Vec<(Place, usize)>, bool) {
+    let mut places = Vec::new();
     let mut tokens = 0;
     let mut from = start;
     for piece in pieces {
         tokens += if from == piece.start { piece.tokens } else { rest(&text[from..piece.end], rules, counter) };
         from = piece.end;
-        if tokens > rules.max_tokens {
-            break;
+        if tokens > rules.max_tokens && recount {
+            tokens = rest(&text[start..from], rules, counter);
         }
-        if tokens >= rules.min_tokens || piece.end == text.len() {
+        if tokens > rules.max_tokens {
+            return (places, false);
+        }
+        // A sum may also be too small by a little.
+        if recount || tokens >= rules.min_tokens {
             places.push((piece.place, piece.end));
         }
     }
-    // The parts' counts do not add up exactly, so the whole is counted once more.
-    let fits = |end: usize| fitting(&text[start..end], rules, counter).map(|tokens| (end, tokens));
-    let whole = (from == text.len() && tokens <= rules.max_tokens).then(|| fits(from)).flatten();
-    // Else the last of the best.
-    places.sort_by_key(|(place, end)| (*place, *end));
-    let best = || places.iter().rev().find_map(|(_, end)| fits(*end));
-    whole.or_else(best).unwrap_or_else(|| forced_cut(text, start, rules, counter))
+    (places, from == text.len())
+}
+
+/// The last of the best places, and the tokens up to there. The parts' counts do not add up exactly, so the whole is
+/// counted once more, and is to be neither too large nor too small.
+fn best_of(
+    text: &str,
+    start: usize,
+    mut places: Vec<(Place, usize)>,
+    rules: &ChunkRules,
+    counter: TokenCounter,
+) -> Option<(usize, usize)> {
+    places.sort_unstable();
+    // What lies before a place that is too near, or behind one that is too far, need not be counted.
+    let (mut near, mut far) = (start, usize::MAX);
+    for (_, end) in places.into_iter().rev() {
+        if end <= near || end >= far {
+            continue;
+        }
+        let tokens = counter.count(&text[start..end]);
+        if tokens > rules.max_tokens {
+            far = end;
+        } else if tokens < rules.min_tokens {
+            near = end;
+        } else {
+            return Some((end, tokens));
+        }
+    }
+    None
 }
 
 /// The tokens of what a forced cut left of a piece; of a long one only that they are too many, as it would be counted
@@ -179,17 +233,23 @@ impl<'d> Delimiter<'d> {
     }
 }
 
-/// The first place after `start` where a cut may fall; a run of line breaks is one.
+/// The first place after `start` where a cut may fall; an unbroken run of delimiters is one, as is one of line breaks.
+/// Dots in a row, for one, are far fewer tokens together than apart.
 fn next_place(text: &str, start: usize, delimiters: &mut Vec<Delimiter<'_>>) -> Option<(usize, Place)> {
     delimiters.retain_mut(|delimiter| delimiter.advance(text, start));
     let mut end = delimiters.iter().map(|delimiter| delimiter.end).min()?;
-    if !text[..end].ends_with('\n') {
-        let sentence = text[..end].ends_with('.') && text[end..].starts_with(char::is_whitespace);
-        return Some((end, if sentence { Place::Sentence } else { Place::Delimiter }));
+    let most = end.saturating_add(LONGEST_RUN);
+    let ends_line = |end: usize| text[..end].ends_with('\n');
+    while end < most
+        && !ends_line(end)
+        && let Some(next) = delimiters.iter().find(|delimiter| text[end..].starts_with(delimiter.mark))
+    {
+        end += next.mark.len();
     }
-    let mut breaks = 1;
+    let sentence = text[..end].ends_with('.') && text[end..].starts_with(char::is_whitespace);
+    let mut breaks = usize::from(ends_line(end));
     // Blank lines may hold spaces; what is no space ends the run.
-    loop {
+    while end < most && (breaks > 0 || delimiters.iter().any(|delimiter| delimiter.mark == "\n")) {
         let spaces = text[end..].len() - text[end..].trim_start_matches([' ', '\t', '\r']).len();
         if !text[end + spaces..].starts_with('\n') {
             break;
@@ -197,7 +257,13 @@ fn next_place(text: &str, start: usize, delimiters: &mut Vec<Delimiter<'_>>) -> 
         end += spaces + 1;
         breaks += 1;
     }
-    Some((end, if breaks > 1 { Place::BlankLine } else { Place::Line }))
+    let place = match breaks {
+        0 if sentence => Place::Sentence,
+        0 => Place::Delimiter,
+        1 => Place::Line,
+        _ => Place::BlankLine,
+    };
+    Some((end, place))
 }
 
 #[cfg(test)]
@@ -240,18 +306,38 @@ mod tests {
     }
 
     #[test]
-    fn prose_keeps_to_its_range() {
-        let text = "The harbour lay still that morning, and nobody spoke. ".repeat(400);
-        let found = cut(&text, &rules(&[".", "\n"], 300, 500), TokenCounter::for_model(None));
-        let (last, others) = found.split_last().unwrap();
-        assert!(others.iter().all(|passage| (300..=500).contains(&passage.token_count)), "{found:?}");
-        assert!(last.token_count <= 500);
-        assert_eq!(last.end_char, char_count(&text));
+    fn prose_contents_and_quotations_keep_to_their_range() {
+        let prose = "The harbour lay still that morning, and nobody spoke. ".repeat(400);
+        let contents = format!("Chapter One {} 12\n", ".".repeat(60)).repeat(400);
+        let spoken = "\"No.\"\"Yes.\"\"...\"".repeat(1500);
+        let dots = ".".repeat(100_000);
+        for text in [prose, contents, spoken, dots] {
+            let found = cut(&text, &rules(&[".", "\n"], 300, 500), TokenCounter::for_model(None));
+            let (last, others) = found.split_last().unwrap();
+            assert!(others.len() > 1);
+            assert!(others.iter().all(|passage| (300..=500).contains(&passage.token_count)), "{found:?}");
+            assert!(last.token_count <= 500);
+            assert_eq!(last.end_char, char_count(&text));
+        }
+    }
+
+    #[test]
+    fn runs_of_delimiters_are_one_place() {
+        for (text, wanted) in [
+            ("a... b", vec![("a...", Place::Sentence), (" b", Place::Delimiter)]),
+            ("a...b", vec![("a...", Place::Delimiter), ("b", Place::Delimiter)]),
+            ("a.\r\nb", vec![("a.\r\n", Place::Line), ("b", Place::Delimiter)]),
+            ("a. \n \n.b", vec![("a. \n \n", Place::BlankLine), (".", Place::Delimiter), ("b", Place::Delimiter)]),
+        ] {
+            let found = pieces(text, &[".".into(), "\n".into()], TokenCounter::for_model(None));
+            let found: Vec<_> = found.iter().map(|piece| (&text[piece.start..piece.end], piece.place)).collect();
+            assert_eq!(found, wanted);
+        }
     }
 
     fn any_text() -> impl Strategy<Value = String> {
         let word = prop::sample::select(vec![
-            "alpha", "b", ".", ". ", "\n", "\n\n", " ", "é", "你好", "🦀", ";", "\r\n", "e.g.", "3.50",
+            "alpha", "b", ".", ". ", "\n", "\n\n", " ", "é", "你好", "🦀", ";", "\r\n", "e.g.", "3.50", "\"", "......",
         ]);
         prop::collection::vec(word, 0..120).prop_map(|words| words.concat())
     }
@@ -271,6 +357,23 @@ mod tests {
                 prop_assert_eq!(passage.token_count, TokenCounter::for_model(None).count(part));
                 // A single character may have more tokens than that.
                 prop_assert!(passage.token_count <= min + more || char_count(part) == 1, "{passage:?}");
+            }
+        }
+
+        #[test]
+        fn passages_are_large_enough_wherever_a_place_permits(text in any_text(), min in 1_usize..12, more in 1_usize..12) {
+            let (rules, counter) = (rules(&[".", "\n"], min, min + more), TokenCounter::for_model(None));
+            let pieces = pieces(&text, &rules.delimiters, counter);
+            let found = cut(&text, &rules, counter);
+            for passage in found.iter().take(found.len().saturating_sub(1)) {
+                let at_a_place = pieces.iter().any(|piece| piece.end == passage.range.end);
+                if at_a_place && passage.token_count >= min {
+                    continue;
+                }
+                for piece in pieces.iter().filter(|piece| piece.end > passage.range.start) {
+                    let tokens = counter.count(&text[passage.range.start..piece.end]);
+                    prop_assert!(!(min..=min + more).contains(&tokens), "{passage:?} {piece:?}");
+                }
             }
         }
     }

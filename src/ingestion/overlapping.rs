@@ -11,6 +11,9 @@ use crate::base::tokens::TokenCounter;
 /// Longest part of a text that is not taken apart, in tokens: short enough that an overlap can be met.
 const LONGEST: usize = 64;
 
+/// How often a place is looked for anew where the parts' counts do not add up.
+const TRIES: usize = 6;
+
 /// Where it may be cut, best places first.
 pub const DELIMITERS: [&str; 2] = [".", "\n"];
 
@@ -44,7 +47,7 @@ pub fn cut_overlapping(
         if end == units.len() {
             break;
         }
-        let next = begin_of(&units, first, end, overlap);
+        let next = begin_of(text, &units, first, end, overlap, counter);
         start_char += chars[first..next].iter().sum::<usize>();
         first = next;
     }
@@ -59,24 +62,32 @@ fn end_of(
     max_tokens: usize,
     counter: TokenCounter,
 ) -> (usize, usize) {
-    let mut sum = 0;
-    let fitting = units[first..].iter().take_while(|unit| {
-        sum += unit.tokens;
-        sum <= max_tokens
-    });
-    let mut last = first + fitting.count().max(1);
-    if last < units.len() {
-        let mut tokens = 0;
-        let late = |(end, unit): &(usize, &Piece)| {
-            tokens += unit.tokens;
-            tokens * 4 >= max_tokens * 3 && *end > covered
-        };
-        let places: Vec<(usize, &Piece)> = (first + 1..).zip(&units[first..last]).filter(late).collect();
-        last = places.iter().max_by_key(|(end, unit)| (unit.place, *end)).map_or(last, |(end, _)| *end);
+    let count = |last: usize| counter.count(&text[units[first].start..units[last - 1].end]);
+    let mut best = (0, 0);
+    let mut limit = max_tokens;
+    for _ in 0..TRIES {
+        let last = end_within(units, (first, covered), limit);
+        let tokens = count(last);
+        if tokens <= max_tokens && last > best.0 {
+            best = (last, tokens);
+        }
+        let short = tokens * 4 < max_tokens * 3 && last < units.len();
+        if best.0 > covered && !short && tokens <= max_tokens {
+            return best;
+        }
+        // The parts' counts do not add up exactly: what was aimed at is moved by as much as the sum was wrong.
+        let aim = limit.saturating_mul(max_tokens * 7 / 8) / tokens.max(1);
+        if aim == limit || tokens > max_tokens && best.0 <= covered {
+            break;
+        }
+        limit = aim.max(1);
     }
-    // The parts' counts do not add up exactly, so the whole is counted once more.
+    if best.0 > covered {
+        return best;
+    }
+    let mut last = end_within(units, (first, covered), max_tokens);
     loop {
-        let tokens = counter.count(&text[units[first].start..units[last - 1].end]);
+        let tokens = count(last);
         if tokens <= max_tokens || last == first + 1 {
             return (last, tokens);
         }
@@ -84,8 +95,48 @@ fn end_of(
     }
 }
 
-/// Where the next passage begins: after the best place about `overlap` tokens before the end of this one.
-fn begin_of(units: &[Piece], first: usize, end: usize, overlap: usize) -> usize {
+/// The best place in the last quarter of as many units as have at most `limit` tokens in sum.
+fn end_within(units: &[Piece], (first, covered): (usize, usize), limit: usize) -> usize {
+    let mut sum = 0;
+    let fitting = units[first..].iter().take_while(|unit| {
+        sum += unit.tokens;
+        sum <= limit
+    });
+    let last = first + fitting.count().max(1);
+    if last == units.len() {
+        return last;
+    }
+    let mut tokens = 0;
+    let late = |(end, unit): &(usize, &Piece)| {
+        tokens += unit.tokens;
+        tokens * 4 >= limit * 3 && *end > covered
+    };
+    let places = (first + 1..).zip(&units[first..last]).filter(late);
+    places.max_by_key(|(end, unit)| (unit.place, *end)).map_or(last, |(end, _)| end)
+}
+
+/// [`begin_within`], such that the two share about `overlap` tokens as they are counted together.
+fn begin_of(text: &str, units: &[Piece], first: usize, end: usize, overlap: usize, counter: TokenCounter) -> usize {
+    let mut best = (end, overlap);
+    let mut aim = overlap;
+    for _ in 0..TRIES {
+        let start = begin_within(units, first, end, aim);
+        let Some(unit) = units.get(start).filter(|_| start < end) else { break };
+        let tokens = counter.count(&text[unit.start..units[end - 1].end]);
+        let off = overlap.abs_diff(tokens);
+        if off < best.1 || best.0 == end && tokens < overlap * 2 {
+            best = (start, off);
+        }
+        if off * 4 <= overlap || tokens == 0 {
+            break;
+        }
+        aim = aim * overlap / tokens;
+    }
+    best.0
+}
+
+/// Where the next passage begins: after the best place about `overlap` tokens, in sum, before the end of this one.
+fn begin_within(units: &[Piece], first: usize, end: usize, overlap: usize) -> usize {
     let mut tokens = 0;
     let mut best = (end, Place::Delimiter, overlap);
     for start in (first + 1..end).rev() {
@@ -153,7 +204,10 @@ mod tests {
         let lines = "one line of a list without a stop\n".repeat(1500);
         let bare = "word ".repeat(6000);
         let solid = "漢字".repeat(5000);
-        for text in [prose, lines, bare, solid] {
+        let contents = format!("Chapter One {} 12\n", ".".repeat(60)).repeat(1000);
+        let spoken = "\"No.\"\"Yes.\"\"...\"".repeat(3000);
+        let dots = ".".repeat(400_000);
+        for text in [prose, lines, bare, solid, contents, spoken, dots] {
             let found = cut(&text, 1024, 200);
             assert!(found.len() > 3);
             assert!(found.iter().all(|passage| passage.token_count <= 1024));

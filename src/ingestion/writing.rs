@@ -1,7 +1,8 @@
 //! Writes a planned document in one short, fenced transaction (K-10, M-7B): nobody sees half of it, and a failed write
-//! leaves nothing. With `transaction_scope: "batch"` each batch of passages is such a transaction.
+//! leaves nothing. With `transaction_scope: "batch"` each batch of passages is such a transaction, with what makes it found;
+//! the version becomes what the document says with the last, so what has failed or was cancelled hides nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use crate::categories::Taxonomy;
 use crate::categories::tree::{ROOT, Tree};
 use crate::config::taxonomy::LimitScope;
 use crate::jobs::{Failure, JobContext, JobError};
-use crate::model::chunk::NewChunk;
+use crate::model::chunk::{NewChunk, TAXONOMY};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::Record;
 use crate::model::source::Source;
@@ -88,13 +89,16 @@ impl Writer<'_> {
             tx.lock_chunks(self.context.space()).await.during("lock the space", "counters")?;
             let mut written = match so_far {
                 Some(written) => written.clone(),
-                None => self.write_head(&mut tx, draft, now).await?,
+                None => self.write_head(&mut tx, draft, result.is_some(), now).await?,
             };
             if draft.same.is_none() && draft.order.is_filed() {
                 self.write_chunks(&mut tx, draft, range.clone(), &mut written, now).await?;
             }
-            if draft.same.is_none() && result.is_some() {
-                self.write_searched(&mut tx, draft, &mut written, now).await?;
+            if draft.same.is_none() {
+                self.write_searched(&mut tx, draft, &range, result.is_some(), &mut written, now).await?;
+            }
+            if result.is_some() {
+                self.complete(&mut tx, draft, so_far.is_some(), &mut written, now).await?;
             }
             fail_point::hit("in_transaction");
             match result {
@@ -120,8 +124,14 @@ impl Writer<'_> {
         held(self.context.record_in(tx, &record).await.during("keep what is written", "job_checkpoints")?)
     }
 
-    /// The document, its new version, its description; what it said before is no longer counted.
-    async fn write_head(&self, tx: &mut Tx, draft: &Draft<'_>, now: Timestamp) -> Result<Written, WriteError> {
+    /// The document and its new version, which nobody sees yet unless it is whole at once.
+    async fn write_head(
+        &self,
+        tx: &mut Tx,
+        draft: &Draft<'_>,
+        whole: bool,
+        now: Timestamp,
+    ) -> Result<Written, WriteError> {
         let space = self.context.space();
         if let Some(same) = &draft.same
             && !tx.has_source_version(space, same.id).await.during("find what it said", "source_versions")?
@@ -131,10 +141,7 @@ impl Writer<'_> {
         }
         tx.settle_depth(space, self.taxonomy.depth(), now).await.during("keep the depth", "settings")?;
         let source = self.source(tx, draft.order, now).await?;
-        let mut words = telling(&source.filename);
-        words.extend(draft.words.iter().cloned());
-        tx.add_document_words(space, &source, &words).await.during("add words", "document_words")?;
-        let version = source.latest_version + 1;
+        let version = tx.next_version(space, &source.id).await.during("number the version", "source_versions")?;
         let new = NewVersion {
             source_id: &source.id,
             version,
@@ -142,28 +149,60 @@ impl Writer<'_> {
             facts: &draft.facts,
             content_version_id: draft.same.as_ref().map(|same| same.id),
         };
-        let version_id = tx.add_source_version(space, new, now).await.during("add the version", "source_versions")?;
-        let content = draft.same.as_ref().map_or(version_id, |same| same.id);
-        let before = tx.find_current_content(space, &source.id).await.during("find what it said", "sources")?;
-        if before != Some(content) {
-            self.count(tx, before, -1).await?;
-            self.count(tx, draft.same.as_ref().map(|same| same.id), 1).await?;
+        let added = if whole {
+            tx.add_source_version(space, new, now).await
+        } else {
+            tx.begin_source_version(space, new, now).await
+        };
+        let version_id = added.during("add the version", "source_versions")?;
+        Ok(Written { source_id: source.id.to_string(), version_id, version, ..Written::default() })
+    }
+
+    /// Makes the version what the document says, unless a newer one has come, and adds its description; what it said
+    /// before is no longer counted.
+    async fn complete(
+        &self,
+        tx: &mut Tx,
+        draft: &Draft<'_>,
+        in_parts: bool,
+        written: &mut Written,
+        now: Timestamp,
+    ) -> Result<(), WriteError> {
+        let space = self.context.space();
+        let id = SourceId::from_stored(written.source_id.clone());
+        let source = tx.find_source(space, &id).await.during("find the document", "sources")?;
+        let source = source.ok_or_else(|| WriteError::Store {
+            operation: "find the document",
+            table: "sources",
+            error: StoreError::Broken { cause: "the document is not there any more".to_owned() },
+        })?;
+        if in_parts {
+            let added = tx.add_document_version(space, &source.id, written.version_id).await;
+            added.during("complete the version", "document_versions")?;
         }
-        let updated = tx.update_latest_version(space, &source.id, version, content, now).await;
-        updated.during("make it the latest version", "sources")?;
+        let mut words = telling(&source.filename);
+        words.extend(draft.words.iter().cloned());
+        tx.add_document_words(space, &source, &words).await.during("add words", "document_words")?;
+        let content = draft.same.as_ref().map_or(written.version_id, |same| same.id);
+        let before = tx.find_current_content(space, &source.id).await.during("find what it said", "sources")?;
+        if source.latest_version < written.version {
+            if before != Some(content) {
+                self.count(tx, before, -1).await?;
+                self.count(tx, Some(content), 1).await?;
+            }
+            let updated = tx.update_latest_version(space, &source.id, written.version, content, now).await;
+            updated.during("make it the latest version", "sources")?;
+        }
         let current = tx.find_helper_origin(space, &source.id).await;
         let current = current.during("find the description", "contextual_helpers")?;
         // One that its user gave while ours was being written stays in force (M-2B.8).
         let outranked = current == Some(HelperOrigin::User) && !draft.order.regenerate_helper;
         let stored = |helper: &&NewHelper| helper.origin == HelperOrigin::User || !outranked;
-        let helper_version = match draft.helper.as_ref().filter(stored) {
-            Some(helper) => {
-                let added = tx.add_helper(space, &source.id, helper, now).await;
-                Some(added.during("add the description", "contextual_helpers")?)
-            }
-            None => None,
-        };
-        Ok(Written { source_id: source.id.to_string(), version_id, version, helper_version, ..Written::default() })
+        if let Some(helper) = draft.helper.as_ref().filter(stored) {
+            let added = tx.add_helper(space, &source.id, helper, now).await;
+            written.helper_version = Some(added.during("add the description", "contextual_helpers")?);
+        }
+        Ok(())
     }
 
     /// Adds the passages of a version to the counts of their categories, or takes them away.
@@ -232,34 +271,33 @@ impl Writer<'_> {
     ) -> Result<(), WriteError> {
         let space = self.context.space();
         let (leaves, made) = self.resolve(tx, &draft.paths[range.clone()], now).await?;
-        let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
         let mut chunks = Vec::with_capacity(range.len());
         for (chunk, leaf) in draft.chunks[range].iter().zip(leaves) {
-            *counts.entry(leaf).or_default() += 1;
             chunks.push(NewChunk { category_id: leaf, ..*chunk });
         }
         let source_id = SourceId::from_stored(written.source_id.clone());
         let added = tx.add_chunks(space, &source_id, written.version_id, &chunks, now).await;
         added.during("add passages", "chunks")?;
-        // A part that is written late, after a newer version, is not what the document says now.
-        let current = tx.find_current_content(space, &source_id).await.during("find what it said", "sources")?;
-        if current == Some(written.version_id) {
-            tx.add_chunk_counts(space, &counts).await.during("count passages", "categories")?;
-        }
         written.chunks += i64::try_from(chunks.len()).unwrap_or(i64::MAX);
         written.categories += made;
         Ok(())
     }
 
-    /// What makes the document found by searches, once all its passages are there.
+    /// What makes the passages of a range found by searches. Passages for searches alone come with the last part.
     async fn write_searched(
         &self,
         tx: &mut Tx,
         draft: &Draft<'_>,
+        range: &Range<usize>,
+        last: bool,
         written: &mut Written,
         now: Timestamp,
     ) -> Result<(), WriteError> {
         let Some(searched) = &draft.searched else { return Ok(()) };
+        let filed = searched.profile == TAXONOMY;
+        if !filed && !last {
+            return Ok(());
+        }
         let space = self.context.space();
         let source_id = SourceId::from_stored(written.source_id.clone());
         if !searched.chunks.is_empty() {
@@ -267,7 +305,11 @@ impl Writer<'_> {
             added.during("add passages to search", "chunks")?;
         }
         let passages = (&source_id, written.version_id, searched.profile);
-        let indexed = searched.prepared.write(tx, space, passages, now).await;
+        let indexed = if filed {
+            searched.prepared.write_part(tx, space, passages, range.clone(), now).await
+        } else {
+            searched.prepared.write(tx, space, passages, now).await
+        };
         if !indexed.during("index passages", "chunk_terms")? {
             // The space has turned to another embedding model meanwhile: the next run asks that one.
             return Err(WriteError::Job(JobError::Interrupted));

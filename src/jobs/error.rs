@@ -1,5 +1,7 @@
 //! Why a job did not succeed: a reason that may pass, one that will not, or none of its own.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use crate::llm::LlmError;
@@ -11,6 +13,9 @@ pub enum JobError {
     /// May pass: queued again until the attempts are used up.
     #[error("{0}")]
     Retry(Box<Failure>),
+    /// What it needs is busy and says for how long: handed back until then, at no cost, if that does not go on for ever.
+    #[error("{0}")]
+    Wait(Box<Failure>, Duration),
     /// Will not pass: the job fails.
     #[error("{0}")]
     Fail(Box<Failure>),
@@ -102,6 +107,7 @@ impl From<LlmError> for JobError {
         };
         match error {
             LlmError::Store(error) => error.into(),
+            LlmError::Unavailable { wait: Some(wait), .. } => Self::Wait(Box::new(failure), wait),
             error if error.may_pass() => Self::retry(failure),
             _ => Self::fail(failure),
         }

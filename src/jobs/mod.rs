@@ -142,6 +142,12 @@ impl Jobs {
         Ok(self.store.list_job_events_of_kind(&job.space, &job.id, "error", ERRORS_KEPT).await?)
     }
 
+    /// How often the database was asked again on behalf of a job (M-7.5); of one that runs, before this attempt.
+    pub async fn db_retries(&self, job: &Job) -> Result<i64, JobsError> {
+        let told = self.store.list_job_events_of_kind(&job.space, &job.id, "db_retries", EVENTS_KEPT).await?;
+        Ok(told.iter().filter_map(|event| event.data["count"].as_i64()).sum())
+    }
+
     /// Where the description of a job's document came from, oldest first.
     pub async fn helper_events(&self, job: &Job) -> Result<Vec<JobEvent>, JobsError> {
         Ok(self.store.list_job_events_of_kind(&job.space, &job.id, "helper", EVENTS_KEPT).await?)

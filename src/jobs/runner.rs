@@ -4,6 +4,7 @@ mod hold;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -13,11 +14,11 @@ use tokio_util::task::TaskTracker;
 use super::error::Failure;
 use super::{JobContext, JobError, Jobs, Outcome, Work};
 use crate::base::backoff::with_jitter;
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Timestamp};
 use crate::base::metrics as names;
 use crate::base::{fail_point, ids};
 use crate::model::job::{Claim, ClaimedJob, Job};
-use crate::store::{Ending, Store};
+use crate::store::{Ending, Store, count_retries};
 use hold::{Holds, Stopped};
 
 /// How often an idle process looks for work that another one has queued.
@@ -26,6 +27,11 @@ const LOOK_FOR_WORK: Duration = Duration::from_millis(500);
 const HAND_BACK: Duration = Duration::from_secs(3);
 /// How long to leave a database alone that is away.
 const LEAVE_ALONE: Duration = Duration::from_secs(1);
+
+/// Longest that a job is left alone at a time because something is busy (F6).
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// For how long it may be so, time and again, before the job fails.
+const WAIT_AT_MOST: Duration = Duration::from_hours(1);
 
 /// Runs the jobs of one process.
 pub struct Runner {
@@ -131,13 +137,27 @@ impl Shared {
 
     /// Sees one job through, from its claim to its end.
     async fn attend(self: Arc<Self>, claimed: ClaimedJob, place: OwnedSemaphorePermit) {
+        let retries = Arc::<AtomicI64>::default();
+        count_retries(Arc::clone(&retries), self.attend_counted(claimed, place, retries)).await;
+    }
+
+    async fn attend_counted(
+        self: Arc<Self>,
+        claimed: ClaimedJob,
+        place: OwnedSemaphorePermit,
+        retries: Arc<AtomicI64>,
+    ) {
         let job = claimed.job.clone();
         let claim = job.claim();
         let stop = self.holds.add(&claim);
         let began = std::time::Instant::now();
         let (kind, job_id, attempt) = (job.kind.as_str(), &job.id, job.attempt);
         tracing::info!(%job_id, kind, attempt, "job begun");
-        let outcome = self.run_work(claimed, &stop).await;
+        let outcome = self.run_work(claimed, &stop, &retries).await;
+        if matches!(outcome, Err(JobError::Away)) {
+            // It comes back to what could not be done now.
+            retries.fetch_add(1, Ordering::Relaxed);
+        }
         let outcome = self.end(&job, &claim, outcome).await;
         self.holds.remove(&claim);
         drop(place);
@@ -147,7 +167,12 @@ impl Shared {
     }
 
     /// Runs the work on a task of its own, so that a panic or a stop ends it and nothing else.
-    async fn run_work(self: &Arc<Self>, claimed: ClaimedJob, stop: &CancellationToken) -> Result<Outcome, JobError> {
+    async fn run_work(
+        self: &Arc<Self>,
+        claimed: ClaimedJob,
+        stop: &CancellationToken,
+        retries: &Arc<AtomicI64>,
+    ) -> Result<Outcome, JobError> {
         let job = &claimed.job.clone();
         let Some(work) = self.work.get(job.kind.as_str()).cloned() else { return Err(JobError::Interrupted) };
         // The first to run it finds nothing saved.
@@ -157,7 +182,7 @@ impl Shared {
         };
         let context = JobContext::new(self.jobs.clone(), Arc::clone(&self.clock), claimed, saved);
         #[expect(clippy::disallowed_methods, reason = "awaited or aborted below")]
-        let mut task = tokio::spawn(work.run(context));
+        let mut task = tokio::spawn(count_retries(Arc::clone(retries), work.run(context)));
         tokio::select! {
             done = &mut task => done.unwrap_or_else(|panic| {
                 tracing::error!(job_id = %job.id, kind = job.kind, panicked = panic.is_panic(), "job panicked");
@@ -174,6 +199,15 @@ impl Shared {
         }
     }
 
+    /// Since when the job has done nothing but wait for something busy, this time included; none if that is too long ago.
+    fn waiting_since(&self, job: &Job) -> Option<Timestamp> {
+        let now = self.clock.now();
+        let told = job.error.as_ref().and_then(|error| error["context"]["waiting_since"].as_str());
+        let since = told.and_then(Timestamp::parse_rfc3339).unwrap_or(now);
+        let waited = now.as_micros().saturating_sub(since.as_micros());
+        (u128::try_from(waited).unwrap_or(0) < WAIT_AT_MOST.as_micros()).then_some(since)
+    }
+
     /// Writes how the job ended. While the database is away it keeps trying, until the job is lost or the process stops.
     async fn end(&self, job: &Job, claim: &Claim, outcome: Result<Outcome, JobError>) -> &'static str {
         let problem = |failure: &Failure| failure.problem(job.id.as_str());
@@ -187,6 +221,14 @@ impl Shared {
             Err(JobError::LeaseLost) => return "cancelled or taken over",
             Err(JobError::Interrupted) => (Ending::HandedBack { after: Duration::ZERO }, "handed back"),
             Err(JobError::Away) => (Ending::HandedBack { after: with_jitter(LEAVE_ALONE) }, "handed back"),
+            Err(JobError::Wait(failure, wait)) => match self.waiting_since(job) {
+                Some(since) => {
+                    let mut error = problem(&failure);
+                    error["context"]["waiting_since"] = since.to_string().into();
+                    (Ending::Waiting { error, after: with_jitter(wait.min(LONGEST_WAIT)) }, "waits")
+                }
+                None => (Ending::Failed { error: problem(&failure) }, "failed"),
+            },
             Err(JobError::Fail(failure)) => (Ending::Failed { error: problem(&failure) }, "failed"),
             Err(JobError::Retry(failure)) if job.attempt >= job.max_attempts => {
                 (Ending::Failed { error: problem(&failure) }, "failed")

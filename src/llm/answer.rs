@@ -10,7 +10,7 @@ use super::task::{Fault, Items, Task};
 /// Most of a wrong value that is quoted back to the model.
 const MOST_QUOTED: usize = 80;
 /// Most faults that are listed; a model that made more has the idea by then.
-const MOST_FAULTS: usize = 20;
+pub const MOST_FAULTS: usize = 20;
 
 /// What an answer is worth.
 pub enum Verdict<O> {
@@ -59,7 +59,8 @@ fn judge_items<T: Task>(task: &T, validator: &Validator, mut value: Value, items
     let asked: BTreeSet<i64> = task.ids().into_iter().collect();
     let mut wrong: BTreeMap<i64, String> = BTreeMap::new();
     let mut broken: BTreeSet<usize> = BTreeSet::new();
-    for error in validator.iter_errors(&value).take(MOST_FAULTS) {
+    // All of them: an item whose fault were passed over would spoil the good ones.
+    for error in validator.iter_errors(&value) {
         let pointer = error.instance_path().to_string();
         let Some(place) = place_in_list(&pointer, items.list) else {
             return bad(vec![Fault::whole(explain(&error))]);

@@ -3,7 +3,7 @@
 //! The layers, innermost first: transport retries (`send`), a repair round with the list of what was wrong, a round
 //! for the items that were wrong, smaller rounds for an answer that was cut off, and the fallback model once.
 
-use super::answer::{self, Verdict};
+use super::answer::{self, MOST_FAULTS, Verdict};
 use super::provider::Finish;
 use super::record::Attempts;
 use super::send::{Question, Sent, Target};
@@ -283,5 +283,5 @@ fn outcome_of<O>(verdict: &Verdict<O>, finish: &Finish) -> CallOutcome {
 }
 
 fn messages(faults: &[Fault]) -> Vec<String> {
-    faults.iter().map(|fault| fault.message.clone()).collect()
+    faults.iter().take(MOST_FAULTS).map(|fault| fault.message.clone()).collect()
 }

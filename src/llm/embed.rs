@@ -44,7 +44,7 @@ impl Llm {
         let length = found.first().map_or(0, Vec::len);
         if found.iter().any(|vector| vector.len() != length) {
             let reason = "its vectors are of different lengths".to_owned();
-            return Err(LlmError::Unavailable { model: target.name(), reason });
+            return Err(LlmError::Unavailable { model: target.name(), reason, wait: None });
         }
         Ok(found)
     }
@@ -100,7 +100,8 @@ async fn embed_here(texts: &[&str], target: &Target) -> Result<Vec<Vec<f32>>, Ll
     #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
     let found = tokio::task::spawn_blocking(move || texts.iter().map(|text| LocalModel::embed(text)).collect()).await;
     // A panic may quote the text it was about.
-    found.map_err(|_| LlmError::Unavailable { model: target.name(), reason: "it stopped on a defect".to_owned() })
+    let defect = || "it stopped on a defect".to_owned();
+    found.map_err(|_| LlmError::Unavailable { model: target.name(), reason: defect(), wait: None })
 }
 
 /// Texts that go out together.

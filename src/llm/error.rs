@@ -1,5 +1,7 @@
 //! Why a question to a model has no answer.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
 use crate::store::StoreError;
@@ -9,7 +11,12 @@ use crate::store::StoreError;
 pub enum LlmError {
     /// 502: away, too busy, or its connection broke, after every try (M-7.4).
     #[error("{model} did not answer: {reason}")]
-    Unavailable { model: String, reason: String },
+    Unavailable {
+        model: String,
+        reason: String,
+        /// How long it asks to be left alone, where it is only busy (F6).
+        wait: Option<Duration>,
+    },
 
     /// 502: the provider does not know our key, or it may not do this (F8).
     #[error("{provider} refused its key: {reason}")]

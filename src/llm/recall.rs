@@ -69,6 +69,7 @@ impl Record {
             Some(call) => LlmError::Unavailable {
                 model: format!("{}:{}", call.provider, call.model),
                 reason: call.provider_params["error"].as_str().unwrap_or("no answer").to_owned(),
+                wait: None,
             },
             None => LlmError::NotRecorded { stage },
         })

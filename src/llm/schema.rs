@@ -9,9 +9,8 @@ use serde_json::Value;
 
 use super::task::Task;
 
-/// Most values of an `enum`, and most characters of all of them.
+/// Most values of an `enum`. Providers count its characters only above that.
 const MOST_OPTIONS: usize = 250;
-const MOST_OPTION_CHARS: usize = 12_000;
 
 /// The schema of a task's answers, without a closed choice.
 pub fn of<T: Task>() -> Value {
@@ -30,8 +29,7 @@ pub fn validator(schema: &Value) -> Validator {
 
 /// Restricts the text at `pointer` to these options, where providers can bear it.
 pub fn close(schema: &mut Value, pointer: &str, options: &[String]) {
-    let characters: usize = options.iter().map(String::len).sum();
-    if options.is_empty() || options.len() > MOST_OPTIONS || characters > MOST_OPTION_CHARS {
+    if options.is_empty() || options.len() > MOST_OPTIONS {
         return;
     }
     if let Some(field) = schema.pointer_mut(pointer).and_then(Value::as_object_mut) {

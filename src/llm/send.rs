@@ -92,6 +92,29 @@ impl Llm {
         }
     }
 
+    /// The instruction as it will be sent, in the output mode in force: some say the schema in words.
+    pub fn instruction<T: Task>(&self, wished: Option<&str>, task: &T) -> String {
+        let model = wished.unwrap_or_else(|| self.model_of(T::STAGE));
+        let Ok(target) = self.target(model) else { return T::SYSTEM.to_owned() };
+        let learnt = target.profile.learnt(&target.model);
+        match target.profile.mode(&learnt) {
+            Mode::Prompted => system_in::<T>(&target, Mode::Prompted, &self.schema_for(task, &learnt)),
+            _ => T::SYSTEM.to_owned(),
+        }
+    }
+
+    /// The schema of the answers to a question, with as many of its limits as the model can bear.
+    fn schema_for<T: Task>(&self, task: &T, learnt: &Learnt) -> Value {
+        let mut schema = self.forms::<T>().schema.clone();
+        if !learnt.plain_schema {
+            task.narrow(&mut schema);
+            if learnt.bounded {
+                task.bound(&mut schema);
+            }
+        }
+        schema
+    }
+
     /// Sends in one mode, with patience.
     async fn send_as<'a, T: Task>(
         &self,
@@ -101,18 +124,8 @@ impl Llm {
         mode: Mode,
         learnt: &Learnt,
     ) -> Result<Sent<'a>, SendError> {
-        let forms = self.forms::<T>();
-        let mut schema = std::borrow::Cow::Borrowed(&forms.schema);
-        if !learnt.plain_schema {
-            message.task.narrow(schema.to_mut());
-            if learnt.bounded {
-                message.task.bound(schema.to_mut());
-            }
-        }
-        let system = match mode {
-            Mode::Prompted if !target.is_embedded() => prompted(T::SYSTEM, &schema),
-            _ => T::SYSTEM.to_owned(),
-        };
+        let schema = self.schema_for(message.task, learnt);
+        let system = system_in::<T>(target, mode, &schema);
         let (parameters, params) = self.parameters(message.deterministic, learnt);
         let task = message.task.clone();
         let request = Request {
@@ -162,14 +175,15 @@ impl Llm {
         plan: Plan,
     ) -> Result<Result<Sent<'a>, ProviderError>, LlmError> {
         let profile = &target.profile;
-        let away = |reason: String| LlmError::Unavailable { model: target.name(), reason };
+        let away = |reason: String, wait| LlmError::Unavailable { model: target.name(), reason, wait };
         let tokens = u64::try_from(plan.expected_tokens).unwrap_or(0);
-        let _turn = profile.gate.enter(tokens).await.ok_or_else(|| away("the service is stopping".to_owned()))?;
+        let _turn = profile.gate.enter(tokens).await.ok_or_else(|| away("the service is stopping".to_owned(), None))?;
         let pass = if attempts.session.probing {
             profile.breaker.knock()
         } else {
             profile.breaker.admit().map_err(|left| {
-                away(format!("it failed too often in a row and is left alone for another {} s", left.as_secs()))
+                let reason = format!("it failed too often in a row and is left alone for another {} s", left.as_secs());
+                away(reason, Some(left))
             })?
         };
         let mut call = Call::begin(attempts, target, plan).await?;
@@ -238,6 +252,9 @@ impl Llm {
     }
 }
 
+/// How long to leave a provider alone that is too busy and does not say for how long.
+const SOME_WAIT: Duration = Duration::from_secs(1);
+
 /// Any number will do, as long as it stays.
 const SEED: u64 = 7;
 
@@ -293,8 +310,8 @@ fn downgrade(target: &Target, error: SendError, mode: Mode, mut learnt: Learnt) 
 pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
     let model = target.name();
     let provider = target.profile.settings.name.clone();
-    let ProviderError::Status { status, message, .. } = error else {
-        return LlmError::Unavailable { model, reason: error.to_string() };
+    let ProviderError::Status { status, message, retry_after, .. } = error else {
+        return LlmError::Unavailable { model, reason: error.to_string(), wait: None };
     };
     let reason = format!("status {status}: {message}");
     match status {
@@ -306,8 +323,16 @@ pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
             let reason = format!("it redirects elsewhere (status {status}); base_url must name the place itself");
             LlmError::Rejected { model, reason }
         }
-        408 | 409 | 429 | 500..=599 => LlmError::Unavailable { model, reason },
+        429 => LlmError::Unavailable { model, reason, wait: Some(retry_after.unwrap_or(SOME_WAIT)) },
+        408 | 409 | 500..=599 => LlmError::Unavailable { model, reason, wait: None },
         _ => LlmError::Rejected { model, reason },
+    }
+}
+
+fn system_in<T: Task>(target: &Target, mode: Mode, schema: &Value) -> String {
+    match mode {
+        Mode::Prompted if !target.is_embedded() => prompted(T::SYSTEM, schema),
+        _ => T::SYSTEM.to_owned(),
     }
 }
 

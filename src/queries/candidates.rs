@@ -1,6 +1,7 @@
 //! Passages of the leaves that were reached: each leaf once, as many as may be in one trip to the database, in the one order (M-4.3, M-9.D).
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::QueryError;
@@ -8,12 +9,16 @@ use super::ask::Ask;
 use super::page::{Cursor, Place};
 use super::traversal::Path;
 use crate::base::ids::{SourceId, Space};
+use crate::base::text::one_line;
 use crate::model::query::{Candidate, QueryScope, SourceHelper};
 use crate::store::{LeafPart, Store};
 
 /// Leaves that are read in one trip: more than any strategy leads to unless it is told to. What one trip brings must fit
 /// into memory many times over.
 const LEAVES_AT_ONCE: usize = 16;
+
+/// At most so many documents are described to the model that chooses categories (K-40).
+const MOST_DESCRIBED: usize = 3;
 
 /// Where passages come from.
 pub enum Shelf {
@@ -111,6 +116,18 @@ impl Shelf {
         });
         let next = if let Self::Recorded { next, .. } = self { next.clone() } else { next };
         Ok(Found { chunks, counts, empty, latencies, next })
+    }
+
+    /// What the choosing model is told of the documents, where the question is about a few of them.
+    pub async fn described(&self) -> Result<Option<Arc<str>>, QueryError> {
+        let Self::Stored { scope, .. } = self else { return Ok(None) };
+        if scope.source_ids.is_empty() || scope.source_ids.len() > MOST_DESCRIBED {
+            return Ok(None);
+        }
+        let helpers = self.helpers(&scope.source_ids).await?;
+        let of = |id: &SourceId| helpers.iter().find(|helper| helper.source_id == *id);
+        let texts: Vec<String> = scope.source_ids.iter().filter_map(of).map(|helper| one_line(&helper.text)).collect();
+        Ok((!texts.is_empty()).then(|| texts.join(" ").into()))
     }
 
     /// The descriptions of documents.

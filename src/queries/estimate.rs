@@ -3,7 +3,10 @@
 //! Bounds, not guesses: each level is taken at its widest, each answer at the longest that is allowed. Repeated attempts are
 //! told apart, as they are the exception; the caps of a question count them when they happen.
 
+use std::sync::Arc;
+
 use super::ask::{Ask, Mode};
+use super::candidates::Shelf;
 use super::strategy::Strategy;
 use super::{Inner, Queries, QueryError};
 use crate::base::field_error::FieldError;
@@ -55,6 +58,14 @@ pub struct LevelBound {
     pub tokens_prompt: i64,
 }
 
+/// What stands in every question about a level.
+struct LevelFrame {
+    /// But for the options.
+    tokens: i64,
+    /// Whether the instruction says the options once more, as a schema in words does.
+    twice: bool,
+}
+
 /// The children of one parent.
 struct Family {
     level: i64,
@@ -74,9 +85,10 @@ impl Queries {
         let counter = inner.counter(ask);
         let tree = self.tree(space, ask).await?;
         let families = families(&tree, counter);
+        let frame = self.level_frame(space, ask, counter).await?;
         let bounds = StrategyName::ALL.iter().map(|name| {
             let ask = if *name == ask.strategy { ask.clone() } else { ask.with_strategy(*name) };
-            inner.bound(&ask, &families, &tree, counter)
+            inner.bound(&ask, &families, &tree, &frame)
         });
         Ok(Estimates {
             model: inner.llm.target_name("answer", ask.model.as_deref())?,
@@ -93,7 +105,8 @@ impl Queries {
         }
         let counter = self.inner.counter(ask);
         let tree = self.tree(space, ask).await?;
-        let bound = self.inner.bound(ask, &families(&tree, counter), &tree, counter)?;
+        let frame = self.level_frame(space, ask, counter).await?;
+        let bound = self.inner.bound(ask, &families(&tree, counter), &tree, &frame)?;
         let over = |unit, limit, needed| QueryError::MayCostMore { unit, limit, needed };
         #[expect(clippy::cast_precision_loss, reason = "shown to people")]
         if let Some(most) = ask.max_calls
@@ -113,6 +126,25 @@ impl Queries {
         Ok(())
     }
 
+    /// Instruction, question, and the descriptions that go with it.
+    async fn level_frame(&self, space: &Space, ask: &Ask, counter: TokenCounter) -> Result<LevelFrame, QueryError> {
+        let (store, scope) = (self.inner.store.clone(), ask.scope());
+        let helper = Shelf::Stored { store, space: space.clone(), scope }.described().await?;
+        let task = Select {
+            contextual_helper: helper.clone(),
+            query: ask.query.as_str().into(),
+            level: 1,
+            depth: 1,
+            options: Arc::default(),
+            contents: Arc::default(),
+            at_most: 1,
+        };
+        let instruction = self.inner.llm.instruction(ask.model.as_deref(), &task);
+        let texts = [instruction.as_str(), &one_line(&ask.query), helper.as_deref().unwrap_or("none")];
+        let tokens = texts.iter().map(|text| whole(counter.count(text))).sum::<i64>() + 64;
+        Ok(LevelFrame { tokens, twice: instruction != Select::SYSTEM })
+    }
+
     async fn tree(&self, space: &Space, ask: &Ask) -> Result<Vec<Category>, QueryError> {
         let (store, scope) = (&self.inner.store, ask.scope());
         Ok(if scope.is_narrow() {
@@ -129,9 +161,9 @@ impl Inner {
         ask: &Ask,
         families: &[Family],
         tree: &[Category],
-        counter: TokenCounter,
+        frame: &LevelFrame,
     ) -> Result<Bound, QueryError> {
-        let levels = self.levels(ask, families, counter);
+        let levels = self.levels(ask, families, frame);
         let select_calls = whole(levels.iter().filter(|level| level.options > 1).count());
         let leaves = levels.last().filter(|level| level.level == self.depth).map_or(0, |level| level.max_selectable);
         let chunks = self.chunks(ask, leaves, tree);
@@ -175,8 +207,7 @@ impl Inner {
     }
 
     /// Each level at its widest: the largest families that the level above can lead to.
-    fn levels(&self, ask: &Ask, families: &[Family], counter: TokenCounter) -> Vec<LevelBound> {
-        let fixed = whole(counter.count(Select::SYSTEM)) + whole(counter.count(&one_line(&ask.query))) + 64;
+    fn levels(&self, ask: &Ask, families: &[Family], frame: &LevelFrame) -> Vec<LevelBound> {
         let mut levels = Vec::new();
         let mut parents = 1;
         for level in 1..=self.depth {
@@ -193,7 +224,8 @@ impl Inner {
             let several = parents > 1 && here.len() > 1;
             let lines = if several { top(&|family| family.path_tokens) } else { top(&|family| family.name_tokens) };
             let max_selectable = whole(ask.strategy().n(level)).min(options);
-            let tokens_prompt = if options > 1 { fixed + lines } else { 0 };
+            let lines = if frame.twice { lines * 2 } else { lines };
+            let tokens_prompt = if options > 1 { frame.tokens + lines } else { 0 };
             levels.push(LevelBound { level, options, max_selectable, tokens_prompt });
             parents = usize::try_from(max_selectable).unwrap_or(1);
         }
@@ -224,8 +256,9 @@ fn families(tree: &[Category], counter: TokenCounter) -> Vec<Family> {
     // Parents come before children.
     for category in tree {
         let parent = category.parent_id.unwrap_or(0);
-        // Dash, line break and the mark between names.
-        let own = whole(counter.count(&category.name)) + 3;
+        // Dash, line break and the mark between names; in a schema, quotation marks and a comma.
+        let as_json = serde_json::to_string(&category.name).unwrap_or_default();
+        let own = whole(counter.count(&category.name).max(counter.count(as_json.trim_matches('"')))) + 3;
         let path = own + path_tokens.get(&parent).copied().unwrap_or(0);
         path_tokens.insert(category.id, path);
         let family = families.entry((category.level, parent)).or_insert(Family {

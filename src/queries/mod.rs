@@ -181,6 +181,7 @@ impl Queries {
             counter: inner.counter(ask),
             result: QueryResult::new(id.to_string(), ask),
             trail: Trail::default(),
+            known_mode: None,
             known_empty: None,
         };
         let limit = Duration::from_secs(ask.timeout_s);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ask::Ask;
+use super::budget::ModeTokens;
 use super::page::Place;
 use super::result::{DroppedChunk, DroppedPath, PathError, PromptEstimate, QueryResult, QueryWarning, SummaryPart};
 use super::traversal::{Level, Path};
@@ -26,6 +27,7 @@ pub struct Receipt {
     /// The descriptions that stood in the prompt: document and version.
     pub helpers: Vec<(String, i64)>,
     pub next: Option<Place>,
+    pub mode_tokens: ModeTokens,
     pub totals: Totals,
     /// The code of the problem in which it ended.
     pub error: Option<String>,
@@ -87,6 +89,7 @@ pub struct Trail {
     pub chunk_ids: Vec<Vec<i64>>,
     pub helpers: Vec<(SourceId, i64)>,
     pub next: Option<Place>,
+    pub mode: ModeTokens,
 }
 
 impl Receipt {
@@ -118,6 +121,7 @@ impl Receipt {
             used_chunk_ids: result.used_chunks.iter().map(|chunk| chunk.chunk_id).collect(),
             helpers: trail.helpers.iter().map(|(id, version)| (id.to_string(), *version)).collect(),
             next: trail.next,
+            mode_tokens: trail.mode,
             totals: Totals::of(result),
             error: error.map(ToOwned::to_owned),
             result_sha256: fingerprint(result),

@@ -118,6 +118,7 @@ impl Queries {
             counter: inner.counter(ask),
             result: QueryResult::new(stored.id.to_string(), ask),
             trail: Trail::default(),
+            known_mode: Some(receipt.mode_tokens),
             known_empty: Some(empty.collect()),
         };
         let begun = std::time::Instant::now();

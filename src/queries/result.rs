@@ -114,7 +114,7 @@ pub struct LevelRank {
 pub struct DroppedPath {
     /// Names from level 1 to where it ended.
     pub path: Vec<String>,
-    /// `not_leaf`, `not_selected`, `empty` or `pruned`.
+    /// `not_leaf`, `not_selected`, `empty`, `pruned`, or `limited`: earlier paths took all of `limit`.
     #[schema(example = "pruned")]
     pub reason: String,
 }

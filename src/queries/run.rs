@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::ask::{Ask, Mode};
 use super::budget::prune::{self, prune};
 use super::budget::summarize::{NoPlan, Rules, plan};
-use super::budget::{Passage, Sheet, Size, count_prompt, keywords};
+use super::budget::{ModeTokens, Passage, Sheet, Size, count_prompt, keywords};
 use super::candidates::{Found, Shelf};
 use super::page::Cursor;
 use super::receipt::Trail;
@@ -17,15 +17,12 @@ use super::result::{
 use super::traversal::{Map, Path, Reason, Walk, Walker};
 use super::{Inner, QueryError};
 use crate::base::ids::SourceId;
-use crate::base::text::{char_count, one_line};
+use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 use crate::categories::samples::Samples;
 use crate::config::query::PromptLimiting;
 use crate::llm::Session;
 use crate::llm::tasks::answer::{Answer, Evidence};
-
-/// At most so many documents are described to the model that chooses categories (K-40).
-const MOST_DESCRIBED: usize = 3;
 
 /// A question on its way.
 pub struct Trip<'a> {
@@ -40,6 +37,8 @@ pub struct Trip<'a> {
     pub counter: TokenCounter,
     pub result: QueryResult,
     pub trail: Trail,
+    /// What the output mode added to instructions then, for a replay.
+    pub known_mode: Option<ModeTokens>,
     /// Leaves that were empty then, for a replay.
     pub known_empty: Option<Vec<i64>>,
 }
@@ -84,7 +83,7 @@ impl Trip<'_> {
             let walker = Walker {
                 llm: &self.inner.llm,
                 session: self.session,
-                contextual_helper: self.described().await?,
+                contextual_helper: self.shelf.described().await?,
                 map,
                 query: self.ask.query.as_str().into(),
                 strategy: self.ask.strategy(),
@@ -101,18 +100,6 @@ impl Trip<'_> {
         self.trail.paths = walk.leaves;
         outcome?;
         if self.trail.paths.is_empty() { Err(QueryError::NoChunks) } else { Ok(()) }
-    }
-
-    /// What the choosing model is told of the documents, where the question is about a few of them.
-    async fn described(&self) -> Result<Option<Arc<str>>, QueryError> {
-        let Shelf::Stored { scope, .. } = &self.shelf else { return Ok(None) };
-        if scope.source_ids.is_empty() || scope.source_ids.len() > MOST_DESCRIBED {
-            return Ok(None);
-        }
-        let helpers = self.shelf.helpers(&scope.source_ids).await?;
-        let of = |id: &SourceId| helpers.iter().find(|helper| helper.source_id == *id);
-        let texts: Vec<String> = scope.source_ids.iter().filter_map(of).map(|helper| one_line(&helper.text)).collect();
-        Ok((!texts.is_empty()).then(|| texts.join(" ").into()))
     }
 
     /// From the leaves to their passages.
@@ -133,6 +120,9 @@ impl Trip<'_> {
                 let code = "no_chunks_found".to_owned();
                 self.result.path_errors.push(PathError { path: path.names.clone(), code, message });
                 self.result.drop_path(path, Reason::Empty);
+            } else if chunk_count == 0 && found.next.is_some() && self.ask.mode == Mode::Answer {
+                // What comes before it has taken the limit: nothing of it can be in the answer.
+                self.result.drop_path(path, Reason::Limited);
             }
         }
         self.trail.chunk_ids = vec![Vec::new(); paths.len()];
@@ -192,7 +182,10 @@ impl Trip<'_> {
         let helpers: Vec<Option<Arc<str>>> =
             sources.iter().map(|id| of(id).map(|helper| helper.text.as_str().into())).collect();
         let query = self.ask.query.as_str().into();
-        let sheet = Sheet::count(self.counter, query, helpers.clone(), passages.clone()).await;
+        let mode =
+            self.known_mode.unwrap_or_else(|| ModeTokens::of(&self.inner.llm, self.ask.model.as_deref(), self.counter));
+        self.trail.mode = mode;
+        let sheet = Sheet::count(self.counter, mode, query, helpers.clone(), passages.clone()).await;
         let all = vec![true; passages.len()];
         let (fixed, content) = (sheet.fixed(&all), sheet.content(&all));
         self.result.estimate = Some(PromptEstimate {
@@ -322,7 +315,7 @@ impl Trip<'_> {
         let helpers = material.helpers.into_iter().zip(used).filter(|(_, used)| *used).filter_map(|(helper, _)| helper);
         let task =
             Answer { query: self.ask.query.as_str().into(), contextual_helpers: helpers.collect(), chunks: evidence };
-        let tokens = count_prompt(self.counter, &task).await;
+        let tokens = count_prompt(self.counter, self.trail.mode, &task).await;
         if let Some(estimate) = &mut self.result.estimate {
             estimate.final_prompt_token_count = Some(tokens);
         }

@@ -101,6 +101,8 @@ pub enum Reason {
     Empty,
     /// It did not fit the budget.
     Pruned,
+    /// The limit on passages was reached before it.
+    Limited,
 }
 
 impl Reason {
@@ -110,6 +112,7 @@ impl Reason {
             Self::NotSelected => "not_selected",
             Self::Empty => "empty",
             Self::Pruned => "pruned",
+            Self::Limited => "limited",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What an ingestion writes so that its passages are found: their terms, and their vectors.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::cache::blocking;
@@ -43,11 +44,25 @@ impl Prepared {
         passages: (&SourceId, i64, &str),
         now: Timestamp,
     ) -> Result<bool, StoreError> {
+        self.write_part(tx, space, passages, 0..self.terms.len(), now).await
+    }
+
+    /// The same for some of them, in the transaction that writes these: what has loaded the index before reads only
+    /// passages that come after those it knows.
+    pub async fn write_part(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        passages: (&SourceId, i64, &str),
+        range: Range<usize>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         let (source_id, version_id, profile) = passages;
-        let ids = tx.list_chunk_ids(space, version_id, profile).await?;
+        let [first, end] = [range.start, range.end].map(|place| i64::try_from(place).unwrap_or(i64::MAX - 1) + 1);
+        let ids = tx.list_chunk_ids(space, version_id, profile, &(first..end)).await?;
         let terms: Vec<NewTerms<'_>> = ids
             .values()
-            .zip(&self.terms)
+            .zip(self.terms.iter().skip(range.start))
             .map(|(id, terms)| NewTerms { chunk_id: *id, length: i64::from(terms.length), tokens: &terms.tokens })
             .collect();
         tx.add_terms(space, source_id, version_id, &terms, now).await?;
@@ -57,7 +72,7 @@ impl Prepared {
         }
         let vectors: Vec<NewEmbedding<'_>> = ids
             .values()
-            .zip(&self.vectors)
+            .zip(self.vectors.iter().skip(range.start))
             .map(|(id, (dim, vector))| NewEmbedding { chunk_id: *id, dim: *dim, vector })
             .collect();
         tx.add_embeddings(space, model, &vectors, now).await?;

@@ -161,7 +161,8 @@ impl Sources {
         found.ok_or_else(|| SourceError::NoVersion { id: id.to_owned(), version })
     }
 
-    /// A version that is named, or the latest: of now or of a moment. `None` if there is none yet.
+    /// A version that is named, or the latest: of now or of a moment. `None` if there is none yet. Of a document none of
+    /// whose versions is written to its end, what is written of the newest (M-7B.6).
     ///
     /// # Errors
     /// [`SourceError::NotFound`], [`SourceError::NoVersion`], or the store's.
@@ -175,6 +176,7 @@ impl Sources {
         let version = match version {
             Some(version) => version,
             None => match self.find_as_of(space, id, as_of).await?.latest_version {
+                0 if as_of.is_none() => return Ok(self.store.find_newest_version(space, &parse(id)?).await?),
                 0 => return Ok(None),
                 latest => latest,
             },

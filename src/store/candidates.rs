@@ -78,8 +78,9 @@ impl Pieces {
         }
         match (scope.as_of, scope.all_versions) {
             (None, false) => self.push(" AND c.version_id = s.content_version_id"),
-            (None, true) => {}
+            (None, true) => self.push(OF_WHOLE),
             (Some(moment), true) => {
+                self.push(OF_WHOLE);
                 self.number(" AND c.created_at <= ?", moment.as_micros());
                 self.number(" AND v.ingested_at <= ?", moment.as_micros());
             }
@@ -98,7 +99,12 @@ const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.spa
 /// the one whose passages it shares.
 pub(super) const OF_THEN: &str = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \
      FROM source_versions w WHERE w.space = c.space AND w.source_id = c.source_id AND w.ingested_at <= ? \
+     AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = w.space AND x.version_id = w.id) \
      ORDER BY w.version DESC LIMIT 1)";
+
+/// Passages `c` of versions that are written to their end.
+pub(super) const OF_WHOLE: &str =
+    " AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = c.space AND x.version_id = c.version_id)";
 
 impl Store {
     /// The categories that hold passages of a scope, with all that is above them, level by level.

@@ -1,6 +1,7 @@
 //! Rows of `chunk_terms` and the full-text index over them: what a search by words reads.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -124,15 +125,18 @@ impl Store {
 }
 
 impl Tx {
-    /// The ids of a version's passages by their place.
+    /// The ids of a version's passages by their place; of the places named.
     pub async fn list_chunk_ids(
         &mut self,
         space: &Space,
         version_id: i64,
         profile: &str,
+        ordinals: &Range<i64>,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
-        let query = self.sql("SELECT ordinal, id FROM chunks WHERE space = ? AND version_id = ? AND profile = ?");
-        let rows = self.fetch_all(query.bind(space.as_str()).bind(version_id).bind(profile.to_owned())).await?;
+        let sql = "SELECT ordinal, id FROM chunks WHERE space = ? AND version_id = ? AND profile = ? \
+                   AND ordinal >= ? AND ordinal < ?";
+        let query = self.sql(sql).bind(space.as_str()).bind(version_id).bind(profile.to_owned());
+        let rows = self.fetch_all(query.bind(ordinals.start).bind(ordinals.end)).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::{OF_THEN, Pieces};
+use super::candidates::{OF_THEN, OF_WHOLE, Pieces};
 use super::dialect::Statement;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -87,6 +87,9 @@ impl Store {
         let mut pieces = Pieces::default();
         pieces.text(&format!("{SELECT}{} WHERE c.space = ?", if now { current } else { "" }), space.as_str());
         pieces.number(" AND c.category_id = ?", category_id);
+        if !scope.latest {
+            pieces.push(OF_WHOLE);
+        }
         if let Some(moment) = scope.as_of {
             pieces.number(" AND c.created_at <= ?", moment.as_micros());
             pieces.number(if scope.latest { OF_THEN } else { " AND v.ingested_at <= ?" }, moment.as_micros());

@@ -58,8 +58,8 @@ impl Store {
 }
 
 impl Tx {
-    /// Makes a version known by its user, time and length.
-    pub(super) async fn add_document_version(
+    /// Makes a version known by its user, time and length: it is written to its end.
+    pub async fn add_document_version(
         &mut self,
         space: &Space,
         source_id: &SourceId,

@@ -4,6 +4,7 @@
 //! either all of it or nothing; a second request with the key waits for the first one's end.
 
 use sqlx::Row as _;
+use sqlx::any::AnyRow;
 
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -16,6 +17,18 @@ pub struct StoredAnswer {
     pub body_hash: String,
     pub status: Option<i64>,
     pub response_json: Option<String>,
+}
+
+const SELECT: &str = "SELECT route, body_hash, status, response_json FROM idempotency_keys \
+                      WHERE space = ? AND idempotency_key = ?";
+
+fn read_answer(row: &AnyRow) -> Result<StoredAnswer, StoreError> {
+    Ok(StoredAnswer {
+        route: row.try_get(0)?,
+        body_hash: row.try_get(1)?,
+        status: row.try_get(2)?,
+        response_json: row.try_get(3)?,
+    })
 }
 
 impl Tx {
@@ -39,18 +52,11 @@ impl Tx {
         if self.execute(claim).await? == 1 {
             return Ok(None);
         }
-        let sql = "SELECT route, body_hash, status, response_json FROM idempotency_keys \
-                   WHERE space = ? AND idempotency_key = ?";
-        let query = self.sql(sql).bind(space.as_str()).bind(key);
+        let query = self.sql(SELECT).bind(space.as_str()).bind(key);
         let Some(row) = self.fetch_optional(query).await? else {
             return Err(StoreError::Contended { cause: "the key was given up in this moment".to_owned() });
         };
-        Ok(Some(StoredAnswer {
-            route: row.try_get(0)?,
-            body_hash: row.try_get(1)?,
-            status: row.try_get(2)?,
-            response_json: row.try_get(3)?,
-        }))
+        read_answer(&row).map(Some)
     }
 
     /// Stores the answer under a key that this transaction has claimed.
@@ -69,6 +75,21 @@ impl Tx {
 }
 
 impl Store {
+    /// What was answered under a key since a moment.
+    pub async fn find_idempotency_key(
+        &self,
+        space: &Space,
+        key: &str,
+        since: Timestamp,
+    ) -> Result<Option<StoredAnswer>, StoreError> {
+        let sql = format!("{SELECT} AND created_at >= ?");
+        self.retry("find_idempotency_key", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(key.to_owned());
+            self.fetch_all(query.bind(since.as_micros())).await?.first().map(read_answer).transpose()
+        })
+        .await
+    }
+
     /// Forgets keys of every space that are older than `before`; tells how many.
     pub async fn remove_idempotency_keys(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.retry("remove_idempotency_keys", || async {

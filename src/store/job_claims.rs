@@ -13,6 +13,7 @@ use sqlx::any::AnyRow;
 
 use super::dialect::Statement;
 use super::jobs::{COLUMNS, check_transition, read_job, read_json};
+use super::retry::retries_so_far;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
@@ -38,6 +39,11 @@ pub enum Ending {
         error: Value,
         after: Duration,
     },
+    /// Given back until something is less busy: the attempt does not count.
+    Waiting {
+        error: Value,
+        after: Duration,
+    },
     /// Given back through no fault of its own: the attempt does not count.
     HandedBack {
         after: Duration,
@@ -53,7 +59,7 @@ impl Ending {
         match self {
             Self::Succeeded { .. } => JobState::Succeeded,
             Self::Failed { .. } => JobState::Failed,
-            Self::Retried { .. } | Self::HandedBack { .. } => JobState::Queued,
+            Self::Retried { .. } | Self::Waiting { .. } | Self::HandedBack { .. } => JobState::Queued,
             Self::AwaitingHelper { .. } => JobState::AwaitingHelper,
         }
     }
@@ -242,6 +248,14 @@ impl Tx {
                 .bind(turn)
                 .bind(micros(*after))
             }
+            Ending::Waiting { error, after } => self
+                .sql(
+                    "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, run_after = @now + ?, \
+                     phase = NULL, lease_owner = NULL, lease_until = NULL \
+                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
+                )
+                .bind(error.to_string())
+                .bind(micros(*after)),
             // Keeps its turn: it was at the front already.
             Ending::HandedBack { after } => self
                 .sql(
@@ -266,8 +280,13 @@ impl Tx {
             let clear = self.sql("DELETE FROM job_checkpoints WHERE space = ? AND job_id = ?");
             self.execute(clear.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned())).await?;
         }
-        if let Ending::Failed { error } | Ending::Retried { error, .. } = ending {
+        if let Ending::Failed { error } | Ending::Retried { error, .. } | Ending::Waiting { error, .. } = ending {
             self.add_job_event(&claim.space, &claim.id, "error", error, now).await?;
+        }
+        let retries = retries_so_far();
+        if retries > 0 {
+            let data = serde_json::json!({"count": retries});
+            self.add_job_event(&claim.space, &claim.id, "db_retries", &data, now).await?;
         }
         self.add_state_event(&claim.space, &claim.id, ending.state(), now).await?;
         Ok(true)

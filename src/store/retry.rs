@@ -1,5 +1,7 @@
 //! Runs an operation again when the connection was lost or another transaction was in the way (M-7.5).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{Store, StoreError};
@@ -7,6 +9,21 @@ use crate::base::metrics as names;
 
 /// However many tries are left, none begins after this.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+tokio::task_local! {
+    /// Tries that were made again for one piece of work.
+    static MADE_AGAIN: Arc<AtomicI64>;
+}
+
+/// Counts what is tried again while a future runs, on top of what the counter says.
+pub fn count_retries<F: Future>(counter: Arc<AtomicI64>, work: F) -> impl Future<Output = F::Output> {
+    MADE_AGAIN.scope(counter, work)
+}
+
+/// What was counted so far, in the piece of work that asks.
+pub(super) fn retries_so_far() -> i64 {
+    MADE_AGAIN.try_with(|counter| counter.load(Ordering::Relaxed)).unwrap_or(0)
+}
 
 impl Store {
     /// Runs `operation` until it works, fails for good, or patience ends.
@@ -43,6 +60,7 @@ impl Store {
                 return Err(error);
             }
             metrics::counter!(names::STORE_RETRIES_TOTAL, "operation" => name).increment(1);
+            let _ = MADE_AGAIN.try_with(|counter| counter.fetch_add(1, Ordering::Relaxed));
             tracing::warn!(operation = name, tried, pause_ms = pause.as_millis(), %cause, "store operation is tried again");
             tokio::time::sleep(pause).await;
         }

@@ -7,6 +7,7 @@ use sqlx::any::AnyRow;
 
 use super::candidates::Pieces;
 use super::chunk_terms::OF_SOURCE;
+use super::source_versions::IS_WHOLE;
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
@@ -33,9 +34,11 @@ impl Store {
     /// The documents that a scope lets through, each with the version whose passages count.
     pub async fn list_sources_in(&self, space: &Space, scope: &QueryScope) -> Result<Vec<SearchSource>, StoreError> {
         // The newest version of then; one that brought nothing new names the one whose passages it shares.
-        let then = "(SELECT COALESCE(w.content_version_id, w.id) FROM source_versions w WHERE w.space = s.space \
-                    AND w.source_id = s.id AND w.ingested_at <= ? ORDER BY w.version DESC LIMIT 1)";
-        let version = if scope.as_of.is_some() { then } else { "s.content_version_id" };
+        let then = format!(
+            "(SELECT COALESCE(w.content_version_id, w.id) FROM source_versions w WHERE w.space = s.space \
+             AND w.source_id = s.id AND w.ingested_at <= ? AND {IS_WHOLE} ORDER BY w.version DESC LIMIT 1)"
+        );
+        let version = if scope.as_of.is_some() { then.as_str() } else { "s.content_version_id" };
         let mut sql = format!("SELECT s.id, {version} FROM sources s WHERE s.space = ? AND s.eligible = 1");
         if scope.user_id.is_some() {
             sql.push_str(" AND s.user_id = ?");

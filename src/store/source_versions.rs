@@ -15,6 +15,10 @@ pub(super) const COLUMNS: &str = "id, source_id, version, sha256, settings_key, 
 /// How many they are: where the next column stands in a row that has others besides.
 pub(super) const WIDTH: usize = 16;
 
+/// A version `w` that is written to its end: one that is written in batches has its twin only then.
+pub(super) const IS_WHOLE: &str =
+    "EXISTS (SELECT 1 FROM document_versions x WHERE x.space = w.space AND x.version_id = w.id)";
+
 /// A version to be stored.
 #[derive(Debug, Clone, Copy)]
 pub struct NewVersion<'v> {
@@ -65,14 +69,30 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<SourceVersion>, StoreError> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND version < ? \
-             AND ingested_at <= ? ORDER BY version DESC LIMIT ?"
+            "SELECT {COLUMNS} FROM source_versions w WHERE space = ? AND source_id = ? AND version < ? \
+             AND ingested_at <= ? AND {IS_WHOLE} ORDER BY version DESC LIMIT ?"
         );
         self.retry("list_source_versions", || async {
             let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
             let query = query.bind(before.unwrap_or(i64::MAX)).bind(as_of.map_or(i64::MAX, Timestamp::as_micros));
             let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
             self.fetch_all(query).await?.iter().map(read_version).collect()
+        })
+        .await
+    }
+
+    /// The newest version of a document, be it written to its end or not.
+    pub async fn find_newest_version(
+        &self,
+        space: &Space,
+        source_id: &SourceId,
+    ) -> Result<Option<SourceVersion>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? ORDER BY version DESC LIMIT 1"
+        );
+        self.retry("find_newest_version", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
+            self.fetch_all(query).await?.first().map(read_version).transpose()
         })
         .await
     }
@@ -107,8 +127,21 @@ impl Store {
 }
 
 impl Tx {
-    /// Stores a version; gives its id.
+    /// Stores a version that is written to its end with this transaction; gives its id.
     pub async fn add_source_version(
+        &mut self,
+        space: &Space,
+        new: NewVersion<'_>,
+        now: Timestamp,
+    ) -> Result<i64, StoreError> {
+        let id = self.begin_source_version(space, new, now).await?;
+        self.add_document_version(space, new.source_id, id).await?;
+        Ok(id)
+    }
+
+    /// Stores a version whose passages come in several transactions; the last calls [`Tx::add_document_version`], and
+    /// until then nobody sees it but whoever names it.
+    pub async fn begin_source_version(
         &mut self,
         space: &Space,
         new: NewVersion<'_>,
@@ -124,9 +157,15 @@ impl Tx {
         let insert = insert.bind(facts.mtime.map(Timestamp::as_micros)).bind(facts.char_count).bind(facts.token_count);
         let insert = insert.bind(facts.provider.clone()).bind(facts.topic.clone()).bind(facts.note.clone());
         let insert = insert.bind(facts.metadata.to_string()).bind(new.content_version_id).bind(facts.job_id.clone());
-        let id = self.insert_for_id(insert.bind(now.as_micros())).await?;
-        self.add_document_version(space, new.source_id, id).await?;
-        Ok(id)
+        self.insert_for_id(insert.bind(now.as_micros())).await
+    }
+
+    /// The number of a document's next version, after any that is still being written.
+    pub async fn next_version(&mut self, space: &Space, source_id: &SourceId) -> Result<i64, StoreError> {
+        let query = self.sql("SELECT MAX(version) FROM source_versions WHERE space = ? AND source_id = ?");
+        let row = self.fetch_optional(query.bind(space.as_str()).bind(source_id.as_str())).await?;
+        let newest: Option<i64> = row.map(|row| row.try_get(0)).transpose()?.flatten();
+        Ok(newest.unwrap_or(0) + 1)
     }
 
     /// Whether a version is still there.

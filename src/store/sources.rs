@@ -216,8 +216,9 @@ impl Tx {
 /// The newest version of a document `s`: now, or at a moment.
 fn latest(pieces: &mut Pieces, as_of: Option<Timestamp>) {
     let Some(moment) = as_of else { return pieces.push("s.latest_version") };
-    pieces.push("COALESCE((SELECT MAX(w.version) FROM source_versions w WHERE w.space = s.space ");
-    pieces.number("AND w.source_id = s.id AND w.ingested_at <= ?), 0)", moment.as_micros());
+    pieces.push("COALESCE((SELECT MAX(w.version) FROM source_versions w WHERE w.space = s.space AND ");
+    pieces.push(source_versions::IS_WHOLE);
+    pieces.number(" AND w.source_id = s.id AND w.ingested_at <= ?), 0)", moment.as_micros());
 }
 
 /// A page of documents; `versions` brings the newest version of each along.

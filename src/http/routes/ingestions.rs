@@ -66,10 +66,15 @@ pub async fn create_ingestion(
     };
     let (wait, patience) = wait::patience(wanted.wait, wanted.timeout_s)?;
     let new = NewIngestion { at: caller.named_now(), ..wanted.into_new()? };
-    let new = state.ingestion.prepare(&caller.space, new, caller.now).await?;
-    let response = queue(&state, &caller, &idempotency, &new).await?;
-    drop(new);
-    state.jobs.announce();
+    // Looked for first: the document may be gone by now.
+    let response = if let Some(response) = idempotency.answered(&state.store, &caller).await? {
+        response
+    } else {
+        let new = state.ingestion.prepare(&caller.space, new, caller.now).await?;
+        let response = queue(&state, &caller, &idempotency, &new).await?;
+        state.jobs.announce();
+        response
+    };
     if wait { finished(&state, &caller, response, patience).await } else { Ok(response) }
 }
 

@@ -9,15 +9,20 @@ pub mod summarize;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use crate::base::text::{char_count, one_line};
+use crate::base::text::{char_count, one_line, quoted};
 use crate::base::tokens::TokenCounter;
-use crate::llm::Task;
 use crate::llm::tasks::answer::Answer;
+use crate::llm::tasks::summarize::{Summarize, SummarizeChunk};
+use crate::llm::{Llm, Task};
 
 /// Above so many bytes counting is moved off the threads that serve requests.
 const MUCH_TEXT: usize = 50_000;
+
+/// A summary longer than most, whose length may stand in the schema.
+const LONG_TARGET: usize = 10_000;
 
 /// Tokens and characters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,12 +57,38 @@ pub struct Passage {
     pub counted: Option<Size>,
 }
 
+/// Tokens that the output mode adds to an instruction: where the schema is said in words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeTokens {
+    pub answer: i64,
+    pub summarize: i64,
+}
+
+impl ModeTokens {
+    /// What the mode in force adds.
+    pub fn of(llm: &Llm, wished: Option<&str>, counter: TokenCounter) -> Self {
+        let answer = Answer { query: "".into(), contextual_helpers: Vec::new(), chunks: Vec::new() };
+        let chunk = SummarizeChunk { chunk_id: 1, text: "".into(), target_chars: LONG_TARGET };
+        let summarize = Summarize { chunks: vec![chunk], retries: 0 };
+        let added = |sent: &str, plain: &str| {
+            // Nothing in most modes, and then nothing need be counted.
+            if sent == plain { 0 } else { Size::of(counter, sent).tokens - Size::of(counter, plain).tokens }
+        };
+        Self {
+            answer: added(&llm.instruction(wished, &answer), Answer::SYSTEM),
+            summarize: added(&llm.instruction(wished, &summarize), Summarize::SYSTEM),
+        }
+    }
+}
+
 /// What each piece of the prompt takes.
 #[derive(Debug, Clone)]
 pub struct Sheet {
     /// Instruction and question.
     pub base: Size,
     pub query: Size,
+    /// What the output mode adds to the instruction; sent, but no part of the estimate that is told.
+    pub mode: ModeTokens,
     /// The line that stands where no document has a description.
     no_helper: Size,
     /// By document: its description, if it has one.
@@ -73,22 +104,31 @@ pub struct Item {
     /// The frame around it.
     pub frame: Size,
     pub text: Size,
+    /// Tokens of the text as it is sent: its own `"""` must not end its frame.
+    pub sent: i64,
 }
 
 impl Sheet {
     /// Counts every piece once.
     pub async fn count(
         counter: TokenCounter,
+        mode: ModeTokens,
         query: Arc<str>,
         helpers: Vec<Option<Arc<str>>>,
         passages: Vec<Passage>,
     ) -> Self {
         let unknown = passages.iter().filter(|passage| passage.counted.is_none());
         let bytes: usize = query.len() + unknown.map(|passage| passage.text.len()).sum::<usize>();
-        counted(bytes, move || Self::count_now(counter, &query, &helpers, &passages)).await
+        counted(bytes, move || Self::count_now(counter, mode, &query, &helpers, &passages)).await
     }
 
-    fn count_now(counter: TokenCounter, query: &str, helpers: &[Option<Arc<str>>], passages: &[Passage]) -> Self {
+    fn count_now(
+        counter: TokenCounter,
+        mode: ModeTokens,
+        query: &str,
+        helpers: &[Option<Arc<str>>],
+        passages: &[Passage],
+    ) -> Self {
         let line = |helper: &str| Size::of(counter, &format!("contextual_helper: {}\n", one_line(helper)));
         let query = Size::of(counter, &format!("query: {}\n", one_line(query)));
         let end = Size::of(counter, "\n\"\"\"\n");
@@ -99,15 +139,21 @@ impl Sheet {
             let label = *labels.entry(passage.path).or_insert_with(label);
             Size::of(counter, &format!("Chunk {} [", passage.chunk_id)).plus(label)
         };
-        let item = |passage: &Passage| Item {
-            path: passage.path,
-            source: passage.source,
-            frame: heading(passage).plus(end),
-            text: passage.counted.unwrap_or_else(|| Size::of(counter, &passage.text)),
+        let item = |passage: &Passage| {
+            let text = passage.counted.unwrap_or_else(|| Size::of(counter, &passage.text));
+            let changed = passage.text.contains("\"\"\"");
+            Item {
+                path: passage.path,
+                source: passage.source,
+                frame: heading(passage).plus(end),
+                text,
+                sent: if changed { Size::of(counter, &quoted(&passage.text)).tokens } else { text.tokens },
+            }
         };
         Self {
             base: Size::of(counter, Answer::SYSTEM).plus(query),
             query,
+            mode,
             no_helper: line("none"),
             helpers: helpers.iter().map(|helper| helper.as_deref().map(line)).collect(),
             items: passages.iter().map(item).collect(),
@@ -133,16 +179,23 @@ impl Sheet {
         kept.fold(Size::default(), |sum, (item, _)| sum.plus(item.text))
     }
 
-    /// Tokens of a prompt with those that are kept.
+    /// Tokens of the passages that are kept, as they are sent.
+    pub fn sent(&self, kept: &[bool]) -> i64 {
+        self.items.iter().zip(kept).filter(|(_, kept)| **kept).map(|(item, _)| item.sent).sum()
+    }
+
+    /// Tokens of a prompt with those that are kept, as it is sent.
     pub fn tokens(&self, kept: &[bool]) -> i64 {
-        self.fixed(kept).tokens + self.content(kept).tokens
+        self.fixed(kept).tokens + self.mode.answer + self.sent(kept)
     }
 }
 
 /// The prompt as it will be sent, counted as a whole (K-36).
-pub async fn count_prompt(counter: TokenCounter, task: &Answer) -> i64 {
+pub async fn count_prompt(counter: TokenCounter, mode: ModeTokens, task: &Answer) -> i64 {
     let (task, bytes) = (task.clone(), task.chunks.iter().map(|chunk| chunk.text.len()).sum::<usize>());
-    counted(bytes, move || Size::of(counter, Answer::SYSTEM).tokens + Size::of(counter, &task.frame()).tokens).await
+    let whole =
+        move || Size::of(counter, Answer::SYSTEM).tokens + mode.answer + Size::of(counter, &task.frame()).tokens;
+    counted(bytes, whole).await
 }
 
 /// Does much counting elsewhere, and no more of it at once than there are processors: each thread that counts keeps

@@ -78,7 +78,7 @@ fn trim(sheet: &Sheet, budget: i64, path: usize, scores: &[f64]) -> Option<Vec<b
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Item, Size};
+    use super::super::{Item, ModeTokens, Size};
     use super::*;
 
     /// Ten tokens of base, one of frame for each passage, helpers of five tokens each.
@@ -89,10 +89,12 @@ mod tests {
             source: *source,
             frame: size(1),
             text: size(*tokens),
+            sent: *tokens,
         };
         Sheet {
             base: size(10),
             query: size(2),
+            mode: ModeTokens::default(),
             no_helper: size(2),
             helpers: vec![Some(size(5)); helpers],
             items: items.iter().map(item).collect(),
@@ -112,6 +114,21 @@ mod tests {
         assert_eq!((pruned.kept, pruned.dropped), (vec![true, true], vec![]));
         let pruned = prune(&sheet, all - 1, &order, Overflow::Error, no_scores).unwrap();
         assert_eq!((pruned.kept, pruned.dropped), (vec![true, false], vec![1]));
+    }
+
+    #[test]
+    fn what_is_sent_besides_counts_too() {
+        let all = 10 + 5 + 2 + 50;
+        let order = order(&[1.0, 0.5], true);
+        let mut prompted = sheet(&[(0, 0, 20), (1, 0, 30)], 1);
+        prompted.mode.answer = 7;
+        let mut escaped = sheet(&[(0, 0, 20), (1, 0, 30)], 1);
+        escaped.items[1].sent += 7;
+        for sheet in [prompted, escaped] {
+            assert_eq!(sheet.fixed(&[true, true]).tokens + sheet.content(&[true, true]).tokens, all, "what is told");
+            assert_eq!(prune(&sheet, all + 7, &order, Overflow::Error, no_scores).unwrap().dropped, [0; 0]);
+            assert_eq!(prune(&sheet, all + 6, &order, Overflow::Error, no_scores).unwrap().dropped, [1]);
+        }
     }
 
     #[test]

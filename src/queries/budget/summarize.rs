@@ -75,8 +75,9 @@ impl Plan {
 /// Decides what each passage is to become. `None` where everything fits as it is.
 pub fn plan(counter: TokenCounter, sheet: &Sheet, passages: &[Passage], rules: Rules) -> Result<Option<Plan>, NoPlan> {
     let all = vec![true; sheet.items.len()];
-    let (fixed, total) = (sheet.fixed(&all), sheet.content(&all));
-    let room = rules.budget - fixed.tokens;
+    // The passages as they are sent, but their characters as they are read.
+    let total = Size { tokens: sheet.sent(&all), chars: sheet.content(&all).chars };
+    let room = rules.budget - (sheet.tokens(&all) - total.tokens);
     if room >= total.tokens {
         return Ok(None);
     }
@@ -90,10 +91,11 @@ pub fn plan(counter: TokenCounter, sheet: &Sheet, passages: &[Passage], rules: R
     let targets: Vec<i64> = sheet.items.iter().map(|item| target(item.text.chars)).collect();
     let part_cap = rules.budget - rules.headroom;
     let preface = Size::of(counter, Summarize::SYSTEM).plus(Size::of(counter, INSTRUCTION)).tokens;
+    let preface = preface + sheet.mode.summarize;
     let sizes = passages.iter().zip(&sheet.items).zip(&targets).map(|((passage, item), target)| {
         let (id, chars) = (passage.chunk_id, item.text.chars);
         let heading = format!("Chunk {id} (original_chars={chars}, target_chars={target}):\n\"\"\"\n");
-        Size::of(counter, &heading).tokens + Size::of(counter, "\n\"\"\"\n").tokens + item.text.tokens
+        Size::of(counter, &heading).tokens + Size::of(counter, "\n\"\"\"\n").tokens + item.sent
     });
     let sizes: Vec<i64> = sizes.collect();
     let parts = parts(&sizes, preface, part_cap, rules.budget)
@@ -143,10 +145,12 @@ mod tests {
             source: 0,
             frame: size(0, 0),
             text: size(*tokens, *chars),
+            sent: *tokens,
         };
         let sheet = Sheet {
             base: size(fixed, 0),
             query: size(0, 0),
+            mode: super::super::ModeTokens::default(),
             no_helper: size(0, 0),
             helpers: vec![None],
             items: texts.iter().map(item).collect(),

@@ -7,6 +7,7 @@ const MOST_SHOWN = 8;
 
 export const REASONS = {
   not_selected: "nothing below it was chosen", not_leaf: "nothing lies below it", empty: "holds no passages", pruned: "did not fit the budget",
+  limited: "lay beyond the limit on passages",
 };
 
 /** What became of an option that was chosen but led nowhere. */

@@ -7,7 +7,7 @@ use memoir::scripted_model::{Fault, Reply, Step};
 use serde_json::{Value, json};
 
 use crate::support::database::TestDatabase;
-use crate::support::ingest::{Ingest, assert_failed, count, document, ids, text};
+use crate::support::ingest::{Ingest, assert_failed, count, document, ids, text, until};
 
 const FLAT: &[(&str, &str)] = &[("TAXONOMY__HIERARCHY_DEPTH", "1"), ("JOBS__MAX_ATTEMPTS", "2")];
 
@@ -89,7 +89,6 @@ async fn what_was_cut_off_is_asked_in_parts() {
 async fn what_does_not_pass_fails_clearly_and_can_be_retried() {
     let cases = [
         ("away", status(503, &[]), "llm_unavailable", 2),
-        ("a long wait", status(429, &[("retry-after", "3600")]), "llm_unavailable", 2),
         ("no key", status(401, &[]), "provider_auth", 1),
         ("not allowed", status(403, &[]), "provider_auth", 1),
         ("no such model", status(404, &[]), "model_not_found", 1),
@@ -123,6 +122,53 @@ async fn what_does_not_pass_fails_clearly_and_can_be_retried() {
     }
 }
 
+/// F6: whoever is busy is left alone for as long as it says, and the job loses no attempt by it.
+#[tokio::test]
+async fn a_job_waits_for_a_model_that_is_busy() {
+    let patient = ("LLM__TRANSPORT__RETRY_AFTER_CAP", "1");
+    let breaker = [("LLM__TRANSPORT__BREAKER_FAILURES", "3"), ("LLM__TRANSPORT__BREAKER_COOLDOWN", "2")];
+    let cases = [
+        ("told to wait", status(429, &[("retry-after", "2")]), 3, vec![patient]),
+        ("busy without a word", status(429, &[]), 7, vec![("LLM__TRANSPORT__BREAKER_FAILURES", "100")]),
+        // Of the two attempts the first is lost to what failed, none to the breaker that this opened.
+        ("the breaker", status(503, &[]), 3, breaker.to_vec()),
+    ];
+    for (name, fault, times, settings) in cases {
+        let ingest = Ingest::with(&[FLAT, &settings].concat()).await;
+        for _ in 0..times {
+            ingest.model.push(Step::new(fault.clone()).only_stage("classify"));
+        }
+        let job = ingest.succeed(&document(&["A", "B", "C"], &json!({}))).await;
+        let attempts = if name == "the breaker" { 2 } else { 1 };
+        assert_eq!(job["attempt"], attempts, "{name}: {job:#}");
+        assert_eq!(ingest.rows().await, [1, 1, 1, 3, 3], "{name}");
+    }
+    // A long wait is cut short, and can be seen.
+    let ingest = Ingest::with(FLAT).await;
+    ingest.model.always(Step::new(status(429, &[("retry-after", "3600")])).only_stage("classify"));
+    let id = ingest.queue(&document(&["A"], &json!({}))).await;
+    let waits = "SELECT COUNT(*) FROM jobs WHERE state = 'queued' AND error_json IS NOT NULL AND attempt = 0";
+    until("the wait", async || count(&ingest.app.database, waits).await == 1).await;
+    let job = ingest.job(&id).await;
+    assert_eq!(
+        (&job["state"], &job["attempt"], &job["error"]["code"]),
+        (&json!("queued"), &json!(0), &json!("llm_unavailable")),
+        "{job:#}"
+    );
+    assert!(job["error"]["context"]["waiting_since"].is_string(), "{job:#}");
+    let least = "SELECT MIN(run_after) - CAST(strftime('%s', 'now') AS INTEGER) * 1000000 FROM jobs";
+    let pause = count(&ingest.app.database, least).await;
+    assert!((40_000_000..80_000_000).contains(&pause), "{pause}: about a minute");
+    // After an hour of that it fails; then a retry begins anew.
+    let long_ago = "UPDATE jobs SET run_after = 0, error_json = '{\"type\": \"x\", \"title\": \"x\", \"status\": 502, \"detail\": \"x\", \"code\": \"x\", \
+                    \"remediation\": \"x\", \"request_id\": \"x\", \"context\": {\"waiting_since\": \"2020-01-01T00:00:00Z\"}}'";
+    ingest.app.database.execute(long_ago).await;
+    assert_failed(&ingest.finished(&id).await, "llm_unavailable");
+    ingest.model.clear_faults();
+    let job = ingest.retry(&ingest.job(&id).await).await;
+    assert_eq!(job["state"], "succeeded", "{job:#}");
+}
+
 #[tokio::test]
 async fn a_provider_that_refuses_connections_is_told_and_the_job_goes_on_elsewhere() {
     let nowhere = ("LLM__PROVIDERS__OPENAI_STUB__BASE_URL", "http://127.0.0.1:1/v1");
@@ -132,6 +178,33 @@ async fn a_provider_that_refuses_connections_is_told_and_the_job_goes_on_elsewhe
     let ingest = ingest.restart(FLAT).await;
     let job = ingest.retry(&job).await;
     assert_eq!(job["state"], "succeeded", "{job:#}");
+}
+
+/// M-7.4: what the first model cannot do goes to the fallback model, call by call.
+#[tokio::test]
+async fn the_fallback_model_files_what_the_first_cannot() {
+    let other = memoir::scripted_model::ScriptedModel::local().await.unwrap();
+    let url = other.openai_url();
+    let fallback = [
+        ("LLM__FALLBACK_MODEL", "other:m2"),
+        ("LLM__PROVIDERS__OTHER__KIND", "openai"),
+        ("LLM__PROVIDERS__OTHER__BASE_URL", url.as_str()),
+        ("LLM__PROVIDERS__OTHER__API_KEY", "sk-other"),
+    ];
+    for fault in [status(503, &[]), Fault::RawText { text: "no".to_owned() }] {
+        let ingest = Ingest::with(&[FLAT, &fallback].concat()).await;
+        ingest.model.always(Step::new(fault).only_stage("classify"));
+        let before = other.stats().requests;
+        let job = ingest.succeed(&document(&["A", "B", "C"], &json!({}))).await;
+        assert_eq!((&job["attempt"], other.stats().requests - before), (&json!(1), 1), "{job:#}");
+        assert_eq!(ingest.names(1).await, ["A", "B", "C"]);
+        let last = job["responses"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!(
+            (&last["provider"], &last["model"], &last["outcome"]),
+            (&json!("other"), &json!("m2"), &json!("ok")),
+            "{last}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -209,26 +282,22 @@ async fn a_cap_stops_the_job_and_once_it_is_raised_nothing_is_asked_twice() {
 async fn faults_of_the_description_are_faults_of_the_job() {
     let ingest = Ingest::with(FLAT).await;
     for (fault, code) in [
-        (status(401, &[]), Some("provider_auth")),
-        (Fault::RawText { text: "no".to_owned() }, Some("llm_invalid_output")),
-        (Fault::Empty, Some("llm_invalid_output")),
-        (Fault::RawAnswer { json: json!({"author": null, "date": null, "topic": null, "summary": "a\u{0}b"}) }, None),
+        (status(401, &[]), "provider_auth"),
+        (Fault::RawText { text: "no".to_owned() }, "llm_invalid_output"),
+        (Fault::Empty, "llm_invalid_output"),
+        // PostgreSQL would refuse it.
+        (
+            Fault::RawAnswer { json: json!({"author": null, "date": null, "topic": null, "summary": "a\u{0}b"}) },
+            "llm_invalid_output",
+        ),
     ] {
         ingest.model.clear();
         ingest.model.always(Step::new(fault).only_stage("helper"));
-        let job = ingest.run(&json!({"text": text(&["A"])})).await;
-        match (code, job["state"].as_str().unwrap()) {
-            (Some(code), _) => assert_failed(&job, code),
-            // Either way no NUL is stored: PostgreSQL would refuse it.
-            (None, "failed") => assert_failed(&job, "llm_invalid_output"),
-            (None, _) => assert_eq!(job["state"], "succeeded", "{job:#}"),
-        }
+        let job = ingest.fail(&json!({"text": text(&["A"])}), code).await;
         ingest.model.clear_faults();
-        if job["state"] == "failed" {
-            assert!(ingest.asked("classify").is_empty());
-            let job = ingest.retry(&job).await;
-            assert_eq!(job["state"], "succeeded", "{job:#}");
-        }
+        assert!(ingest.asked("classify").is_empty());
+        let job = ingest.retry(&job).await;
+        assert_eq!(job["state"], "succeeded", "{job:#}");
     }
     let stored = ingest.list("/v1/sources").await;
     for document in stored {

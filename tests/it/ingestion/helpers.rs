@@ -224,6 +224,21 @@ async fn four_times_unknown_is_an_answer_and_a_cancel_leaves_nothing() {
     assert!(refused.text.contains("contextual_helper.date"), "{}", refused.text);
 }
 
+/// Also of a document that nothing is filed of there is something to say.
+#[tokio::test]
+async fn a_document_that_is_not_filed_is_described_from_its_text() {
+    let ingest = Ingest::with(FLAT).await;
+    for indexes in [json!(["semantic"]), json!([])] {
+        let body = json!({"text": "The violin maker chose spruce.", "options": {"indexes": indexes}});
+        let job = ingest.succeed(&body).await;
+        ingest.model.clear();
+        let reply = ingest.app.post(&format!("/v1/sources/{}/helper/regenerate", source(&job)), &Value::Null).await;
+        assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
+        let asked = &ingest.asked("helper")[0].user;
+        assert!(asked.ends_with("Chunk 1:\n\"\"\"\nThe violin maker chose spruce.\n\"\"\""), "{asked}");
+    }
+}
+
 #[tokio::test]
 async fn a_users_description_wins_until_a_new_one_is_asked_for() {
     let ingest = Ingest::with(FLAT).await;

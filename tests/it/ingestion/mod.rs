@@ -1,6 +1,7 @@
 //! Texts come in: cut, described, filed and written, whatever the model, the database or the power does.
 
 mod categories;
+mod command;
 mod faults;
 mod filing;
 mod helpers;

@@ -305,6 +305,29 @@ async fn of_ingestions_of_one_path_the_last_submitted_is_the_latest() {
     }
 }
 
+/// Whatever has become of the document: the first answer stands.
+#[tokio::test]
+async fn a_repeated_request_gets_its_first_answer_also_when_the_document_is_gone() {
+    for database in TestDatabase::each().await {
+        let ingest = Ingest::on(database, FLAT).await;
+        let registered = ingest.app.post("/v1/sources", &json!({"path": "/a.md"})).await.json();
+        let id = registered["id"].as_str().unwrap();
+        let body = document(&["A"], &json!({"source_id": id}));
+        let keyed = || ingest.app.request(Method::POST, "/v1/ingestions").header("idempotency-key", "k-1");
+        let first = send(keyed().json(&body)).await;
+        assert_eq!(first.status, 202, "{}", first.text);
+        ingest.finished(first.json()["id"].as_str().unwrap()).await;
+        let gone = send(ingest.app.request(Method::DELETE, &format!("/v1/sources/{id}"))).await;
+        assert_eq!(gone.status, 204);
+        let again = send(keyed().json(&body)).await;
+        assert_eq!((again.status, &again.text), (first.status, &first.text));
+        assert_eq!(again.header("idempotency-replayed"), "true");
+        let other = send(keyed().json(&document(&["B"], &json!({"source_id": id})))).await;
+        other.assert_problem(422, "idempotency_key_reused");
+        ingest.submit(&body).await.assert_problem(404, "not_found");
+    }
+}
+
 #[tokio::test]
 async fn a_cancelled_job_leaves_nothing_behind() {
     let ingest = Ingest::with(FLAT).await;

@@ -141,6 +141,25 @@ async fn only_the_passages_that_were_wrong_are_asked_again() {
     }
 }
 
+/// However many are wrong, the others are kept.
+#[tokio::test]
+async fn half_of_a_large_batch_may_be_wrong() {
+    let texts: Vec<String> = (1..=50).map(|number| format!("text {number}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let wrong = |id: i64| if id % 2 == 0 { json!(7) } else { json!("Alpha") };
+    let chunks: Vec<Value> = (1..=50).map(|id| json!({"id": id, "category": wrong(id)})).collect();
+    let door = Door::open().await;
+    door.model.push(answer(json!({ "chunks": chunks })));
+    let answered = door.llm.ask(&door.session(), passages(&texts, &["Alpha"], true)).await.unwrap();
+    let ids: Vec<i64> = answered.value.chunks.iter().map(|chunk| chunk.id).collect();
+    assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), 50);
+    let again = &door.model.requests()[1].user;
+    assert_eq!(door.model.requests().len(), 2);
+    assert_eq!(again.matches("Chunk ").count(), 25, "only those that were wrong: {again}");
+    let listed = again.split("could not be used:").nth(1).unwrap();
+    assert_eq!(listed.lines().filter(|line| line.starts_with("- ")).count(), 20, "{listed}");
+}
+
 #[tokio::test]
 async fn a_closed_choice_is_in_the_schema_and_is_kept() {
     for (mode, _) in MODES {
@@ -155,6 +174,16 @@ async fn a_closed_choice_is_in_the_schema_and_is_kept() {
         assert!(seen[1].user.contains("Chunk 1:") && !seen[1].user.contains("Chunk 2:"), "{}", seen[1].user);
         assert!(seen[1].user.contains("Invented"), "the offender is named");
     }
+}
+
+/// K-09: up to 250, however long their names are.
+#[tokio::test]
+async fn a_choice_of_long_names_is_in_the_schema_too() {
+    let names: Vec<String> = (0..250).map(|number| format!("{} {number}", "Ä".repeat(90))).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let door = Door::open().await;
+    door.llm.ask(&door.session(), choice(&names, 3)).await.unwrap();
+    assert!(door.model.requests()[0].body.to_string().contains("enum"));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! PRUNE: what the prompt takes, what is dropped, and what is refused (M-9.B1, M-9.B2, D-7).
 
 use memoir::base::tokens::TokenCounter;
+use memoir::scripted_model::Reply;
 use serde_json::{Value, json};
 
 use super::{each, texts};
@@ -76,6 +77,61 @@ async fn what_fits_exactly_is_kept_and_one_token_less_drops_the_lowest_rank() {
     let result = desk.ask_well(body(&json!({"max_token_budget": 320}))).await;
     assert_eq!(each(&result["dropped_paths"], "path"), [json!(["A", "B", "C"]), json!(["A", "B", "D"])]);
     desk.close().await;
+}
+
+/// What counts is what is sent: with the schema in words where the model needs that, and with quotation marks that must
+/// not end a passage. The numbers that are told stay those of the texts.
+#[tokio::test]
+async fn the_budget_holds_for_what_is_sent_in_every_output_mode() {
+    for mode in ["native", "tool", "prompted"] {
+        for strategy in ["PRUNE", "SUMMARIZE"] {
+            let settings = [
+                ("LLM__PROVIDERS__STUB__STRUCTURED_OUTPUT", mode),
+                ("QUERY__SUMMARIZATION_INSTRUCTION_HEADROOM_TOKENS", "0"),
+            ];
+            let desk = Desk::with(&settings).await;
+            let leaf: &[&str] = &["A", "B", "C"];
+            let quoted: Vec<String> = (0..8).map(|n| format!("{n} {}", "say \"\"\" twice ".repeat(20))).collect();
+            let filed: Vec<_> = quoted.iter().map(|text| (leaf, text.as_str())).collect();
+            desk.library.add("/1.txt", &filed).await;
+            desk.model.set_rule(|seen| {
+                let short = |line: &str| {
+                    let (id, rest) = line.strip_prefix("Chunk ")?.split_once(" (original_chars=")?;
+                    let target: usize = rest.split_once("target_chars=")?.1.strip_suffix("):")?.parse().ok()?;
+                    Some(json!({"chunk_id": id.parse::<i64>().ok()?, "summary": "a ".repeat(target / 4 + 1)}))
+                };
+                match seen.stage.as_str() {
+                    "summarize" => {
+                        Reply::json(json!({"summaries": seen.user.lines().filter_map(short).collect::<Vec<_>>()}))
+                    }
+                    _ => Reply::sensible(seen),
+                }
+            });
+            for budget in [500, 600, 700, 801, 902, 1003, 1104, 2000, 8000] {
+                desk.model.clear();
+                let body = json!({"query": "Which tree?", "max_token_budget": budget,
+                    "prompt_limiting_strategy": strategy});
+                let result = Desk::answered(&desk.ask(body).await);
+                for sent in desk.seen("answer").iter().chain(&desk.seen("summarize")) {
+                    let tokens = tokens(&sent.system) + tokens(&sent.user);
+                    assert!(tokens <= budget, "{mode} {strategy} {}: {tokens} of {budget}", sent.stage);
+                }
+                let sent = desk.seen("answer").pop().unwrap();
+                let whole = tokens(&sent.system) + tokens(&sent.user);
+                assert_eq!(result["estimate"]["final_prompt_token_count"], whole, "{mode} {strategy} {budget}");
+                let sum: i64 = quoted.iter().map(|text| tokens(text)).sum();
+                assert_eq!(result["estimate"]["chunks_total_token_count"], sum, "{mode}");
+                // No more is left out than must be.
+                if strategy == "PRUNE" && budget < 2000 {
+                    assert!(whole > budget - 200, "{mode} {whole} of {budget}");
+                }
+                let again = format!("/v1/queries/{}/replay", result["id"].as_str().unwrap());
+                let replay = desk.app.post(&again, &json!({})).await.json();
+                assert_eq!(replay["identical"], true, "{mode} {strategy} {budget}: {replay}");
+            }
+            desk.close().await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -54,6 +54,51 @@ async fn an_estimate_bounds_what_every_strategy_takes() {
     desk.close().await;
 }
 
+/// Also with what is said of the documents, and with a schema in words.
+#[tokio::test]
+async fn an_estimate_bounds_whatever_stands_in_a_question() {
+    for mode in ["native", "tool", "prompted"] {
+        let desk = Desk::with(&[PRICE, ("LLM__PROVIDERS__STUB__STRUCTURED_OUTPUT", mode)]).await;
+        let text = "A text about plants.";
+        let leaves: [&[&str]; 3] =
+            [&["Plants", "A \"quoted\" name", "New"], &["Animals", "Small", "Old"], &["Stones", "Red", "Hard"]];
+        let mut ids = Vec::new();
+        for number in 0..4 {
+            let filed: Vec<_> = leaves.iter().map(|leaf| (*leaf, text)).collect();
+            let id = desk.library.add(&format!("/{number}.txt"), &filed).await;
+            desk.library.describe(&id, &format!("Document {number}: {}", "all about small things. ".repeat(50))).await;
+            ids.push(id.to_string());
+        }
+        for named in 0..=4 {
+            let mut body = json!({"query": "small plants", "source_ids": ids[..named]});
+            if named == 0 {
+                body.as_object_mut().unwrap().remove("source_ids");
+            }
+            let estimate = desk.app.post("/v1/queries/estimate", &body).await.json();
+            for strategy in ["one_shot", "wide_branch", "branch_out"] {
+                let bound = of(&estimate, strategy);
+                desk.model.clear();
+                body["strategy"] = json!(strategy);
+                desk.ask_well(body.clone()).await;
+                let counter = memoir::base::tokens::TokenCounter::for_model(Some("gpt-4o"));
+                for call in desk.seen("select") {
+                    // K-40: of four documents none is described.
+                    let described = call.user.matches("Document ").count();
+                    assert_eq!(described, if named <= 3 { named } else { 0 }, "{}", call.user);
+                    let level: i64 =
+                        call.user.lines().find_map(|line| line.strip_prefix("level: ")).unwrap()[..1].parse().unwrap();
+                    let levels = bound["levels"].as_array().unwrap();
+                    let most =
+                        levels.iter().find(|one| one["level"] == level).unwrap()["tokens_prompt"].as_i64().unwrap();
+                    let sent = i64::try_from(counter.count(&call.system) + counter.count(&call.user)).unwrap();
+                    assert!(sent <= most && most < sent + 250, "{mode} {named} {strategy}: {sent} of {most}");
+                }
+            }
+        }
+        desk.close().await;
+    }
+}
+
 #[tokio::test]
 async fn an_empty_store_takes_nothing() {
     let desk = Desk::open().await;

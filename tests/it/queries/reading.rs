@@ -85,6 +85,28 @@ async fn pages_and_limits_keep_the_order() {
     desk.close().await;
 }
 
+/// A chosen path that the limit left nothing for cannot be in the answer, and that is told.
+#[tokio::test]
+async fn paths_beyond_the_limit_are_told() {
+    let desk = Desk::open().await;
+    let paths: [&[&str]; 3] = [&["A", "B", "C"], &["A", "B", "D"], &["A", "B", "E"]];
+    let filed: Vec<_> = paths.iter().flat_map(|path| [(*path, "one. "), (*path, "two. ")]).collect();
+    desk.library.add("/1.txt", &filed).await;
+    desk.model.set_rule(choosing(&[("3", &["C", "D", "E"])]));
+    let body = json!({"query": "?", "strategy": "wide_branch", "limit": 3});
+    let result = desk.ask_well(body.clone()).await;
+    assert_eq!(result["dropped_paths"], json!([{"path": ["A", "B", "E"], "reason": "limited"}]));
+    assert_eq!(texts(&result).len(), 3);
+    let again = format!("/v1/queries/{}/replay", result["id"].as_str().unwrap());
+    let replay = desk.app.post(&again, &json!({})).await.json();
+    assert_eq!(replay["identical"], true, "{replay}");
+    // Whoever only reads goes on with the cursor.
+    let mut pages = body;
+    pages["mode"] = json!("retrieve");
+    assert_eq!(desk.ask_well(pages).await["dropped_paths"], json!([]));
+    desk.close().await;
+}
+
 #[tokio::test]
 async fn an_empty_leaf_is_told_and_the_rest_goes_on() {
     let desk = Desk::open().await;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use memoir::config::{Config, ConfigurationError, Origin};
+use memoir::scripted_model::ScriptedModel;
 use serde_json::json;
 
 use crate::support::app::TestApp;
@@ -26,6 +27,45 @@ async fn the_defaults_are_shown() {
     });
     assert_eq!(info["settings"]["query"], wanted);
     app.finish().await;
+}
+
+#[test]
+fn a_budget_must_be_there() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in
+        [("m.yaml", "query:\n  max_token_budget: null\n"), ("m.json", r#"{"query": {"max_token_budget": null}}"#)]
+    {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let error = Config::load(&Origin { file: Some(file), environment: HashMap::new() }).unwrap_err();
+        assert!(error.to_string().contains("query.max_token_budget"), "{error}");
+    }
+}
+
+/// Of two providers only the one that the question names is asked, and nothing goes to the other.
+#[tokio::test]
+async fn a_question_may_name_its_model() {
+    let other = ScriptedModel::local().await.unwrap();
+    let url = other.openai_url();
+    let desk = Desk::with(&[
+        ("LLM__PROVIDERS__OTHER__KIND", "openai"),
+        ("LLM__PROVIDERS__OTHER__BASE_URL", &url),
+        ("LLM__PROVIDERS__OTHER__API_KEY", "sk-other"),
+    ])
+    .await;
+    super::three_by_three(&desk).await;
+    let result = desk.ask_well(json!({"query": "small plants", "model": "other:gpt-4o-mini"})).await;
+    assert_eq!((desk.model.stats().requests, other.stats().requests), (0, 4));
+    let models = super::each(&result["responses"], "model");
+    assert!(models.iter().all(|model| model == "gpt-4o-mini" || model == "other:gpt-4o-mini"), "{models:?}");
+    desk.ask_well(json!({"query": "small plants"})).await;
+    assert_eq!((desk.model.stats().requests, other.stats().requests), (4, 4));
+    let body = json!({"text": "A text about plants.", "wait": true, "options": {"model": "other:gpt-4o-mini"}});
+    let job = desk.app.post("/v1/ingestions", &body).await.json();
+    assert_eq!(job["state"], "succeeded", "{job}");
+    assert_eq!(desk.model.stats().requests, 4);
+    assert!(other.stats().requests > 4);
+    desk.close().await;
 }
 
 #[test]

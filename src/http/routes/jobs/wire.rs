@@ -22,6 +22,8 @@ pub struct JobResponse {
     pub helper_events: Vec<HelperEventResponse>,
     /// The last few errors, oldest first; those of earlier attempts too.
     pub last_errors: Vec<Problem>,
+    /// How often the database was asked again, because it was away or busy; counted when an attempt ends.
+    pub db_retries: i64,
 }
 
 /// A piece of background work.
@@ -182,14 +184,20 @@ pub struct JobListResponse {
 impl JobResponse {
     /// The job with its details.
     pub async fn of(jobs: &Jobs, job: Job) -> Result<Self, ApiError> {
-        let (batches, calls, helpers, errors) =
-            tokio::try_join!(jobs.batches(&job), jobs.calls(&job), jobs.helper_events(&job), jobs.last_errors(&job))?;
+        let (batches, calls, helpers, errors, db_retries) = tokio::try_join!(
+            jobs.batches(&job),
+            jobs.calls(&job),
+            jobs.helper_events(&job),
+            jobs.last_errors(&job),
+            jobs.db_retries(&job)
+        )?;
         Ok(Self {
             helper_events: helpers.iter().map(HelperEventResponse::from).collect(),
             summary: JobSummaryResponse::from(&job),
             batches: batches.into_iter().map(BatchResponse::from).collect(),
             responses: calls.into_iter().map(LlmCallResponse::from).collect(),
             last_errors: errors.into_iter().filter_map(|event| serde_json::from_value(event.data).ok()).collect(),
+            db_retries,
         })
     }
 }
@@ -203,6 +211,7 @@ impl JobResponse {
             responses: Vec::new(),
             helper_events: Vec::new(),
             last_errors: Vec::new(),
+            db_retries: 0,
         }
     }
 }

@@ -1,0 +1,127 @@
+//! `memoir ingest`, as it is typed.
+
+use std::path::Path;
+use std::process::Command;
+
+use memoir::scripted_model::{Fault, Step};
+use serde_json::{Value, json};
+
+use crate::support::database::TestDatabase;
+use crate::support::ingest::Ingest;
+
+const FLAT: &[(&str, &str)] = &[("TAXONOMY__HIERARCHY_DEPTH", "1")];
+
+/// Exit code, what was printed, what was told.
+fn ingest(arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_memoir"))
+        .arg("ingest")
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .env("MEMOIR__TELEMETRY__LOG_LEVEL", "error")
+        .env("MEMOIR__TAXONOMY__HIERARCHY_DEPTH", "1")
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Two documents, one of them deeper down, and two files that are not taken.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("more")).unwrap();
+    for (name, text) in [
+        ("a.md", "category1: Ash\nThe ash tree."),
+        ("more/b.txt", "category1: Birch\nThe birch tree."),
+        (".hidden.md", "Not to be seen."),
+        ("c.pdf", "%PDF"),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_from_the_command_line() {
+    let service = Ingest::with(FLAT).await;
+    let server = format!("http://{}", service.app.address);
+    let folder = folder();
+    let run = |arguments: &[&str]| ingest(&[arguments, &["--server", &server]].concat(), folder.path(), &[]);
+
+    // A folder, with all that is below it.
+    let (code, told, problem) = run(&[".", "--tag", "trees"]);
+    assert_eq!(code, Some(0), "{problem}");
+    assert_eq!(
+        told.lines().filter(|line| line.contains("version 1, 1 passages, 1 new categories")).count(),
+        2,
+        "{told}"
+    );
+    let sources = service.list("/v1/sources?tag=trees").await;
+    let mut names: Vec<&str> = sources.iter().map(|source| source["filename"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["a.md", "b.txt"]);
+    assert!(sources.iter().all(|source| source["path"].as_str().unwrap().starts_with('/')));
+
+    // A pattern, and a file again: nothing has changed, and no model is asked.
+    service.model.clear();
+    let (code, told, _) = run(&["**/*.txt", "a.md"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(told.matches("unchanged, version 2").count(), 2, "{told}");
+    assert_eq!(service.model.stats().requests, 0);
+    let (code, told, _) = run(&["a.md", "--force"]);
+    assert!(code == Some(0) && told.contains("version 3, 1 passages, 0 new categories"), "{told}");
+
+    // For programs: a line of JSON for each file, also for one that fails.
+    std::fs::write(folder.path().join("bad.txt"), b"\xff\xfe").unwrap();
+    let (code, told, problem) = run(&["a.md", "bad.txt", "--json"]);
+    assert_eq!(code, Some(1));
+    assert!(problem.contains("1 of 2 files were not filed"), "{problem}");
+    let mut lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines.sort_by_key(|line| line["path"].to_string());
+    assert_eq!((&lines[0]["state"], &lines[0]["result"]["version"]), (&json!("succeeded"), &json!(4)), "{told}");
+    assert_eq!(lines[1]["state"], "failed");
+    assert!(lines[1]["error"]["detail"].as_str().unwrap().contains("UTF-8"), "{told}");
+
+    // A job that fails says why, and what can be done.
+    let status = Fault::Status { status: 401, headers: std::collections::BTreeMap::new(), body: String::new() };
+    service.model.always(Step::new(status).only_stage("classify"));
+    std::fs::write(folder.path().join("new.md"), "category1: Cedar\nThe cedar.").unwrap();
+    let (code, told, problem) = run(&["new.md"]);
+    assert_eq!((code, told.as_str()), (Some(1), ""));
+    assert!(problem.contains("refused its key") && problem.contains("a key that is valid"), "{problem}");
+    service.app.finish().await;
+}
+
+#[test]
+fn what_cannot_be_brought_in_is_told() {
+    let folder = folder();
+    for (arguments, wanted) in [
+        (&["c.pdf"][..], "is not one of the files that are taken"),
+        (&["nothing.md"], "there is no text file nothing.md"),
+        (&["*.yml"], "there is no text file *.yml"),
+        (&["a.md", "--server", "http://127.0.0.1:9"], "--local"),
+    ] {
+        let (code, told, problem) = ingest(arguments, folder.path(), &[]);
+        assert_eq!((code, told.as_str()), (Some(1), ""), "{arguments:?} {problem}");
+        assert!(problem.contains(wanted), "{arguments:?} {problem}");
+    }
+    let (code, ..) = ingest(&[], folder.path(), &[]);
+    assert_eq!(code, Some(2), "a file must be named");
+    let (code, _, problem) = ingest(&["a.md", "--local"], folder.path(), &[("MEMOIR__INGESTION__BATCH_SIZE", "0")]);
+    assert_eq!(code, Some(2), "{problem}");
+    assert!(problem.contains("ingestion.batch_size"), "{problem}");
+}
+
+#[test]
+fn files_are_brought_in_without_a_service() {
+    let (folder, database) = (folder(), TestDatabase::sqlite());
+    let here = [("DATABASE_URL", database.url.as_str())];
+    let (code, told, problem) = ingest(&[".", "--local", "--json", "--space", "trees"], folder.path(), &here);
+    assert_eq!(code, Some(0), "{problem}");
+    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines.iter().all(|line| line["state"] == "succeeded" && line["result"]["version"] == 1), "{told}");
+    let (code, told, _) = ingest(&["a.md", "--local", "--space", "trees"], folder.path(), &here);
+    assert!(code == Some(0) && told.contains("unchanged, version 2"), "{told}");
+}
