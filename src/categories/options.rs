@@ -47,7 +47,7 @@ impl OptionCache {
         if count > MOST_CATEGORIES {
             return Ok(None);
         }
-        let come = self.store.list_options_after(space, last, MOST_CATEGORIES + 1 - count).await?;
+        let come = self.store.list_options_after(space, last, MOST_CATEGORIES + 1).await?;
         options.add(come);
         let (_, count) = options.place();
         Ok((count <= MOST_CATEGORIES).then_some(options))

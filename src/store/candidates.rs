@@ -61,6 +61,11 @@ impl Pieces {
         self.values.push(Bound::Number(value));
     }
 
+    /// A limit, which stands in the text: SQLite plans by a bound one, and so prepares the statement anew each time.
+    pub(super) fn limit(&mut self, sql: &str, most: i64) {
+        let _ = write!(self.sql, "{sql} LIMIT {most}");
+    }
+
     /// The conditions of a scope on passages `c` of documents `s`, brought by versions `v` (which only a scope of all
     /// versions at a moment looks at).
     pub(super) fn scope(&mut self, scope: &QueryScope) {
@@ -160,10 +165,12 @@ impl Store {
         after: i64,
         limit: usize,
     ) -> Result<Vec<CategoryOption>, StoreError> {
-        let sql = "SELECT id, parent_key, name FROM categories WHERE space = ? AND id > ? ORDER BY id LIMIT ?";
+        let mut pieces = Pieces::default();
+        pieces.text("SELECT id, parent_key, name FROM categories WHERE space = ?", space.as_str());
+        pieces.number(" AND id > ?", after);
+        pieces.limit(" ORDER BY id", i64::try_from(limit).unwrap_or(i64::MAX));
         self.retry("list_options_after", || async {
-            let query = self.sql(sql).bind(space.as_str()).bind(after);
-            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+            let rows = self.fetch_all(self.put_together(&pieces, true)).await?;
             rows.iter().map(read_option).collect()
         })
         .await
@@ -211,7 +218,7 @@ impl Store {
                 pieces.number(" OR c.id > ?)", id);
             }
             let limit = i64::try_from(part.limit).unwrap_or(i64::MAX);
-            pieces.number(" ORDER BY c.created_at, c.id LIMIT ?", limit);
+            pieces.limit(" ORDER BY c.created_at, c.id", limit);
             let _ = write!(pieces.sql, ") p{number}");
         }
         let kept = parts.len() <= KEPT_LEAVES && scope.source_ids.len() <= 1 && scope.tags.len() <= 1;

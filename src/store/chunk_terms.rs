@@ -116,7 +116,7 @@ impl Store {
         let holds = format!(" AND {}", self.backend.dialect.holds_tokens());
         pieces.text(&holds, self.backend.dialect.any_token(tokens));
         pieces.scope(scope);
-        pieces.number(" ORDER BY c.chunk_id LIMIT ?", i64::try_from(limit).unwrap_or(i64::MAX));
+        pieces.limit(" ORDER BY c.chunk_id", i64::try_from(limit).unwrap_or(i64::MAX));
         self.retry("list_holders", || async {
             self.fetch_all(self.put_together(&pieces, false)).await?.iter().map(read_row).collect()
         })

@@ -99,7 +99,7 @@ impl Store {
             pieces.number(" AND (c.created_at > ?", moment.as_micros());
             pieces.number(" OR c.id > ?)", id);
         }
-        pieces.number(" ORDER BY c.created_at, c.id LIMIT ?", i64::try_from(limit).unwrap_or(i64::MAX));
+        pieces.limit(" ORDER BY c.created_at, c.id", i64::try_from(limit).unwrap_or(i64::MAX));
         self.retry("list_category_chunks", || async {
             self.fetch_all(self.put_together(&pieces, true)).await?.iter().map(read_chunk).collect()
         })

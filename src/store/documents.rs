@@ -135,7 +135,8 @@ impl Finding<'_> {
             pieces.push(") n");
         }
         if !self.words().is_empty() {
-            pieces.number(") w GROUP BY w.source_id ORDER BY 2 DESC, w.source_id LIMIT ?), ", BY_WORDS);
+            pieces.limit(") w GROUP BY w.source_id ORDER BY 2 DESC, w.source_id", BY_WORDS);
+            pieces.push("), ");
         }
     }
 
@@ -163,7 +164,8 @@ impl Finding<'_> {
                 pieces.number("CASE WHEN d.ingested_at <= ? THEN 0 ELSE 1 END, ", moment.as_micros());
             }
             pieces.push(&self.order("d"));
-            pieces.number(" LIMIT ?) p UNION ALL ", BY_NAME.max(self.most()));
+            pieces.limit("", BY_NAME.max(self.most()));
+            pieces.push(") p UNION ALL ");
         }
         if !self.words().is_empty() {
             // The words are the document's; which of its versions says them is seen by the texts.
@@ -208,7 +210,8 @@ impl Finding<'_> {
         for tag in &tags {
             carries(pieces, "s", tag);
         }
-        pieces.number(" LIMIT ?) p UNION ALL ", self.most());
+        pieces.limit("", self.most());
+        pieces.push(") p UNION ALL ");
     }
 
     /// The first of the user's versions by what is chosen for, whatever they say.
@@ -274,7 +277,8 @@ impl Finding<'_> {
         pieces.push("WHERE version_id IS NOT NULL GROUP BY version_id) p ");
         pieces.text("WHERE (SELECT s.eligible FROM sources s WHERE s.space = ?", self.space.as_str());
         pieces.push(" AND s.id = p.source_id) = 1) r ");
-        pieces.number("ORDER BY place LIMIT ?) q) c ", self.most());
+        pieces.limit("ORDER BY place", self.most());
+        pieces.push(") q) c ");
         pieces.push(&format!("{join} source_versions v "));
         pieces.text("ON v.space = ? AND v.id = c.version_id ", self.space.as_str());
         pieces.push(&format!("{join} sources s ON s.space = v.space AND s.id = v.source_id "));
@@ -305,7 +309,7 @@ impl Finding<'_> {
     fn first_unless_named(&self, pieces: &mut Pieces, order: &str, most: i64) {
         let Some(name) = &self.search.filename else {
             pieces.push(order);
-            return pieces.number(" LIMIT ?", most);
+            return pieces.limit("", most);
         };
         let in_limit = self.dialect.repeats_conditions();
         pieces.push(&if in_limit {
@@ -317,7 +321,7 @@ impl Finding<'_> {
         pieces.text("AND y.eligible = 1 AND y.latest_version > 0 WHERE x.space = ?", self.space.as_str());
         pieces.text(" AND x.user_id = ?", &self.search.user_id);
         pieces.text(" AND x.word = ?)", whole_name(name));
-        pieces.number(&if in_limit { " THEN 0 ELSE ? END)".to_owned() } else { format!("{order} LIMIT ?") }, most);
+        pieces.push(&if in_limit { format!(" THEN 0 ELSE {most} END)") } else { format!("{order} LIMIT {most}") });
     }
 
     /// Of the documents `h` that are named next, the version of each that would be taken.

@@ -67,7 +67,7 @@ impl Store {
         pieces.text(" AND e.model = ?", model);
         pieces.number(" AND e.owner_id > ?", after);
         pieces.scope(scope);
-        pieces.number(" ORDER BY e.owner_id LIMIT ?", i64::try_from(limit).unwrap_or(i64::MAX));
+        pieces.limit(" ORDER BY e.owner_id", i64::try_from(limit).unwrap_or(i64::MAX));
         self.retry("list_placed_vectors", || async {
             let read =
                 |row: &AnyRow| Ok((row.try_get(1)?, VectorRow { chunk_id: row.try_get(0)?, vector: row.try_get(2)? }));

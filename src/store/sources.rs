@@ -259,7 +259,7 @@ fn select_page(space: &Space, filter: &SourceFilter, page: &SourcePage, versions
         pieces.text(" OR s.id > ?)", id.as_str());
     }
     let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
-    pieces.number(" ORDER BY s.created_at, s.id LIMIT ?", limit);
+    pieces.limit(" ORDER BY s.created_at, s.id", limit);
     pieces
 }
 
