@@ -236,7 +236,11 @@ async fn prepare(
             "SET statement_timeout = '30s'",
             "SET default_transaction_isolation = 'read committed'",
         ],
-        Engine::Mysql => &["SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"],
+        Engine::Mysql => &[
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            // Joined values are cut off behind 1,024 bytes otherwise, without an error.
+            "SET SESSION group_concat_max_len = 1000000",
+        ],
     };
     for statement in statements {
         connection.execute(*statement).await?;

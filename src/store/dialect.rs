@@ -16,6 +16,9 @@ use crate::config::database::Engine;
 /// Inserts of so many rows are kept prepared; longer ones are rare, and each length is another text.
 const KEPT_ROWS: usize = 8;
 
+/// What parts joined values: a control character, which tags and names may not hold.
+pub const JOINT: char = '\u{1f}';
+
 /// A statement with its values, as sqlx takes it.
 pub type Statement = Query<'static, Any, AnyArguments>;
 
@@ -144,6 +147,15 @@ impl Dialect {
             Engine::Sqlite => "CROSS JOIN",
             Engine::Postgres => "JOIN",
             Engine::Mysql => "STRAIGHT_JOIN",
+        }
+    }
+
+    /// The values of a column in an order, joined by [`JOINT`], which stands in no text of ours.
+    pub fn joined(&self, column: &str, order: &str) -> String {
+        match self.engine {
+            Engine::Sqlite => format!("group_concat({column}, char(31) ORDER BY {order})"),
+            Engine::Postgres => format!("string_agg({column}, chr(31) ORDER BY {order})"),
+            Engine::Mysql => format!("GROUP_CONCAT({column} ORDER BY {order} SEPARATOR '{JOINT}')"),
         }
     }
 

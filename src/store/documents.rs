@@ -8,7 +8,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::{Bound, Pieces};
-use super::dialect::Dialect;
+use super::dialect::{Dialect, JOINT};
 use super::source_versions::{self, WIDTH, read_version};
 use super::sources::read_source;
 use super::{Engine, Store, StoreError, Tx};
@@ -52,8 +52,10 @@ impl Store {
         // The statement is long, and most requests have one of few shapes. MariaDB (10.11) no longer knows a column of a
         // derived table when it runs such a statement for the second time.
         let kept = search.words.len() <= 4 && search.tags.len() <= 4 && self.engine() != Engine::Mysql;
-        self.retry("list_documents", || async { gather(&self.fetch_all(self.put_together(&pieces, kept)).await?) })
-            .await
+        self.retry("list_documents", || async {
+            self.fetch_all(self.put_together(&pieces, kept)).await?.iter().map(read_document).collect()
+        })
+        .await
     }
 }
 
@@ -244,12 +246,11 @@ impl Finding<'_> {
         let join = self.dialect.join_in_order();
         let versions: Vec<String> = source_versions::COLUMNS.split(", ").map(|name| format!("v.{name}")).collect();
         let texts = if self.search.texts { MOST_CHARS } else { 0 };
-        pieces.push(&format!("SELECT {}, {SOURCE_COLUMNS}, t.tag, ", versions.join(", ")));
-        // A text comes once, however many tags its document has.
-        pieces.number(
-            "CASE WHEN (c.choice = 1 OR c.total <= ?) AND COALESCE(t.position, 0) = 0 THEN v.content END ",
-            texts,
-        );
+        pieces.push(&format!("SELECT {}, {SOURCE_COLUMNS}, ", versions.join(", ")));
+        // In one column: a row for each would bring everything else as often.
+        let tags = self.dialect.joined("t.tag", "t.position");
+        pieces.push(&format!("(SELECT {tags} FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id), "));
+        pieces.push(&format!("CASE WHEN c.choice = 1 OR c.total <= {texts} THEN v.content END "));
         pieces.push("FROM (SELECT q.version_id, q.place, SUM(q.char_count) OVER (ORDER BY q.place) AS total, ");
         pieces.push("RANK() OVER (ORDER BY q.named DESC, q.tagged DESC, q.in_time DESC, ");
         pieces
@@ -281,8 +282,7 @@ impl Finding<'_> {
         pieces.push(") q) c ");
         pieces.push(&format!("{join} source_versions v "));
         pieces.text("ON v.space = ? AND v.id = c.version_id ", self.space.as_str());
-        pieces.push(&format!("{join} sources s ON s.space = v.space AND s.id = v.source_id "));
-        pieces.push("LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id ORDER BY c.place, t.position");
+        pieces.push(&format!("{join} sources s ON s.space = v.space AND s.id = v.source_id ORDER BY c.place"));
     }
 
     /// Whether a document carries every tag that is wanted.
@@ -370,19 +370,9 @@ fn carries(pieces: &mut Pieces, table: &str, tag: &str) {
     pieces.text(&format!("AND o.source_id = {table}.source_id AND o.tag = ?) = 1"), tag);
 }
 
-/// One row per tag: a version comes with all its document's tags in a single round trip.
-fn gather(rows: &[AnyRow]) -> Result<Vec<DocumentCandidate>, StoreError> {
-    let mut found: Vec<DocumentCandidate> = Vec::new();
-    for row in rows {
-        let id: i64 = row.try_get(0)?;
-        if found.last().is_none_or(|last| last.version.id != id) {
-            let (source, version) = (read_source(row, WIDTH)?, read_version(row)?);
-            found.push(DocumentCandidate { source, version, content: None });
-        }
-        if let Some(last) = found.last_mut() {
-            last.source.tags.extend(row.try_get::<Option<String>, _>(WIDTH + 9)?);
-            last.content = last.content.take().or(row.try_get(WIDTH + 10)?);
-        }
-    }
-    Ok(found)
+fn read_document(row: &AnyRow) -> Result<DocumentCandidate, StoreError> {
+    let tags: Option<String> = row.try_get(WIDTH + 9)?;
+    let mut source = read_source(row, WIDTH)?;
+    source.tags = tags.iter().flat_map(|tags| tags.split(JOINT)).map(ToOwned::to_owned).collect();
+    Ok(DocumentCandidate { source, version: read_version(row)?, content: row.try_get(WIDTH + 10)? })
 }
