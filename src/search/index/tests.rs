@@ -1,5 +1,6 @@
 //! The index in memory.
 
+use super::super::rank::{Kind, Question};
 use super::super::{terms, vectors};
 use super::*;
 

@@ -1,0 +1,200 @@
+//! Finds passages in an index: those that a filter lets through, scored by their words, their meaning, or both.
+
+use std::collections::{HashMap, HashSet};
+
+use super::super::fusion::SAMPLE;
+use super::super::keywords::{Collection, KeywordQuery, part};
+use super::super::rank::{Hit, Kind, Question, finish, fuse_all};
+use super::super::terms::{QueryTerm, token};
+use super::{Index, NONE, Postings};
+
+/// Which passages a question may see.
+#[derive(Debug, Default)]
+pub struct Filter {
+    /// The version that counts of each document; without it, what each eligible document says now.
+    pub sources: Option<HashMap<String, i64>>,
+    /// Nothing that came later.
+    pub until: Option<i64>,
+    /// Only these passages.
+    pub chunks: Option<HashSet<i64>>,
+}
+
+impl Filter {
+    /// Whether a passage is among those that are named, if any are.
+    pub fn lets(&self, chunk_id: i64) -> bool {
+        self.chunks.as_ref().is_none_or(|chunks| chunks.contains(&chunk_id))
+    }
+}
+
+/// A filter made ready: the version that counts, by the document's number.
+struct Sieve<'f> {
+    versions: Vec<Option<i64>>,
+    until: i64,
+    filter: &'f Filter,
+}
+
+impl Index {
+    /// The best passages for a question, the best first.
+    pub fn search(&self, question: &Question, filter: &Filter) -> Vec<Hit> {
+        let sieve = self.sieve(filter);
+        let wanted = |row: usize| self.passes(row, &sieve);
+        let keyword = (question.kind != Kind::Semantic).then(|| self.score(&question.terms));
+        let hits = match (&keyword, question.kind) {
+            (Some((query, scores)), Kind::Keyword) => self.by_keyword(question, query, scores, wanted),
+            (Some((query, scores)), Kind::Hybrid) => self.by_both(question, query, scores, wanted),
+            _ => self.by_meaning(question, wanted),
+        };
+        finish(hits, question)
+    }
+
+    fn sieve<'f>(&self, filter: &'f Filter) -> Sieve<'f> {
+        let mut versions: Vec<Option<i64>> = match &filter.sources {
+            None => self.states.iter().map(|state| state.version_id).collect(),
+            Some(_) => vec![None; self.states.len()],
+        };
+        for (id, version) in filter.sources.iter().flatten() {
+            if let Some(number) = self.source_numbers.get(id.as_str()) {
+                versions[*number as usize] = Some(*version);
+            }
+        }
+        Sieve { versions, until: filter.until.unwrap_or(i64::MAX), filter }
+    }
+
+    fn passes(&self, row: usize, sieve: &Sieve<'_>) -> bool {
+        sieve.versions[self.sources[row] as usize] == Some(self.versions[row])
+            && self.created[row] <= sieve.until
+            && sieve.filter.lets(self.chunk_ids[row])
+    }
+
+    /// The keyword score of every row.
+    fn score(&self, terms: &[QueryTerm]) -> (KeywordQuery, Vec<f64>) {
+        let none = Vec::new();
+        let lists: Vec<&Postings> =
+            terms.iter().map(|asked| self.terms.get(token(&asked.term).as_str()).unwrap_or(&none)).collect();
+        let live = |posting: &&u32| self.live[(**posting >> 8) as usize];
+        let all_live = self.live_count == self.len();
+        let count = |list: &&Postings| if all_live { list.len() } else { list.iter().filter(live).count() };
+        let with_term: Vec<u64> = lists.iter().map(|list| count(list) as u64).collect();
+        let query = KeywordQuery::new(terms, &with_term, self.collection());
+        let mut scores = vec![0.0; self.len()];
+        for (term, list) in lists.into_iter().enumerate() {
+            let weight = query.weight(term);
+            for posting in list {
+                let row = (posting >> 8) as usize;
+                scores[row] += part(weight, posting & 255, query.damping(self.lengths[row]));
+            }
+        }
+        (query, scores)
+    }
+
+    fn collection(&self) -> Collection {
+        Collection::of(self.live_count as u64, self.live_length)
+    }
+
+    fn by_keyword(
+        &self,
+        question: &Question,
+        query: &KeywordQuery,
+        scores: &[f64],
+        wanted: impl Fn(usize) -> bool + Sync,
+    ) -> Vec<Hit> {
+        let found = scores.iter().enumerate().filter(|(row, score)| **score > 0.0 && wanted(*row));
+        let mut found: Vec<(usize, f64)> = found.map(|(row, score)| (row, *score)).collect();
+        // Of each document only one is kept, so that all may be needed.
+        if !question.by_source && found.len() > question.k.max(1) {
+            let better = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+            found.select_nth_unstable_by(question.k.max(1) - 1, better);
+            found.truncate(question.k.max(1));
+        }
+        let hit = |(row, score): (usize, f64)| {
+            let share = query.share(score);
+            Hit { keyword: Some(share), ..self.hit(row, share) }
+        };
+        found.into_iter().map(hit).collect()
+    }
+
+    fn by_meaning(&self, question: &Question, wanted: impl Fn(usize) -> bool + Sync) -> Vec<Hit> {
+        let mut count = question.depth(self.len());
+        loop {
+            let near = self.nearest(question, count, &wanted);
+            let sources: HashSet<u32> = near.iter().map(|(row, _)| self.sources[*row]).collect();
+            // Of each document only one is kept: there may be too few yet, though more would be found.
+            if question.by_source && sources.len() < question.k && near.len() == count && count < self.len() {
+                count = count.saturating_mul(8);
+                continue;
+            }
+            let hit = |(row, cosine)| Hit { semantic: Some(cosine), ..self.hit(row, cosine) };
+            return near.into_iter().map(hit).collect();
+        }
+    }
+
+    fn by_both(
+        &self,
+        question: &Question,
+        query: &KeywordQuery,
+        scores: &[f64],
+        wanted: impl Fn(usize) -> bool + Sync,
+    ) -> Vec<Hit> {
+        let mut rows = self.near_sample(question, &wanted);
+        let mut held: Vec<usize> = (0..self.len()).filter(|row| scores[*row] > 0.0 && wanted(*row)).collect();
+        let better = |a: &usize, b: &usize| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b));
+        if question.by_source {
+            held.sort_unstable_by(better);
+            self.keep_one_each(&mut held);
+        } else if held.len() > SAMPLE {
+            held.select_nth_unstable_by(SAMPLE - 1, better);
+        }
+        held.truncate(SAMPLE);
+        rows.extend(held);
+        let fused = fuse_all(&rows, |row| scores[row], |row| self.vector(row), question.vector.as_deref());
+        let hit = |(row, score, semantic): (usize, f64, Option<f64>)| Hit {
+            keyword: Some(query.share(scores[row])),
+            semantic,
+            ..self.hit(row, score)
+        };
+        fused.into_iter().map(hit).collect()
+    }
+
+    /// The nearest passages that are compared by both; one of each document where only one is wanted, so that a long
+    /// document does not leave the others out.
+    fn near_sample(&self, question: &Question, wanted: impl Fn(usize) -> bool + Sync) -> Vec<usize> {
+        let mut count = SAMPLE;
+        loop {
+            let near = self.nearest(question, count, &wanted);
+            let all = near.len() < count || count >= self.len();
+            let mut rows: Vec<usize> = near.into_iter().map(|(row, _)| row).collect();
+            if question.by_source {
+                self.keep_one_each(&mut rows);
+            }
+            if all || rows.len() >= SAMPLE || !question.by_source {
+                rows.truncate(SAMPLE);
+                return rows;
+            }
+            count = count.saturating_mul(8);
+        }
+    }
+
+    /// Of each document the first.
+    fn keep_one_each(&self, rows: &mut Vec<usize>) {
+        let mut seen = HashSet::new();
+        rows.retain(|row| seen.insert(self.sources[*row]));
+    }
+
+    fn nearest(&self, question: &Question, count: usize, wanted: impl Fn(usize) -> bool + Sync) -> Vec<(usize, f64)> {
+        let (Some(vectors), Some(asked)) = (&self.vectors, &question.vector) else { return Vec::new() };
+        let row = |place: usize| vectors.rows[place] as usize;
+        let near = vectors.matrix.nearest(asked, count, |place| wanted(row(place)));
+        near.into_iter().map(|near| (row(near.row), f64::from(near.cosine))).collect()
+    }
+
+    fn vector(&self, row: usize) -> Option<Vec<f32>> {
+        let vectors = self.vectors.as_ref()?;
+        let place = vectors.places.get(row).filter(|place| **place != NONE)?;
+        vectors.matrix.row(*place as usize)
+    }
+
+    fn hit(&self, row: usize, score: f64) -> Hit {
+        let source = u64::from(self.sources[row]);
+        Hit { chunk_id: self.chunk_ids[row], source, score, keyword: None, semantic: None }
+    }
+}
