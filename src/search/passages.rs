@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::cache::blocking;
-use super::terms::{self, PassageTerms};
+use super::terms::{Analyzer, PassageTerms};
 use super::vectors::to_bytes;
 use super::{Search, SearchError};
 use crate::base::clock::Timestamp;
@@ -95,7 +95,11 @@ impl Search {
     /// # Errors
     /// The store's, for a defect of ours.
     pub async fn prepare(&self, texts: Vec<Arc<str>>) -> Result<Prepared, StoreError> {
-        let terms = blocking(move || texts.iter().map(|text| terms::of_passage(text)).collect()).await?;
+        let take_apart = move || {
+            let mut analyzer = Analyzer::default();
+            texts.iter().map(|text| analyzer.passage(text)).collect()
+        };
+        let terms = blocking(take_apart).await?;
         Ok(Prepared { terms, ..Prepared::default() })
     }
 

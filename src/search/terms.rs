@@ -19,6 +19,8 @@ pub const VERSION: u32 = 1;
 const LONGEST: usize = 40;
 /// A term that occurs more often is taken to occur so often: by then another time no longer counts.
 const MOST_COUNT: usize = 200;
+/// Words of a document that are remembered while it is taken apart.
+const MOST_KEPT: usize = 50_000;
 /// Distinct terms of a question that count: more are a document, not a question.
 const MOST_ASKED: usize = 256;
 /// Longest stored token; `InnoDB` indexes none beyond 84 characters.
@@ -45,42 +47,78 @@ pub struct PassageTerms {
     pub length: u32,
 }
 
-/// Analyses a passage for storing. Stop words are stored too, so that a
-/// question of nothing else ("to be or not to be") still finds something.
-pub fn of_passage(text: &str) -> PassageTerms {
-    let mut places: HashMap<String, usize> = HashMap::new();
-    let mut counts: Vec<usize> = Vec::new();
-    let mut length = 0_u32;
-    for_each(text, |term, stop| {
-        length = length.saturating_add(u32::from(!stop));
-        if let Some(place) = places.get(term) {
-            counts[*place] += 1;
-        } else {
-            places.insert(term.to_owned(), counts.len());
-            counts.push(1);
+/// Analyses the passages of a document for storing. A word is taken apart once, however often it comes.
+#[derive(Debug, Default)]
+pub struct Analyzer {
+    /// The number of a word's term, and whether it is a stop word.
+    words: HashMap<String, (usize, bool)>,
+    /// The number of a term.
+    numbers: HashMap<String, usize>,
+    /// By number: the term's token, and how often it stands in the passage at hand.
+    tokens: Vec<String>,
+    counts: Vec<usize>,
+}
+
+impl Analyzer {
+    /// Stop words are stored too, so that a question of nothing else ("to be or
+    /// not to be") still finds something.
+    pub fn passage(&mut self, text: &str) -> PassageTerms {
+        if self.words.len() > MOST_KEPT {
+            *self = Self::default();
         }
-    });
-    let mut terms: Vec<(usize, usize, String)> = places
-        .into_iter()
-        .map(|(term, place)| (counts.get(place).copied().unwrap_or(1).min(MOST_COUNT), place, term))
-        .collect();
-    terms.sort_unstable();
-    let mut tokens = String::with_capacity(text.len());
-    let mut group = 1;
-    let mut first = true;
-    for (count, _, term) in &terms {
-        while group < *count {
-            tokens.push(';');
-            group += 1;
-            first = true;
+        let mut length = 0_u32;
+        // In the order in which they first came.
+        let mut held: Vec<usize> = Vec::new();
+        for_each_word(text, |word| {
+            let (number, stop) = self.known(word);
+            length = length.saturating_add(u32::from(!stop));
+            if self.counts[number] == 0 {
+                held.push(number);
+            }
+            self.counts[number] += 1;
+        });
+        // Sorted by how often they come; those that come as often stay in their order.
+        held.sort_by_key(|number| self.counts[*number].min(MOST_COUNT));
+        let mut tokens = String::with_capacity(text.len());
+        let mut group = 1;
+        let mut first = true;
+        for number in held {
+            let count = std::mem::take(&mut self.counts[number]).min(MOST_COUNT);
+            while group < count {
+                tokens.push(';');
+                group += 1;
+                first = true;
+            }
+            if !first {
+                tokens.push(' ');
+            }
+            first = false;
+            tokens.push_str(&self.tokens[number]);
         }
-        if !first {
-            tokens.push(' ');
-        }
-        first = false;
-        push_token(term, &mut tokens);
+        PassageTerms { tokens, length }
     }
-    PassageTerms { tokens, length }
+
+    fn known(&mut self, word: &str) -> (usize, bool) {
+        if let Some(known) = self.words.get(word) {
+            return *known;
+        }
+        let mut term = word.to_owned();
+        stem(&mut term);
+        let next = self.tokens.len();
+        let number = *self.numbers.entry(term).or_insert_with_key(|term| {
+            self.tokens.push(token(term));
+            self.counts.push(0);
+            next
+        });
+        let known = (number, is_stop(word));
+        self.words.insert(word.to_owned(), known);
+        known
+    }
+}
+
+/// Analyses one passage for storing.
+pub fn of_passage(text: &str) -> PassageTerms {
+    Analyzer::default().passage(text)
 }
 
 /// Calls `each` with every stored token and how often its term occurs.
@@ -149,6 +187,17 @@ fn push_token(term: &str, out: &mut String) {
 
 /// Calls `each` with every term of `text` in order and whether it is a stop word.
 fn for_each(text: &str, mut each: impl FnMut(&str, bool)) {
+    let mut term = String::new();
+    for_each_word(text, |word| {
+        term.clear();
+        term.push_str(word);
+        stem(&mut term);
+        each(&term, is_stop(word));
+    });
+}
+
+/// Calls `each` with every word of `text` in order, folded, with its ending.
+fn for_each_word(text: &str, mut each: impl FnMut(&str)) {
     let mut words = Words { word: String::new(), letters: 0, pair: None };
     if text.is_ascii() {
         text.chars().for_each(|c| words.take(c, &mut each));
@@ -169,43 +218,43 @@ struct Words {
 }
 
 impl Words {
-    fn take(&mut self, c: char, each: &mut impl FnMut(&str, bool)) {
+    fn take(&mut self, c: char, each: &mut impl FnMut(&str)) {
         if is_unspaced(c) {
             self.end_word(each);
             if let Some((last, _)) = self.pair {
-                each(String::from_iter([last, c]).as_str(), false);
+                each(String::from_iter([last, c]).as_str());
             }
             self.pair = Some((c, self.pair.is_some()));
         } else if c.is_alphanumeric() || is_combining_mark(c) {
             self.end_pair(each);
             self.letters += 1;
-            if self.letters <= LONGEST {
-                self.word.extend(c.to_lowercase());
+            match self.letters {
+                n if n > LONGEST => {}
+                _ if c.is_ascii() => self.word.push(c.to_ascii_lowercase()),
+                _ => self.word.extend(c.to_lowercase()),
             }
         } else {
             self.end(each);
         }
     }
 
-    fn end(&mut self, each: &mut impl FnMut(&str, bool)) {
+    fn end(&mut self, each: &mut impl FnMut(&str)) {
         self.end_word(each);
         self.end_pair(each);
     }
 
-    fn end_word(&mut self, each: &mut impl FnMut(&str, bool)) {
+    fn end_word(&mut self, each: &mut impl FnMut(&str)) {
         if self.letters > 0 {
-            let stop = is_stop(&self.word);
-            stem(&mut self.word);
-            each(&self.word, stop);
+            each(&self.word);
             self.word.clear();
             self.letters = 0;
         }
     }
 
     /// A character that stands alone is a term by itself.
-    fn end_pair(&mut self, each: &mut impl FnMut(&str, bool)) {
+    fn end_pair(&mut self, each: &mut impl FnMut(&str)) {
         if let Some((c, false)) = self.pair.take() {
-            each(c.encode_utf8(&mut [0; 4]), false);
+            each(c.encode_utf8(&mut [0; 4]));
         }
     }
 }
