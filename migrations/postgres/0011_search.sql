@@ -11,7 +11,7 @@ CREATE TABLE chunk_terms (
 );
 CREATE INDEX chunk_terms_space ON chunk_terms (space, chunk_id);
 -- The full-text index. It spans spaces: whoever asks it names the space besides.
-CREATE INDEX chunk_terms_tokens ON chunk_terms USING GIN (to_tsvector('simple', tokens));
+CREATE INDEX chunk_terms_tokens ON chunk_terms USING GIN (array_to_tsvector(array_remove(string_to_array(translate(tokens, ';', ' '), ' '), '')));
 
 -- What a search compares by meaning. Owners are of several kinds, so no foreign key: the store removes both together.
 CREATE TABLE embeddings (

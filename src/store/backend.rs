@@ -228,13 +228,15 @@ async fn prepare(
             "PRAGMA journal_mode = WAL",
             "PRAGMA foreign_keys = ON",
             "PRAGMA cache_size = -16000",
-            "PRAGMA mmap_size = 268435456",
             "PRAGMA temp_store = memory",
         ],
         Engine::Postgres => &[
             "SET idle_in_transaction_session_timeout = '15s'",
             "SET statement_timeout = '30s'",
             "SET default_transaction_isolation = 'read committed'",
+            // Long texts are packed several times faster, where the server knows how.
+            "DO $$ BEGIN PERFORM set_config('default_toast_compression', 'lz4', false); \
+             EXCEPTION WHEN OTHERS THEN NULL; END $$",
         ],
         Engine::Mysql => &[
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",

@@ -127,7 +127,11 @@ impl Dialect {
     pub fn holds_tokens(&self) -> &'static str {
         match self.engine {
             Engine::Sqlite => "c.chunk_id IN (SELECT rowid FROM chunk_terms_tokens WHERE chunk_terms_tokens MATCH ?)",
-            Engine::Postgres => "to_tsvector('simple', c.tokens) @@ to_tsquery('simple', ?)",
+            // As the index has it, which takes the tokens as they are: its parser would take longer than the rest.
+            Engine::Postgres => {
+                "array_to_tsvector(array_remove(string_to_array(translate(c.tokens, ';', ' '), ' '), '')) \
+                 @@ to_tsquery('simple', ?)"
+            }
             Engine::Mysql => "MATCH (c.tokens) AGAINST (? IN BOOLEAN MODE)",
         }
     }

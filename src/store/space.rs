@@ -52,8 +52,6 @@ impl Store {
             "ANALYZE source_tags",
             "ANALYZE document_versions",
             "ANALYZE document_words",
-            "ANALYZE chunk_terms",
-            "ANALYZE embeddings",
         ] {
             let mut tx = self.begin().await?;
             tx.execute(tx.sql(table)).await?;
