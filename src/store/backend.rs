@@ -227,7 +227,7 @@ async fn prepare(
             // Changes nothing for readers: the writer came first and has switched it on.
             "PRAGMA journal_mode = WAL",
             "PRAGMA foreign_keys = ON",
-            "PRAGMA cache_size = -16000",
+            "PRAGMA cache_size = -4000",
             "PRAGMA temp_store = memory",
         ],
         Engine::Postgres => &[
