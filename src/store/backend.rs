@@ -234,6 +234,13 @@ async fn prepare(
             "SET idle_in_transaction_session_timeout = '15s'",
             "SET statement_timeout = '30s'",
             "SET default_transaction_isolation = 'read committed'",
+            // Every statement goes by an index from few rows to few others. Of a space that it knows little about the
+            // planner thinks worse, and reads through whole tables to join them.
+            "SET enable_hashjoin = off",
+            "SET enable_mergejoin = off",
+            "SET max_parallel_workers_per_gather = 0",
+            // Planned once: planning the longest statement anew takes longer than running it.
+            "SET plan_cache_mode = force_generic_plan",
             // Long texts are packed several times faster, where the server knows how.
             "DO $$ BEGIN PERFORM set_config('default_toast_compression', 'lz4', false); \
              EXCEPTION WHEN OTHERS THEN NULL; END $$",
