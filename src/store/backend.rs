@@ -236,6 +236,7 @@ async fn prepare(
             "SET default_transaction_isolation = 'read committed'",
             // Every statement goes by an index from few rows to few others. Of a space that it knows little about the
             // planner thinks worse, and reads through whole tables to join them.
+            "SET enable_seqscan = off",
             "SET enable_hashjoin = off",
             "SET enable_mergejoin = off",
             "SET max_parallel_workers_per_gather = 0",
