@@ -37,7 +37,8 @@ impl Scale {
     fn share(&self, held: &[bool]) -> f64 {
         let whole: f64 = self.weights.iter().sum();
         let shared: f64 = self.weights.iter().zip(held).filter(|(_, held)| **held).map(|(weight, _)| weight).sum();
-        if whole > 0.0 { shared / whole } else { 0.0 }
+        // The sum of nothing is -0.0, which would be shown.
+        if whole > 0.0 { (shared / whole).max(0.0) } else { 0.0 }
     }
 }
 

@@ -33,7 +33,18 @@ pub fn judge<T: Task>(task: &T, validator: &Validator, text: &str) -> (Verdict<T
         None if nul => bad(vec![Fault::whole("the answer holds a NUL character")]),
         None => judge_whole(task, validator, &value),
     };
-    (verdict, (!nul).then_some(value))
+    let read = match T::ITEMS {
+        Some(items) if nul => without_nul(value, items),
+        _ => (!nul).then_some(value),
+    };
+    (verdict, read)
+}
+
+/// What can be stored of an answer: items with a NUL are left out. Whoever goes by the record finds them missing, and does
+/// again what was done then: asks for them again.
+fn without_nul(mut value: Value, items: Items) -> Option<Value> {
+    value.get_mut(items.list)?.as_array_mut()?.retain(|item| !holds_nul(item));
+    (!holds_nul(&value)).then_some(value)
 }
 
 fn bad<O>(faults: Vec<Fault>) -> Verdict<O> {
@@ -226,6 +237,15 @@ mod tests {
         for text in ["", "no", "{\"answer\": \"cut", "[1, 2]", "<html></html>"] {
             assert_eq!(find_json(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn items_that_cannot_be_stored_are_missing_from_the_record() {
+        let items = Items { list: "chunks", id: "id", noun: "chunk" };
+        let value = json!({"chunks": [{"id": 1, "category": "a\u{0}b"}, {"id": 2, "category": "B"}]});
+        assert_eq!(without_nul(value, items), Some(json!({"chunks": [{"id": 2, "category": "B"}]})));
+        assert_eq!(without_nul(json!({"chunks": [], "note": "\u{0}"}), items), None);
+        assert_eq!(without_nul(json!({"note": "\u{0}"}), items), None);
     }
 
     #[test]

@@ -272,7 +272,8 @@ impl QueryResult {
         self.responses = calls.into_iter().map(|call| QueryCall::of(most(&call), call)).collect();
         let asking: f64 = self.responses.iter().map(|call| call.latency_ms).sum();
         let reading: f64 = self.retrievals.iter().map(|retrieval| retrieval.latency_ms).sum();
-        self.total_latency = asking + reading;
+        // The sum of nothing is -0.0, which would be shown.
+        self.total_latency = (asking + reading).max(0.0);
     }
 
     /// A copy of all but the passages.
