@@ -60,7 +60,7 @@ use traversal::Map;
 const RECEIPT_PATIENCE: Duration = Duration::from_millis(5);
 /// How long somebody who looks for a receipt waits for those that are being written.
 const LATE_RECEIPT: Duration = Duration::from_millis(200);
-/// How often he looks.
+/// How often it is looked for meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The area's face, cheap to clone.

@@ -133,8 +133,9 @@ impl KeywordQuery {
 
     /// Numbers of the terms to ask the engine for: the rarest first, as many
     /// as together match at most `most` passages, and the rarest in any case.
-    /// Passages that hold only the commonest terms cannot lead the list, and
-    /// ranking them all is what makes a keyword search slow.
+    /// Passages that hold only the commonest terms hardly ever lead the list, and
+    /// ranking them all is what makes a keyword search slow; whoever asks looks
+    /// whether they could.
     pub fn rarest(&self, most: u64) -> Vec<usize> {
         let mut order = self.by_rarity();
         let mut matched = 0u64;

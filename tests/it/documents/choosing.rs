@@ -6,11 +6,10 @@ use std::time::Instant;
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
 use memoir::model::source::Source;
-use memoir::model::source_version::VersionFacts;
 use memoir::store::{NewVersion, Store};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Shelf, each, moment};
+use super::{Shelf, each, facts, moment};
 use crate::support::app::load;
 
 #[tokio::test]
@@ -168,19 +167,7 @@ async fn fill(store: &Store, sources: i64, versions: i64) {
         tx.add_source(&space, &source).await.unwrap();
         for version in 1..=versions {
             let content = format!("Version {version} of document {number}.");
-            let facts = VersionFacts {
-                sha256: String::new(),
-                settings_key: String::new(),
-                size_bytes: 1,
-                mtime: None,
-                char_count: i64::try_from(content.len()).unwrap(),
-                token_count: 1,
-                provider: None,
-                topic: None,
-                note: None,
-                metadata: Value::Null,
-                job_id: None,
-            };
+            let facts = facts(&content);
             let new = NewVersion {
                 source_id: &source.id,
                 version,

@@ -2,12 +2,11 @@
 
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
-use memoir::model::source_version::VersionFacts;
 use memoir::store::{NewVersion, Store};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Shelf, moment};
+use super::{Shelf, facts, moment};
 use crate::support::app::{load, send};
 
 #[tokio::test]
@@ -164,19 +163,7 @@ async fn add_versions(store: &Store, id: &str, count: i64) {
     let (space, id) = (Space::default(), id.parse::<SourceId>().unwrap());
     let mut tx = store.begin().await.unwrap();
     for version in 2..=count {
-        let facts = VersionFacts {
-            sha256: String::new(),
-            settings_key: String::new(),
-            size_bytes: 1,
-            mtime: None,
-            char_count: 7,
-            token_count: 1,
-            provider: None,
-            topic: None,
-            note: None,
-            metadata: Value::Null,
-            job_id: None,
-        };
+        let facts = facts("Hidden.");
         let new = NewVersion { source_id: &id, version, content: "Hidden.", facts: &facts, content_version_id: None };
         let at = Timestamp::from_micros(1_765_000_000_000_000 + version);
         let number = tx.add_source_version(&space, new, at).await.unwrap();
