@@ -18,6 +18,8 @@ mod writing;
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space};
@@ -135,6 +137,7 @@ impl Ingestion {
             helpers,
             settings: self.settings.clone(),
             samples,
+            desks: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from))),
             unanalyzed: Arc::default(),
         }
     }

@@ -53,6 +53,8 @@ pub struct IngestionWork {
     pub(super) helpers: ContextualHelpers,
     pub(super) settings: Arc<IngestionSettings>,
     pub(super) samples: SampleCache,
+    /// Where texts are taken apart: as many as there are cores.
+    pub(super) desks: Arc<Semaphore>,
     pub(super) unanalyzed: Arc<AtomicI64>,
 }
 
@@ -80,11 +82,19 @@ impl IngestionWork {
         context.report("chunking", &json!({"characters": char_count(&order.text)})).await?;
         let model = order.model.clone().unwrap_or_else(|| self.llm.model_of("classify").to_owned());
         let depth = self.settings.taxonomy.depth();
+        // Texts that come together are taken apart one after another: the first is with the model, and written, while
+        // the others are at it.
+        let desk = self.desks.acquire().await.map_err(|_| JobError::Interrupted)?;
         let document = Document::cut(&order, model, depth, context.id().to_string()).await?;
         if let Some(message) = document.short_passage(order.chunk_min_tokens) {
             context.warn("below_min_tokens", &message).await?;
         }
         let same = self.same_content(context, &order, &document).await?;
+        let searched = match &same {
+            None => self.searched(context, &session, &order, &document).await?,
+            Some(_) => None,
+        };
+        drop(desk);
         // A description is for whoever files.
         let needless = same.is_some() || !order.is_filed();
         let (helper, store_helper) =
@@ -101,11 +111,11 @@ impl IngestionWork {
             chunks: document.chunks(&order.text),
             paths: Vec::new(),
             helper: helper.clone().filter(|_| store_helper),
-            searched: None,
+            searched,
             same,
         };
-        if draft.same.is_none() {
-            draft.searched = self.searched(context, &session, &order, &document).await?;
+        if let Some(searched) = &mut draft.searched {
+            self.embed_outside(context, &session, (&order, &document), searched).await?;
         }
         let written = if draft.same.is_some() || !order.is_filed() {
             self.write_last(context, &session, &draft, 0..0, None)
@@ -137,7 +147,7 @@ impl IngestionWork {
         Ok(self.store.find_same_content(context.space(), &id, sha256, key, profile).await?)
     }
 
-    /// What makes the document found by searches. The answers of a model that is asked are kept with the job.
+    /// What makes the document found by searches, as far as it is made here.
     async fn searched<'d>(
         &self,
         context: &JobContext,
@@ -147,13 +157,32 @@ impl IngestionWork {
     ) -> Result<Option<Searched<'d>>, JobError> {
         let Some(profile) = order.searched_profile() else { return Ok(None) };
         let texts = document.searched_texts(order);
+        let model = if order.is_embedded() { Some(self.search.model_of(context.space()).await?) } else { None };
         let mut prepared = self.search.prepare(texts.clone()).await?;
-        if order.is_embedded() {
-            let model = self.search.model_of(context.space()).await?;
-            let embedding = Embedding { search: &self.search, llm: &self.llm, context };
-            prepared = prepared.with_vectors(&model, &embedding.embed(session, &model, &texts).await?);
+        if let Some(model) = model.as_ref().filter(|model| self.llm.embeds_here(model)) {
+            prepared = prepared.with_vectors(model, &self.embedding(context).embed(session, model, &texts).await?);
         }
-        Ok(Some(Searched { profile, chunks: document.overlapping_chunks(&order.text), prepared }))
+        Ok(Some(Searched { profile, model, chunks: document.overlapping_chunks(&order.text), prepared }))
+    }
+
+    /// Adds what a model outside has to say. After the description: who cancels there has paid for nothing else.
+    async fn embed_outside(
+        &self,
+        context: &JobContext,
+        session: &Session,
+        (order, document): (&Order, &Document),
+        searched: &mut Searched<'_>,
+    ) -> Result<(), JobError> {
+        if let Some(model) = searched.model.as_ref().filter(|model| !self.llm.embeds_here(model)) {
+            let texts = document.searched_texts(order);
+            let vectors = self.embedding(context).embed(session, model, &texts).await?;
+            searched.prepared = std::mem::take(&mut searched.prepared).with_vectors(model, &vectors);
+        }
+        Ok(())
+    }
+
+    fn embedding<'w>(&'w self, context: &'w JobContext) -> Embedding<'w> {
+        Embedding { search: &self.search, llm: &self.llm, context }
     }
 
     async fn file_and_write(

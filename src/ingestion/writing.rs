@@ -47,6 +47,8 @@ pub struct Draft<'d> {
 /// The passages that searches find.
 pub struct Searched<'d> {
     pub profile: &'static str,
+    /// The model of their vectors, if they are to have any.
+    pub model: Option<String>,
     /// Those that are not filed as well.
     pub chunks: Vec<NewChunk<'d>>,
     pub prepared: Prepared,

@@ -133,13 +133,7 @@ impl Llm {
     /// # Errors
     /// The database is away; the attempts are kept until it is back.
     pub async fn write_down(&self, record: &Arc<PaidRecord>) -> Result<bool, StoreError> {
-        let store = &self.inner.store;
-        if store.has_one_writer() {
-            return self.inner.ledger.record(Arc::clone(record)).await;
-        }
-        // Several can write at once: only what was paid for goes through one place.
-        self.inner.ledger.flush().await?;
-        store.add_job_record(&record.claim, &record.as_record(), record.at).await
+        self.inner.ledger.record(Arc::clone(record)).await
     }
 
     /// Writes down what is left and sends the last spans.

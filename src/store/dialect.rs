@@ -170,7 +170,7 @@ impl Dialect {
 
     /// What a `SELECT` needs at its end to hold the row until the transaction ends.
     /// SQLite's writers hold the whole file already.
-    pub fn query_for_update(&self, sql: &'static str) -> Statement {
+    pub fn query_for_update(&self, sql: &str) -> Statement {
         let text = match self.engine {
             Engine::Sqlite => sql.to_owned(),
             Engine::Mysql => format!("{sql} FOR UPDATE"),

@@ -1,6 +1,6 @@
 //! What hangs on a job: checkpoints, events, the log of its batches and of its model calls.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 use sqlx::Row as _;
@@ -114,25 +114,37 @@ impl Tx {
         record: &Record<'_>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        // Held until the commit: nobody can take the job away between the look and the write.
-        if !self.holds(claim).await? {
-            return Ok(false);
-        }
-        for some in record.steps.chunks(ROWS) {
+        Ok(self.add_job_records(&[(claim, record, now)]).await?.contains(&true))
+    }
+
+    /// The same for several jobs, with as many statements as for one.
+    pub async fn add_job_records(
+        &mut self,
+        all: &[(&Claim, &Record<'_>, Timestamp)],
+    ) -> Result<Vec<bool>, StoreError> {
+        // Held until the commit: nobody can take a job away between the look and the write.
+        let held = self.held(all).await?;
+        let ours = || all.iter().zip(&held).filter(|(_, held)| **held).map(|(one, _)| *one);
+        let steps: Vec<_> = ours()
+            .flat_map(|(claim, record, at)| record.steps.iter().map(move |(step, value)| (claim, *step, *value, at)))
+            .collect();
+        for some in steps.chunks(ROWS) {
             let sql =
                 "INSERT INTO job_checkpoints (space, job_id, step, value_json, created_at) VALUES (?, ?, ?, ?, ?)";
             let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
-            for (step, value) in some {
+            for (claim, step, value, at) in some {
                 insert = insert.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned());
-                insert = insert.bind((*step).to_owned()).bind(value.to_string()).bind(now.as_micros());
+                insert = insert.bind((*step).to_owned()).bind(value.to_string()).bind(at.as_micros());
             }
             self.execute(insert).await?;
         }
-        for some in record.batches.chunks(ROWS) {
+        let batches: Vec<_> =
+            ours().flat_map(|(claim, record, _)| record.batches.iter().map(move |batch| (claim, *batch))).collect();
+        for some in batches.chunks(ROWS) {
             let sql = "INSERT INTO job_batches (space, job_id, seq, level, parent_path, chunk_ordinals_json, chunks_sent, \
                        successes, retries, failures, latency_ms, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
             let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
-            for batch in some {
+            for (claim, batch) in some {
                 insert = insert.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned());
                 insert = insert.bind(batch.seq).bind(batch.level).bind(batch.parent_path.clone());
                 insert = insert.bind(json!(batch.chunk_ordinals).to_string()).bind(batch.chunks_sent);
@@ -141,10 +153,12 @@ impl Tx {
             }
             self.execute(insert).await?;
         }
-        for (kind, data) in &record.events {
-            self.add_job_event(&claim.space, &claim.id, kind, data, now).await?;
+        for (claim, record, at) in ours() {
+            for (kind, data) in &record.events {
+                self.add_job_event(&claim.space, &claim.id, kind, data, at).await?;
+            }
         }
-        Ok(true)
+        Ok(held)
     }
 
     /// Removes the log of a job that is over (K-02): its batches, its model calls, and what happened but for its states,
@@ -181,12 +195,21 @@ impl Tx {
         }
     }
 
-    /// Whether a claim still holds; the job cannot move until this transaction ends.
-    async fn holds(&mut self, claim: &Claim) -> Result<bool, StoreError> {
-        let sql = "SELECT id FROM jobs WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
-        let query = self.backend.dialect.query_for_update(sql).bind(claim.space.as_str().to_owned());
-        let query = query.bind(claim.id.as_str().to_owned()).bind(claim.fence);
-        Ok(self.fetch_optional(query).await?.is_some())
+    /// Of each claim whether it still holds; its job cannot move until this transaction ends.
+    async fn held(&mut self, all: &[(&Claim, &Record<'_>, Timestamp)]) -> Result<Vec<bool>, StoreError> {
+        let each = vec!["(space = ? AND id = ? AND fence = ?)"; all.len().max(1)].join(" OR ");
+        // In one order for everybody: two that wait for each other would be a deadlock.
+        let sql = format!("SELECT space, id FROM jobs WHERE state = 'running' AND ({each}) ORDER BY id");
+        let mut query = self.backend.dialect.query_for_update(&sql);
+        for (claim, _, _) in all {
+            query = query.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned()).bind(claim.fence);
+        }
+        let mut found: HashSet<(String, String)> = HashSet::with_capacity(all.len());
+        for row in self.fetch_all(query).await? {
+            found.insert((row.try_get(0)?, row.try_get(1)?));
+        }
+        let held = |claim: &Claim| found.contains(&(claim.space.as_str().to_owned(), claim.id.as_str().to_owned()));
+        Ok(all.iter().map(|(claim, _, _)| held(claim)).collect())
     }
 
     pub(super) async fn add_state_event(

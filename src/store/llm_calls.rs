@@ -64,7 +64,7 @@ impl Store {
         .await
     }
 
-    /// The same, and with it what jobs have done, all or nothing; for a database that has one writer. Tells of each job
+    /// The same, and with it what jobs have done, all or nothing. Tells of each job
     /// whether the claim was still ours; if not, nothing of it was written.
     pub async fn add_paid_records(&self, rows: &[Row<'_>], records: &[&PaidRecord]) -> Result<Vec<bool>, StoreError> {
         self.retry("add_paid_records", || async {
@@ -73,10 +73,9 @@ impl Store {
                 return Err(StoreError::Broken { cause: "some calls are there already".to_owned() });
             }
             tx.add_usages(rows).await?;
-            let mut written = Vec::with_capacity(records.len());
-            for record in records {
-                written.push(tx.add_job_record(&record.claim, &record.as_record(), record.at).await?);
-            }
+            let each: Vec<_> = records.iter().map(|record| (&record.claim, record.as_record(), record.at)).collect();
+            let each: Vec<_> = each.iter().map(|(claim, record, at)| (*claim, record, *at)).collect();
+            let written = tx.add_job_records(&each).await?;
             tx.commit().await?;
             Ok(written)
         })

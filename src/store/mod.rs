@@ -113,12 +113,6 @@ impl Store {
         self.backend.engine
     }
 
-    /// Whether writers take turns, so that it pays to write much at once.
-    #[must_use]
-    pub fn has_one_writer(&self) -> bool {
-        self.backend.engine == Engine::Sqlite
-    }
-
     /// Begins a transaction for writing.
     ///
     /// # Errors
