@@ -1,5 +1,5 @@
-//! The shortest time in which the calls of a settled tree can be made, in calls: levels one after another, those of one
-//! parent 1, 2, 4, 8 … abreast, parents side by side, so many calls at once.
+//! The shortest time in which the calls of a settled tree can be made, in calls: levels one after another, waves of one
+//! parent one after another (1, 2, 4, 8 …), parents side by side, so many calls at once.
 
 use std::collections::BTreeMap;
 

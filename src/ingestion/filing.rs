@@ -1,5 +1,5 @@
 //! Files passages level by level (D-5): batches of one parent see what the earlier ones made, parents go in parallel,
-//! and where nothing new comes up more and more calls go out side by side.
+//! and where nothing new comes up the calls go out in growing waves.
 //!
 //! Every answer is saved under a name that follows from the document and the answers before it, so a job that is run
 //! again finds its way without asking. Which names fit the limits is decided here, not by the model: a passage whose
@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -41,7 +42,7 @@ pub struct Filing<'a> {
     pub text: &'a str,
     pub passages: &'a [Passage],
     pub batch_size: usize,
-    /// Calls at once.
+    /// Calls at once, and so the largest wave.
     pub concurrency: usize,
     pub places: Semaphore,
     pub tree: Mutex<Tree>,
@@ -116,30 +117,27 @@ impl Filing<'_> {
         });
         let calls: Vec<Call<'_>> = calls.collect();
         let mut filed = Vec::with_capacity(group.ordinals.len());
-        let (mut next, mut running) = (calls.iter(), FuturesUnordered::new());
-        let (mut abreast, mut settled, mut news) = (1, 0, false);
-        let mut failure = None;
-        loop {
-            if news && running.is_empty() {
-                (abreast, settled, news) = (1, 0, false);
-            }
-            // Whoever comes after something new is to see it, and what those under way will make.
-            let free = if news || failure.is_some() { 0 } else { abreast - running.len().min(abreast) };
-            running.extend(next.by_ref().take(free).map(|call| self.file_batch(call)));
-            let Some(answered) = running.next().await else { break };
-            match answered {
-                Ok((nodes, made)) => {
-                    filed.extend(nodes);
-                    news |= made;
-                    settled += 1;
-                    if settled >= abreast {
-                        (abreast, settled) = ((abreast * 2).min(self.concurrency), 0);
+        let (mut at, mut wave) = (0, 1);
+        while at < calls.len() {
+            let some = &calls[at..calls.len().min(at + wave)];
+            let mut news = false;
+            let mut failure = None;
+            for answered in join_all(some.iter().map(|call| self.file_batch(call))).await {
+                match answered {
+                    Ok((nodes, made)) => {
+                        news |= made;
+                        filed.extend(nodes);
                     }
+                    Err(error) => failure = failure.or(Some(error)),
                 }
-                Err(error) => failure = failure.or(Some(error)),
             }
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            at += some.len();
+            wave = if news { 1 } else { (wave * 2).min(self.concurrency) };
         }
-        failure.map_or(Ok(filed), Err)
+        Ok(filed)
     }
 
     /// The same for every run of the job: the window, the level, and the names above.
