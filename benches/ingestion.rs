@@ -223,8 +223,6 @@ async fn large_text(database: &str, model: &ScriptedModel, texts: &[String]) {
     let body = json!({"text": text, "path": "/large.txt"});
     drop((text, prose));
     let before = resident();
-    let id = bench.submit(&body).await;
-    drop(body);
     let (url, client) = (format!("{}/v1/info", bench.url), bench.client.clone());
     let watching = CancellationToken::new();
     let watched = watching.clone();
@@ -241,6 +239,8 @@ async fn large_text(database: &str, model: &ScriptedModel, texts: &[String]) {
         waits.sort();
         (waits, peak)
     });
+    let id = bench.submit(&body).await;
+    drop(body);
     let began = Instant::now();
     let job = bench.finished(&id).await;
     watching.cancel();

@@ -34,8 +34,8 @@ pub async fn read(body: Body, most: usize, patience: Duration) -> Result<Bytes, 
     if body.size_hint().lower() > most as u64 {
         return Err(too_large());
     }
-    match tokio::time::timeout(patience, Limited::new(body, most).collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+    match tokio::time::timeout(patience, joined(Limited::new(body, most))).await {
+        Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(ApiError::malformed("the request body broke off").fix("Send the whole body.")),
         Err(_) => Err(ApiError::new(
@@ -46,6 +46,18 @@ pub async fn read(body: Body, most: usize, patience: Duration) -> Result<Bytes, 
         )
         .fix("Send the body faster, or raise server.body_timeout.")),
     }
+}
+
+/// The frames of a body, joined as they come: kept apart until the end, a long one would be there twice.
+async fn joined(mut body: Limited<Body>) -> Result<Bytes, axum::BoxError> {
+    let announced = body.size_hint().lower();
+    let mut bytes = Vec::with_capacity(usize::try_from(announced).unwrap_or(0));
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(bytes.into())
 }
 
 /// Gets back what is left of a body that was not read to its end.

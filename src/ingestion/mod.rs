@@ -156,8 +156,7 @@ impl Ingestion {
         let (large, settings) = (new.text.len() > LARGE, Arc::clone(&self.settings));
         let write = move || {
             let order = request::check(new, identity, &settings)?;
-            let written = serde_json::to_string(&order);
-            written.map_err(|error| IngestionError::Store(StoreError::Broken { cause: error.to_string() }))
+            order.written().map_err(|error| IngestionError::Store(StoreError::Broken { cause: error.to_string() }))
         };
         let request = if large {
             #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]

@@ -119,6 +119,14 @@ fn only_filed() -> Vec<IndexName> {
 }
 
 impl Order {
+    /// As it is kept with the job. The text is nearly all of it, and about as long then as it is: room for it is made at
+    /// once, not by doubling.
+    pub fn written(&self) -> Result<String, serde_json::Error> {
+        let mut written = Vec::with_capacity(self.text.len() + self.text.len() / 16 + 2048);
+        serde_json::to_writer(&mut written, self)?;
+        String::from_utf8(written).map_err(serde::ser::Error::custom)
+    }
+
     /// Whether its passages are filed under the hierarchy.
     pub fn is_filed(&self) -> bool {
         self.indexes.contains(&IndexName::Taxonomy)

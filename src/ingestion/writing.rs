@@ -2,7 +2,7 @@
 //! leaves nothing. With `transaction_scope: "batch"` each batch of passages is such a transaction, with what makes it found;
 //! the version becomes what the document says with the last, so what has failed or was cancelled hides nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde_json::{Value, json};
@@ -93,14 +93,16 @@ impl Writer<'_> {
                 Some(written) => written.clone(),
                 None => self.write_head(&mut tx, draft, result.is_some(), now).await?,
             };
+            let mut counts = None;
             if draft.same.is_none() && draft.order.is_filed() {
-                self.write_chunks(&mut tx, draft, range.clone(), &mut written, now).await?;
+                counts = Some(self.write_chunks(&mut tx, draft, range.clone(), &mut written, now).await?);
             }
             if draft.same.is_none() {
                 self.write_searched(&mut tx, draft, &range, result.is_some(), &mut written, now).await?;
             }
             if result.is_some() {
-                self.complete(&mut tx, draft, so_far.is_some(), &mut written, now).await?;
+                let counts = counts.filter(|_| so_far.is_none());
+                self.complete(&mut tx, draft, (so_far.is_some(), counts), &mut written, now).await?;
             }
             fail_point::hit("in_transaction");
             match result {
@@ -161,12 +163,12 @@ impl Writer<'_> {
     }
 
     /// Makes the version what the document says, unless a newer one has come, and adds its description; what it said
-    /// before is no longer counted.
+    /// before is no longer counted. `counts` are the passages in each category, where they are known.
     async fn complete(
         &self,
         tx: &mut Tx,
         draft: &Draft<'_>,
-        in_parts: bool,
+        (in_parts, counts): (bool, Option<BTreeMap<i64, i64>>),
         written: &mut Written,
         now: Timestamp,
     ) -> Result<(), WriteError> {
@@ -190,7 +192,10 @@ impl Writer<'_> {
         if source.latest_version < written.version {
             if before != Some(content) {
                 self.count(tx, before, -1).await?;
-                self.count(tx, Some(content), 1).await?;
+                match counts {
+                    Some(counts) => self.add_counts(tx, &counts).await?,
+                    None => self.count(tx, Some(content), 1).await?,
+                }
             }
             let updated = tx.update_latest_version(space, &source.id, written.version, content, now).await;
             updated.during("make it the latest version", "sources")?;
@@ -212,8 +217,11 @@ impl Writer<'_> {
         let Some(version_id) = version_id else { return Ok(()) };
         let space = self.context.space();
         let counts = tx.count_version_chunks(space, version_id).await.during("count passages", "chunks")?;
-        let counts = counts.into_iter().map(|(id, count)| (id, sign * count)).collect();
-        tx.add_chunk_counts(space, &counts).await.during("count passages", "categories")
+        self.add_counts(tx, &counts.into_iter().map(|(id, count)| (id, sign * count)).collect()).await
+    }
+
+    async fn add_counts(&self, tx: &mut Tx, counts: &BTreeMap<i64, i64>) -> Result<(), WriteError> {
+        tx.add_chunk_counts(self.context.space(), counts).await.during("count passages", "categories")
     }
 
     async fn source(&self, tx: &mut Tx, order: &Order, now: Timestamp) -> Result<Source, WriteError> {
@@ -263,6 +271,7 @@ impl Writer<'_> {
         })
     }
 
+    /// Gives how many lie in each category.
     async fn write_chunks(
         &self,
         tx: &mut Tx,
@@ -270,7 +279,7 @@ impl Writer<'_> {
         range: Range<usize>,
         written: &mut Written,
         now: Timestamp,
-    ) -> Result<(), WriteError> {
+    ) -> Result<BTreeMap<i64, i64>, WriteError> {
         let space = self.context.space();
         let (leaves, made) = self.resolve(tx, &draft.paths[range.clone()], now).await?;
         let mut chunks = Vec::with_capacity(range.len());
@@ -282,7 +291,11 @@ impl Writer<'_> {
         added.during("add passages", "chunks")?;
         written.chunks += i64::try_from(chunks.len()).unwrap_or(i64::MAX);
         written.categories += made;
-        Ok(())
+        let mut counts = BTreeMap::new();
+        for chunk in &chunks {
+            *counts.entry(chunk.category_id).or_insert(0) += 1;
+        }
+        Ok(counts)
     }
 
     /// What makes the passages of a range found by searches. Passages for searches alone come with the last part.

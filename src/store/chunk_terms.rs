@@ -13,8 +13,6 @@ use crate::base::ids::{SourceId, Space};
 use crate::model::query::QueryScope;
 use crate::model::search::{PassageRow, SearchSize};
 
-/// Rows in one insert.
-const ROWS: usize = 200;
 /// Characters in one insert: below the smallest packet that a server takes by default.
 const CHARS: usize = 1_000_000;
 /// Terms that are counted by one statement.
@@ -152,7 +150,7 @@ impl Tx {
         let mut rest = terms;
         while !rest.is_empty() {
             let mut chars = 0;
-            let fitting = rest.iter().take(ROWS).take_while(|terms| {
+            let fitting = rest.iter().take(self.backend.dialect.bulk()).take_while(|terms| {
                 chars += terms.tokens.len();
                 chars <= CHARS
             });
@@ -163,7 +161,7 @@ impl Tx {
                 "INSERT INTO chunk_terms (space, chunk_id, source_id, version_id, created_at, length, tokens) \
                  VALUES {values}"
             );
-            let kept = some.len() == ROWS || some.len() == 1;
+            let kept = some.len() == self.backend.dialect.bulk() || some.len() == 1;
             let mut insert = self.backend.dialect.assembled(&sql).persistent(kept);
             for terms in some {
                 insert = insert.bind(space.as_str()).bind(terms.chunk_id).bind(source_id.as_str()).bind(version_id);

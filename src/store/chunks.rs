@@ -16,8 +16,6 @@ const SELECT: &str = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal,
      c.start_char, c.end_char, c.category_id, c.created_at FROM chunks c \
      JOIN source_versions v ON v.space = c.space AND v.id = c.version_id";
 
-/// Rows in one insert: twelve values each stay below every engine's limit.
-const ROWS: usize = 200;
 /// Characters in one insert: below the smallest packet that a server takes by default.
 const CHARS: usize = 1_000_000;
 
@@ -177,7 +175,7 @@ impl Tx {
         let mut rest = chunks;
         while !rest.is_empty() {
             let mut chars = 0;
-            let fitting = rest.iter().take(ROWS).take_while(|chunk| {
+            let fitting = rest.iter().take(self.backend.dialect.bulk()).take_while(|chunk| {
                 chars += chunk.text.len();
                 chars <= CHARS
             });
@@ -205,7 +203,7 @@ impl Tx {
             "INSERT INTO chunks (space, source_id, version_id, profile, ordinal, text_content, token_count, char_count, \
              start_char, end_char, category_id, created_at, tokenizer) VALUES {values}"
         );
-        self.backend.dialect.assembled(&sql).persistent(rows == ROWS || rows == 1)
+        self.backend.dialect.assembled(&sql).persistent(rows == self.backend.dialect.bulk() || rows == 1)
     }
 
     /// How many filed passages of a version lie in each category.

@@ -33,6 +33,12 @@ impl Dialect {
         Self { engine, rewritten: RwLock::default() }
     }
 
+    /// Long rows in one insert. SQLite brings its full-text index up to date after each statement; the others take
+    /// longer to read a long statement than to run it, so theirs has one length and is kept prepared.
+    pub fn bulk(&self) -> usize {
+        if self.engine == Engine::Sqlite { 500 } else { 200 }
+    }
+
     /// A statement of ours in the engine's spelling.
     pub fn query(&self, sql: &'static str) -> Statement {
         if self.engine != Engine::Postgres && !sql.contains("@now") {

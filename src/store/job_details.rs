@@ -118,10 +118,7 @@ impl Tx {
     }
 
     /// The same for several jobs, with as many statements as for one.
-    pub async fn add_job_records(
-        &mut self,
-        all: &[(&Claim, &Record<'_>, Timestamp)],
-    ) -> Result<Vec<bool>, StoreError> {
+    pub async fn add_job_records(&mut self, all: &[(&Claim, &Record<'_>, Timestamp)]) -> Result<Vec<bool>, StoreError> {
         // Held until the commit: nobody can take a job away between the look and the write.
         let held = self.held(all).await?;
         let ours = || all.iter().zip(&held).filter(|(_, held)| **held).map(|(one, _)| *one);

@@ -284,8 +284,8 @@ pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
 
 /// Text that we wrote as JSON ourselves.
 pub(super) fn read_json(row: &AnyRow, index: usize) -> Result<Option<Value>, StoreError> {
-    let text: Option<String> = row.try_get(index)?;
-    text.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| broken("stored JSON cannot be read"))
+    let text: Option<&str> = row.try_get(index)?;
+    text.map(serde_json::from_str).transpose().map_err(|_| broken("stored JSON cannot be read"))
 }
 
 fn broken(cause: &str) -> StoreError {
