@@ -4,6 +4,7 @@
 //! until everything handed in before it is written; the daily caps and the end of a job ask for that.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -13,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::base::ids::Space;
 use crate::model::job::PaidRecord;
 use crate::model::llm_call::{CallOwner, LlmCall};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, add_retries, count_retries};
 
 /// Most attempts in one transaction.
 const MOST_AT_ONCE: usize = 200;
@@ -39,8 +40,8 @@ enum Message {
     Record(Arc<PaidRecord>, Recorded),
 }
 
-/// Tells whoever handed in a record whether it was written.
-type Recorded = oneshot::Sender<Result<bool, StoreError>>;
+/// Tells whoever handed in a record whether it was written, and how often the database was asked again for it.
+type Recorded = oneshot::Sender<(Result<bool, StoreError>, i64)>;
 
 /// Takes attempts; cheap to clone.
 #[derive(Clone)]
@@ -78,7 +79,9 @@ impl Ledger {
     pub async fn record(&self, record: Arc<PaidRecord>) -> Result<bool, StoreError> {
         let (done, waiting) = oneshot::channel();
         let _ = self.sender.send(Message::Record(record, done));
-        waiting.await.unwrap_or_else(|_| Err(ended()))
+        let (written, asked_again) = waiting.await.unwrap_or_else(|_| (Err(ended()), 0));
+        add_retries(asked_again);
+        written
     }
 }
 
@@ -163,26 +166,34 @@ impl Writer {
 
     /// Writes what is held together with what jobs made of it.
     async fn write_with(&mut self, records: Vec<(Arc<PaidRecord>, Recorded)>) -> Result<(), StoreError> {
-        if self.held.len() <= MOST_AT_ONCE {
-            let all: Vec<&PaidRecord> = records.iter().map(|(record, _)| &**record).collect();
-            if let Ok(written) = self.store.add_paid_records(&rows(&self.held), &all).await {
-                self.held.clear();
-                for ((_, done), written) in records.into_iter().zip(written) {
-                    let _ = done.send(Ok(written));
-                }
-                return Ok(());
-            }
+        let asked_again = Arc::new(AtomicI64::new(0));
+        let all: Vec<&PaidRecord> = records.iter().map(|(record, _)| &**record).collect();
+        let (paid, written) = count_retries(Arc::clone(&asked_again), self.write_all(&all)).await;
+        let asked_again = asked_again.load(Ordering::Relaxed);
+        for ((_, done), written) in records.into_iter().zip(written) {
+            let _ = done.send((written, asked_again));
+        }
+        paid
+    }
+
+    /// Whether what was held is written, and of each record whether it is.
+    async fn write_all(&mut self, all: &[&PaidRecord]) -> (Result<(), StoreError>, Vec<Result<bool, StoreError>>) {
+        if self.held.len() <= MOST_AT_ONCE
+            && let Ok(written) = self.store.add_paid_records(&rows(&self.held), all).await
+        {
+            self.held.clear();
+            return (Ok(()), written.into_iter().map(Ok).collect());
         }
         // One after another, so that what is wrong with one does not harm the others.
         let paid = self.write().await;
-        for (record, done) in records {
-            let written = match &paid {
+        let mut each = Vec::with_capacity(all.len());
+        for record in all {
+            each.push(match &paid {
                 Ok(()) => self.store.add_job_record(&record.claim, &record.as_record(), record.at).await,
                 Err(error) => Err(error.clone()),
-            };
-            let _ = done.send(written);
+            });
         }
-        paid
+        (paid, each)
     }
 
     /// One row that the database will not take must not hold up the others for ever.

@@ -48,7 +48,7 @@ pub use jobs::JobPage;
 pub use llm_calls::{UsageFilter, UsagePlace};
 pub use migrate::{Migrated, SCHEMA_VERSION};
 pub use queries::QueryPage;
-pub use retry::{AsStoreError, count_retries};
+pub use retry::{AsStoreError, add_retries, count_retries};
 pub use source_versions::NewVersion;
 pub use sources::{SourceFilter, SourcePage};
 

@@ -20,6 +20,11 @@ pub fn count_retries<F: Future>(counter: Arc<AtomicI64>, work: F) -> impl Future
     MADE_AGAIN.scope(counter, work)
 }
 
+/// Counts what somebody else has tried again for the piece of work that asks.
+pub fn add_retries(made: i64) {
+    let _ = MADE_AGAIN.try_with(|counter| counter.fetch_add(made, Ordering::Relaxed));
+}
+
 /// What was counted so far, in the piece of work that asks.
 pub(super) fn retries_so_far() -> i64 {
     MADE_AGAIN.try_with(|counter| counter.load(Ordering::Relaxed)).unwrap_or(0)
