@@ -36,11 +36,12 @@ fn memoir(database: &TestDatabase, model: &ScriptedModel) -> Binary {
 struct Documents {
     taken: Vec<(String, String)>,
     made: usize,
+    options: Value,
 }
 
 impl Documents {
-    fn new() -> Self {
-        Self { taken: Vec::new(), made: 0 }
+    fn new(options: Value) -> Self {
+        Self { taken: Vec::new(), made: 0, options }
     }
 
     async fn bring(&mut self, running: &Running, passages: usize) {
@@ -49,7 +50,7 @@ impl Documents {
         let paths = (0..passages).map(|n| passage(&format!("A{}/B{}/C{}", n % 3, n % 4, n % 5), made * 1000 + n));
         let text = paths.collect::<Vec<_>>().concat();
         let sent = client().post(format!("http://{}/v1/ingestions", running.address));
-        let Ok(reply) = sent.json(&request(&text, &json!({}))).send().await else { return };
+        let Ok(reply) = sent.json(&request(&text, &json!({"options": self.options}))).send().await else { return };
         assert_eq!(reply.status(), 202);
         let Ok(job) = reply.json::<Value>().await else { return };
         self.taken.push((job["id"].as_str().unwrap().to_owned(), text));
@@ -125,15 +126,20 @@ async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestData
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn random_kills_lose_no_passage_and_double_none() {
-    on_each(killed_at_random).await;
+    on_each(|database| killed_at_random(database, json!({}))).await;
 }
 
-async fn killed_at_random(database: TestDatabase) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn random_kills_between_batches_lose_no_passage_and_double_none() {
+    on_each(|database| killed_at_random(database, json!({"transaction_scope": "batch"}))).await;
+}
+
+async fn killed_at_random(database: TestDatabase, options: Value) {
     let kills: usize = variable("MEMOIR_TEST_KILLS").map_or(4, |kills| kills.parse().unwrap());
     let mut dice = Dice::new("random_kills_of_ingestions");
     let model = model().await;
     let memoir = memoir(&database, &model);
-    let mut documents = Documents::new();
+    let mut documents = Documents::new(options);
     for _ in 0..kills {
         let running = memoir.serve();
         documents.bring(&running, 17).await;
@@ -157,7 +163,7 @@ async fn killed_at_each_point(database: TestDatabase) {
     let points =
         ["after_checkpoint:3", "after_helper", "after_filing", "in_transaction", "before_commit", "after_commit"];
     let model = model().await;
-    let mut documents = Documents::new();
+    let mut documents = Documents::new(json!({}));
     for point in points {
         let dying = memoir(&database, &model).env("MEMOIR__TESTING__FAIL_POINT", point);
         let running = dying.serve_or_die();
@@ -178,7 +184,7 @@ async fn a_stop_hands_the_job_back_at_no_cost() {
 async fn stopped(database: TestDatabase) {
     let model = model().await;
     let memoir = memoir(&database, &model);
-    let mut documents = Documents::new();
+    let mut documents = Documents::new(json!({}));
     let running = memoir.serve();
     documents.bring(&running, 17).await;
     assert!(model.wait_for_requests(4, Duration::from_secs(10)).await);
