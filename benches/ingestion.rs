@@ -1,5 +1,5 @@
 //! How fast and how cheaply texts are filed: calls per passage, the schedule of the calls against an ideal one, passages
-//! a second with a model that takes no time, a ten-megabyte text, and a thousand texts at once.
+//! a second with a model that takes no time, a ten-megabyte text, a thousand texts at once, and a long queue.
 //!
 //! `scripts/bench ingestion [DIR]` runs it on SQLite and on a PostgreSQL that waits for its disk; DIR has `prose/*.txt`.
 
@@ -113,6 +113,9 @@ fn main() {
             }
             if wanted("many") {
                 many_at_once(&database, &model, &texts).await;
+            }
+            if wanted("queue") {
+                drain_a_queue(&database, &model, &texts).await;
             }
         }
     });
@@ -306,6 +309,58 @@ async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
     );
     model.edit_script(|script| script.latency_ms = 0);
     Arc::try_unwrap(bench).unwrap_or_else(|_| panic!("somebody still asks")).end().await;
+}
+
+/// Jobs a second to the end of a queue of 5,000 texts of three passages, with a model that takes no time.
+async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) {
+    const JOBS: usize = 5000;
+    // Nobody works while they are queued.
+    let idle = [("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "10000")];
+    let bench = Arc::new(Bench::start(database, model, &idle).await);
+    let space = format!("queue{}", std::process::id());
+    let prose: String = texts[0].chars().take(5200).collect();
+    let mut asking = tokio::task::JoinSet::new();
+    for number in 0..JOBS {
+        let (bench, space) = (Arc::clone(&bench), space.clone());
+        let body = json!({"text": format!("{number} {prose}"), "options": {"indexes": ["taxonomy"]}});
+        asking.spawn(async move {
+            let sent = bench.client.post(format!("{}/v1/ingestions", bench.url)).header("x-memoir-space", space);
+            assert_eq!(sent.json(&body).send().await.unwrap().status().as_u16(), 202);
+        });
+        if asking.len() >= 32 {
+            asking.join_next().await.unwrap().unwrap();
+        }
+    }
+    asking.join_all().await;
+    Arc::try_unwrap(bench).unwrap_or_else(|_| panic!("somebody still asks")).end().await;
+    let bench = Bench::start(database, model, &[("JOBS__WORKERS", "8"), ("JOBS__MAX_QUEUED", "10000")]).await;
+    let began = Instant::now();
+    let left = async |state: &str| {
+        let url = format!("{}/v1/jobs?state={state}&limit=1", bench.url);
+        let sent = bench.client.get(url).header("x-memoir-space", &space).send().await.unwrap();
+        sent.json::<Value>().await.unwrap()["items"].as_array().unwrap().len()
+    };
+    while left("queued").await + left("running").await > 0 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let took = began.elapsed().as_secs_f64();
+    let (mut passages, mut documents, mut cursor) = (0, 0, String::new());
+    loop {
+        let url = format!("{}/v1/jobs?state=succeeded&limit=500{cursor}", bench.url);
+        let sent = bench.client.get(url).header("x-memoir-space", &space).send().await.unwrap();
+        let page: Value = sent.json().await.unwrap();
+        for job in page["items"].as_array().unwrap() {
+            documents += 1;
+            passages += job["result"]["chunks_written"].as_i64().unwrap();
+        }
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(documents, JOBS, "some were lost, or failed");
+    println!("  {JOBS} queued texts, {passages} passages, model of 0 ms: {:.0} jobs/s to the end", JOBS as f64 / took);
+    bench.end().await;
 }
 
 fn ms(time: Duration) -> f64 {

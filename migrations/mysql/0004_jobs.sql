@@ -7,7 +7,6 @@ CREATE TABLE IF NOT EXISTS jobs (
     phase VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin,
     user_id VARCHAR(128) NOT NULL,
     source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,  -- no foreign key: the source may be written only at the end
-    request_json LONGTEXT NOT NULL,
     plan_json LONGTEXT,
     progress_json LONGTEXT,
     result_json LONGTEXT,
@@ -31,6 +30,15 @@ CREATE TABLE IF NOT EXISTS jobs (
     KEY jobs_turn (space, state, turn),
     KEY jobs_source (space, source_id),
     KEY jobs_created (space, created_at, id)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- What a job was asked to do, which may be a long text: beside its row, since SQLite writes a row anew with every change.
+CREATE TABLE IF NOT EXISTS job_requests (
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    request_json LONGTEXT NOT NULL,
+    PRIMARY KEY (space, job_id),
+    FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Finished steps and model answers: whoever resumes a job starts from here.

@@ -7,7 +7,6 @@ CREATE TABLE jobs (
     phase TEXT,
     user_id TEXT NOT NULL,
     source_id TEXT,  -- no foreign key: the source may be written only at the end
-    request_json TEXT NOT NULL,
     plan_json TEXT,
     progress_json TEXT,
     result_json TEXT,
@@ -32,6 +31,15 @@ CREATE INDEX jobs_finished ON jobs (finished_at);
 CREATE INDEX jobs_turn ON jobs (space, state, turn);
 CREATE INDEX jobs_source ON jobs (space, source_id);
 CREATE INDEX jobs_created ON jobs (space, created_at, id);
+
+-- What a job was asked to do, which may be a long text: beside its row, since SQLite writes a row anew with every change.
+CREATE TABLE job_requests (
+    space TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    request_json TEXT NOT NULL,
+    PRIMARY KEY (space, job_id),
+    FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
+);
 
 -- Finished steps and model answers: whoever resumes a job starts from here.
 CREATE TABLE job_checkpoints (

@@ -211,7 +211,10 @@ impl Tx {
             return Ok(None);
         }
         self.add_state_event(&waiting.space, &waiting.id, JobState::Running, now).await?;
-        let sql = format!("SELECT {COLUMNS}, request_json FROM jobs WHERE space = ? AND id = ?");
+        let sql = format!(
+            "SELECT {COLUMNS}, (SELECT r.request_json FROM job_requests r WHERE r.space = jobs.space AND r.job_id = jobs.id) \
+             FROM jobs WHERE space = ? AND id = ?"
+        );
         let query = self.backend.dialect.assembled(&sql).bind(waiting.space.as_str()).bind(waiting.id.as_str());
         let Some(row) = self.fetch_optional(query).await? else { return Ok(None) };
         Ok(Some(ClaimedJob { job: read_job(&row)?, request: read_json(&row, 17)?.unwrap_or_default() }))
@@ -223,7 +226,7 @@ impl Tx {
         let update = match ending {
             Ending::Succeeded { result } => self
                 .sql(
-                    "UPDATE jobs SET state = 'succeeded', result_json = ?, error_json = NULL, request_json = '{}', \
+                    "UPDATE jobs SET state = 'succeeded', result_json = ?, error_json = NULL, \
                      finished_at = ?, phase = NULL, lease_owner = NULL, lease_until = NULL \
                      WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
                 )
@@ -277,8 +280,13 @@ impl Tx {
         }
         if matches!(ending, Ending::Succeeded { .. }) {
             // What it was asked to do and the way there are of no use any more, and may hold a long text.
-            let clear = self.sql("DELETE FROM job_checkpoints WHERE space = ? AND job_id = ?");
-            self.execute(clear.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned())).await?;
+            for clear in [
+                "DELETE FROM job_requests WHERE space = ? AND job_id = ?",
+                "DELETE FROM job_checkpoints WHERE space = ? AND job_id = ?",
+            ] {
+                let clear = self.sql(clear).bind(claim.space.as_str().to_owned());
+                self.execute(clear.bind(claim.id.as_str().to_owned())).await?;
+            }
         }
         if let Ending::Failed { error } | Ending::Retried { error, .. } | Ending::Waiting { error, .. } = ending {
             self.add_job_event(&claim.space, &claim.id, "error", error, now).await?;

@@ -13,7 +13,6 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{Job, JobFilter, JobState, NewJob};
 
-/// Everything but the request, which may be long and is for the worker alone.
 pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, progress_json, \
      result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at";
 
@@ -123,12 +122,13 @@ impl Tx {
             started_at: None,
             finished_at: None,
         };
-        let insert = "INSERT INTO jobs (space, id, kind, state, user_id, source_id, request_json, attempt, max_attempts, \
-                      turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, @now, 0, ?)";
+        let insert = "INSERT INTO jobs (space, id, kind, state, user_id, source_id, attempt, max_attempts, \
+                      turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, @now, 0, ?)";
         let insert = self.sql(insert).bind(space.as_str()).bind(job.id.as_str()).bind(job.kind.as_str());
         let insert = insert.bind(job.state.as_str()).bind(job.user_id.as_str()).bind(job.source_id.clone());
-        let insert = insert.bind(new.request.clone()).bind(job.max_attempts).bind(turn).bind(now.as_micros());
-        self.execute(insert).await?;
+        self.execute(insert.bind(job.max_attempts).bind(turn).bind(now.as_micros())).await?;
+        let insert = self.sql("INSERT INTO job_requests (space, job_id, request_json) VALUES (?, ?, ?)");
+        self.execute(insert.bind(space.as_str()).bind(job.id.as_str()).bind(new.request.clone())).await?;
         self.add_state_event(space, &job.id, job.state, now).await?;
         Ok(Some(job))
     }
