@@ -341,7 +341,8 @@ async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) 
         sent.json::<Value>().await.unwrap()["items"].as_array().unwrap().len()
     };
     while left("queued").await + left("running").await > 0 {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        // Seldom: looking through a queue is work, too.
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
     let took = began.elapsed().as_secs_f64();
     let (mut passages, mut documents, mut cursor) = (0, 0, String::new());
