@@ -10,8 +10,10 @@ CREATE TABLE chunk_terms (
     FOREIGN KEY (chunk_id) REFERENCES chunks (id) ON DELETE CASCADE
 );
 CREATE INDEX chunk_terms_space ON chunk_terms (space, chunk_id);
--- The full-text index. It spans spaces: whoever asks it names the space besides.
-CREATE INDEX chunk_terms_tokens ON chunk_terms USING GIN (array_to_tsvector(array_remove(string_to_array(translate(tokens, ';', ' '), ' '), '')));
+-- The full-text index. It spans spaces: whoever asks it names the space besides. What is new waits in its list, of up to
+-- 16 MiB, until a bulk load is over or autovacuum comes.
+CREATE INDEX chunk_terms_tokens ON chunk_terms USING GIN (array_to_tsvector(array_remove(string_to_array(translate(tokens, ';', ' '), ' '), '')))
+    WITH (gin_pending_list_limit = 16384);
 
 -- What a search compares by meaning. Owners are of several kinds, so no foreign key: the store removes both together.
 CREATE TABLE embeddings (

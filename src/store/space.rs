@@ -52,6 +52,8 @@ impl Store {
             "ANALYZE source_tags",
             "ANALYZE document_versions",
             "ANALYZE document_words",
+            // New words wait in a list that every search by words goes through.
+            "SELECT gin_clean_pending_list('chunk_terms_tokens')",
         ] {
             let mut tx = self.begin().await?;
             tx.execute(tx.sql(table)).await?;
