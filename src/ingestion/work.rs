@@ -125,7 +125,7 @@ impl IngestionWork {
             let helper = helper.map(|helper| helper.text).filter(|text| !text.is_empty()).map(Arc::from);
             self.file_and_write(context, &session, &document, &mut draft, helper).await?
         };
-        self.analyze(written.chunks).await;
+        self.analyze(written.chunks + written.searched).await;
         Ok(Outcome::Finished)
     }
 

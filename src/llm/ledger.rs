@@ -166,32 +166,43 @@ impl Writer {
 
     /// Writes what is held together with what jobs made of it.
     async fn write_with(&mut self, records: Vec<(Arc<PaidRecord>, Recorded)>) -> Result<(), StoreError> {
-        let asked_again = Arc::new(AtomicI64::new(0));
+        let shared = Arc::new(AtomicI64::new(0));
         let all: Vec<&PaidRecord> = records.iter().map(|(record, _)| &**record).collect();
-        let (paid, written) = count_retries(Arc::clone(&asked_again), self.write_all(&all)).await;
-        let asked_again = asked_again.load(Ordering::Relaxed);
-        for ((_, done), written) in records.into_iter().zip(written) {
-            let _ = done.send((written, asked_again));
+        let (paid, written) = count_retries(Arc::clone(&shared), self.write_all(&all)).await;
+        let shared = shared.load(Ordering::Relaxed);
+        for ((_, done), (written, own)) in records.into_iter().zip(written) {
+            let _ = done.send((written, shared + own));
         }
         paid
     }
 
-    /// Whether what was held is written, and of each record whether it is.
-    async fn write_all(&mut self, all: &[&PaidRecord]) -> (Result<(), StoreError>, Vec<Result<bool, StoreError>>) {
+    /// Whether what was held is written, and of each record whether it is and how often it was tried again by itself.
+    async fn write_all(
+        &mut self,
+        all: &[&PaidRecord],
+    ) -> (Result<(), StoreError>, Vec<(Result<bool, StoreError>, i64)>) {
         if self.held.len() <= MOST_AT_ONCE
             && let Ok(written) = self.store.add_paid_records(&rows(&self.held), all).await
         {
             self.held.clear();
-            return (Ok(()), written.into_iter().map(Ok).collect());
+            return (Ok(()), written.into_iter().map(|written| (Ok(written), 0)).collect());
         }
         // One after another, so that what is wrong with one does not harm the others.
         let paid = self.write().await;
+        let mut away = paid.clone().err();
         let mut each = Vec::with_capacity(all.len());
         for record in all {
-            each.push(match &paid {
-                Ok(()) => self.store.add_job_record(&record.claim, &record.as_record(), record.at).await,
-                Err(error) => Err(error.clone()),
-            });
+            // Where the database is away for one it is for the others, and whoever else waits here need not wait for each.
+            if let Some(error) = &away {
+                each.push((Err(error.clone()), 0));
+                continue;
+            }
+            let asked_again = Arc::new(AtomicI64::new(0));
+            let made = record.as_record();
+            let writing = self.store.add_job_record(&record.claim, &made, record.at);
+            let written = count_retries(Arc::clone(&asked_again), writing).await;
+            away = written.as_ref().err().filter(|error| waits(error)).cloned();
+            each.push((written, asked_again.load(Ordering::Relaxed)));
         }
         (paid, each)
     }

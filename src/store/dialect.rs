@@ -14,7 +14,7 @@ use sqlx::{Any, AssertSqlSafe};
 use crate::config::database::Engine;
 
 /// Inserts of so many rows are kept prepared; longer ones are rare, and each length is another text.
-const KEPT_ROWS: usize = 8;
+pub const KEPT_ROWS: usize = 8;
 
 /// What parts joined values: a control character, which tags and names may not hold.
 pub const JOINT: char = '\u{1f}';

@@ -126,8 +126,13 @@ impl Store {
     /// the answer to its claim was lost, must run out.
     pub async fn renew_leases(&self, owner: &str, ids: &[JobId], lease: Duration) -> Result<(), StoreError> {
         let sql = "UPDATE jobs SET lease_until = @now + ? WHERE lease_owner = ? AND state = 'running' AND id IN (??)";
+        let hold = "SELECT id FROM jobs WHERE lease_owner = ? AND state = 'running' AND id IN (??) ORDER BY space, id";
         let mut tx = self.begin().await?;
         for some in ids.chunks(500) {
+            // In one order, which an update does not promise.
+            let hold = hold.replace("??", &vec!["?"; some.len()].join(","));
+            let hold = self.backend.dialect.query_for_update(&hold).persistent(false).bind(owner.to_owned());
+            tx.fetch_all(some.iter().fold(hold, |hold, id| hold.bind(id.as_str().to_owned()))).await?;
             let mut update = self.backend.dialect.query_list(sql, some.len()).bind(micros(lease)).bind(owner);
             for id in some {
                 update = update.bind(id.as_str());

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::dialect::KEPT_ROWS;
 use super::jobs::read_json;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -195,18 +196,19 @@ impl Tx {
     /// Of each claim whether it still holds; its job cannot move until this transaction ends.
     async fn held(&mut self, all: &[(&Claim, &Record<'_>, Timestamp)]) -> Result<Vec<bool>, StoreError> {
         let each = vec!["(space = ? AND id = ? AND fence = ?)"; all.len().max(1)].join(" OR ");
-        // In one order for everybody: two that wait for each other would be a deadlock.
-        let sql = format!("SELECT space, id FROM jobs WHERE state = 'running' AND ({each}) ORDER BY id");
-        let mut query = self.backend.dialect.query_for_update(&sql);
+        // In the order in which leases are prolonged: two that wait for each other would be a deadlock.
+        let sql = format!("SELECT space, id, fence FROM jobs WHERE state = 'running' AND ({each}) ORDER BY space, id");
+        let mut query = self.backend.dialect.query_for_update(&sql).persistent(all.len() <= KEPT_ROWS);
         for (claim, _, _) in all {
             query = query.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned()).bind(claim.fence);
         }
-        let mut found: HashSet<(String, String)> = HashSet::with_capacity(all.len());
+        let mut found: HashSet<(String, String, i64)> = HashSet::with_capacity(all.len());
         for row in self.fetch_all(query).await? {
-            found.insert((row.try_get(0)?, row.try_get(1)?));
+            found.insert((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
         }
-        let held = |claim: &Claim| found.contains(&(claim.space.as_str().to_owned(), claim.id.as_str().to_owned()));
-        Ok(all.iter().map(|(claim, _, _)| held(claim)).collect())
+        // By its fence as well: one job may be there twice, under a claim that is lost and under its successor.
+        let held = |claim: &Claim| (claim.space.as_str().to_owned(), claim.id.as_str().to_owned(), claim.fence);
+        Ok(all.iter().map(|(claim, _, _)| found.contains(&held(claim))).collect())
     }
 
     pub(super) async fn add_state_event(

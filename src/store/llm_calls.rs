@@ -68,14 +68,15 @@ impl Store {
     /// whether the claim was still ours; if not, nothing of it was written.
     pub async fn add_paid_records(&self, rows: &[Row<'_>], records: &[&PaidRecord]) -> Result<Vec<bool>, StoreError> {
         self.retry("add_paid_records", || async {
+            let each: Vec<_> = records.iter().map(|record| (&record.claim, record.as_record(), record.at)).collect();
+            let each: Vec<_> = each.iter().map(|(claim, record, at)| (*claim, record, *at)).collect();
             let mut tx = self.begin().await?;
+            // The jobs first: their calls refer to them, and MySQL would lock them for reading before it does for writing.
+            let written = tx.add_job_records(&each).await?;
             if !tx.insert_llm_calls(rows).await? {
                 return Err(StoreError::Broken { cause: "some calls are there already".to_owned() });
             }
             tx.add_usages(rows).await?;
-            let each: Vec<_> = records.iter().map(|record| (&record.claim, record.as_record(), record.at)).collect();
-            let each: Vec<_> = each.iter().map(|(claim, record, at)| (*claim, record, *at)).collect();
-            let written = tx.add_job_records(&each).await?;
             tx.commit().await?;
             Ok(written)
         })

@@ -39,7 +39,7 @@ impl Store {
         .await
     }
 
-    /// Brings the planner's picture of the tables up to date; only PostgreSQL needs to be told.
+    /// Brings the planner's picture of the tables up to date, and the index of words; only PostgreSQL needs to be told.
     pub async fn analyze(&self) -> Result<(), StoreError> {
         if self.engine() != super::Engine::Postgres {
             return Ok(());

@@ -1,9 +1,13 @@
 //! The store's whole story, told once, on every engine: what it keeps, finds, lists, changes and removes.
 
+use std::time::Duration;
+
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
+use memoir::model::job::{Claim, Job, NewJob, PaidRecord};
 use memoir::model::source::Source;
 use memoir::store::{SourceFilter, SourcePage, Store, StoreError, StoredAnswer};
+use serde_json::json;
 
 use crate::support::app::load;
 use crate::support::database::TestDatabase;
@@ -37,6 +41,7 @@ async fn the_store_tells_the_same_story_everywhere() {
         store.migrate().await.unwrap();
         sources(&store).await;
         idempotency(&store).await;
+        records_of_jobs(&store).await;
         store.close().await;
     }
 }
@@ -129,4 +134,42 @@ async fn idempotency(store: &Store) {
 
     assert_eq!(store.remove_idempotency_keys(at(20)).await.unwrap(), 0);
     assert_eq!(store.remove_idempotency_keys(at(21)).await.unwrap(), 1);
+}
+
+/// What was done under a claim that is lost is not written, even beside what was done under its successor.
+async fn records_of_jobs(store: &Store) {
+    let space = Space::default();
+    let at = Timestamp::from_micros(1);
+    let new = || NewJob {
+        kind: "story",
+        user_id: "ann".to_owned(),
+        source_id: None,
+        request: "{}".to_owned(),
+        max_attempts: 3,
+    };
+    let mut tx = store.begin().await.unwrap();
+    for _ in 0..2 {
+        tx.add_job(&space, &new(), 10, at).await.unwrap().unwrap();
+    }
+    tx.commit().await.unwrap();
+    let claimed = store.claim_jobs(&["story"], "me", Duration::from_mins(1), 2, at).await.unwrap();
+    let [first, second] = claimed.as_slice() else { panic!("{} claimed", claimed.len()) };
+    let claim = |job: &Job, fence| Claim { space: job.space.clone(), id: job.id.clone(), fence };
+    let claims = [
+        claim(&first.job, first.job.fence - 1),
+        claim(&first.job, first.job.fence),
+        claim(&second.job, second.job.fence),
+    ];
+    let records = claims.map(|claim| PaidRecord {
+        steps: vec![("step".to_owned(), json!(claim.fence))],
+        claim,
+        batches: Vec::new(),
+        at,
+    });
+    let all: Vec<&PaidRecord> = records.iter().collect();
+    assert_eq!(store.add_paid_records(&[], &all).await.unwrap(), [false, true, true]);
+    for job in [&first.job, &second.job] {
+        let saved = store.list_checkpoints(&space, &job.id).await.unwrap();
+        assert_eq!(saved.get("step"), Some(&json!(job.fence)));
+    }
 }
