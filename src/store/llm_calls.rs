@@ -64,8 +64,8 @@ impl Store {
         .await
     }
 
-    /// The same, and with it what jobs have done, all or nothing. Tells of each job
-    /// whether the claim was still ours; if not, nothing of it was written.
+    /// The same, and with it what jobs have done, all or nothing. Tells of each job whether the claim was still ours; if
+    /// not, nothing of it was written.
     pub async fn add_paid_records(&self, rows: &[Row<'_>], records: &[&PaidRecord]) -> Result<Vec<bool>, StoreError> {
         self.retry("add_paid_records", || async {
             let each: Vec<_> = records.iter().map(|record| (&record.claim, record.as_record(), record.at)).collect();
