@@ -93,7 +93,7 @@ impl Probe {
                 context.save(&name, json!(step)).await?;
                 self.note("saved", &context, step);
             }
-            context.report("classifying", &json!({"done": step, "total": request.steps})).await?;
+            context.report("classifying", json!({"done": step, "total": request.steps}));
         }
         self.classify(&context, &request.classify).await?;
         if context.attempt() <= request.bad_attempts {

@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     KEY jobs_lease (lease_until),
     KEY jobs_finished (finished_at),
     KEY jobs_turn (space, state, turn),
-    KEY jobs_source (space, source_id),
+    KEY jobs_source (space, source_id, id),
     KEY jobs_created (space, created_at, id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 

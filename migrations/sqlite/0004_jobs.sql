@@ -29,7 +29,7 @@ CREATE INDEX jobs_owner ON jobs (lease_owner);
 CREATE INDEX jobs_lease ON jobs (lease_until);
 CREATE INDEX jobs_finished ON jobs (finished_at);
 CREATE INDEX jobs_turn ON jobs (space, state, turn);
-CREATE INDEX jobs_source ON jobs (space, source_id);
+CREATE INDEX jobs_source ON jobs (space, source_id, id);
 CREATE INDEX jobs_created ON jobs (space, created_at, id);
 
 -- What a job was asked to do, which may be a long text: beside its row, since SQLite writes a row anew with every change.

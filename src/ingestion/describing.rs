@@ -61,10 +61,15 @@ impl Describing<'_> {
                 None => {}
             }
         }
-        self.context.report("helper", &json!({"chunks": document.passages.len()})).await?;
-        let helper = self.helpers.generate(session, head(order, document)).await;
-        self.llm.flush().await?;
-        let helper = helper?;
+        self.context.report("helper", json!({"chunks": document.passages.len()}));
+        let helper = match self.helpers.generate(session, head(order, document)).await {
+            Ok(helper) => helper,
+            Err(error) => {
+                // What was paid for is written down before the job ends.
+                self.llm.flush().await?;
+                return Err(error.into());
+            }
+        };
         self.keep(&helper, "generated").await?;
         Ok(Described::By(helper, true))
     }
@@ -76,8 +81,8 @@ impl Describing<'_> {
             "event": event, "origin": helper.origin.as_str(), "token_count": helper.token_count,
             "tokens_prompt": helper.tokens_prompt, "tokens_completion": helper.tokens_completion,
         });
-        let record = Record { steps: vec![(HELPER, &value)], events: vec![("helper", &event)], ..Record::default() };
-        self.context.record(&record).await
+        let record = Record { events: vec![("helper", event)], ..Record::step(HELPER.to_owned(), value) };
+        self.context.record_paid(self.llm, record).await
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::jobs::{JobContext, JobError};
 use crate::llm::{Llm, Session};
+use crate::model::job::Record;
 use crate::search::vectors::{from_bytes, to_bytes};
 use crate::search::{Search, SearchError};
 
@@ -27,7 +28,7 @@ impl Embedding<'_> {
         if self.llm.embeds_here(model) {
             return self.search.embed(session, model, texts).await.map_err(into_job_error);
         }
-        self.context.report("embedding", &json!({"passages": texts.len(), "model": model})).await?;
+        self.context.report("embedding", json!({"passages": texts.len(), "model": model}));
         let mut found = Vec::with_capacity(texts.len());
         for (number, part) in texts.chunks(PART).enumerate() {
             let step = format!("vectors/{model}/{number}");
@@ -37,7 +38,7 @@ impl Embedding<'_> {
             } else {
                 let vectors = self.search.embed(session, model, part).await.map_err(into_job_error)?;
                 let written: Vec<String> = vectors.iter().map(|vector| STANDARD.encode(to_bytes(vector))).collect();
-                self.context.save(&step, json!(written)).await?;
+                self.context.record_paid(self.llm, Record::step(step, json!(written))).await?;
                 vectors
             };
             found.extend(vectors);

@@ -9,6 +9,7 @@ mod document;
 mod embedding;
 mod filing;
 mod overlapping;
+mod registering;
 mod request;
 mod saver;
 mod shelves;

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::jobs::{JobContext, JobError};
 use crate::llm::{Llm, Session};
-use crate::model::job::Batch;
+use crate::model::job::{Batch, Record};
 
 /// How often whoever watches the job hears of it.
 const REPORTS: Duration = Duration::from_millis(500);
@@ -93,13 +93,12 @@ impl<'a> Saver<'a> {
         let level = some.iter().map(|saved| saved.batch.level).max();
         let done: i64 = some.iter().map(|saved| saved.batch.successes).sum();
         let (steps, batches) = some.into_iter().map(|saved| (saved.step, saved.batch)).unzip();
-        self.context.record_paid(self.llm, steps, batches).await?;
         progress.done += done;
         if progress.reported.is_none_or(|last| last.elapsed() >= REPORTS) {
             progress.reported = Some(Instant::now());
-            self.context.report("classifying", &self.shown(*progress, level)).await?;
+            self.context.report("classifying", self.shown(*progress, level));
         }
-        Ok(())
+        self.context.record_paid(self.llm, Record { steps, batches, ..Record::default() }).await
     }
 
     fn shown(&self, progress: Progress, level: Option<i64>) -> Value {

@@ -40,6 +40,9 @@ use crate::store::{CategoryFilter, CategoryPage, Store};
 pub const KIND: &str = "ingestion";
 /// How often a document is filed anew because others filled the hierarchy before it was written.
 const MOST_REFILINGS: usize = 5;
+/// From how many passages on whoever watches is told of the write before it begins: on SQLite nothing else can be
+/// written until it ends.
+const LONG_WRITE: usize = 200;
 /// Passages written since the planner was last told, after which PostgreSQL is told again.
 const ANALYZE_AFTER: i64 = 2000;
 
@@ -79,7 +82,7 @@ impl IngestionWork {
             context.warn("nul_removed", &message).await?;
         }
         let session = self.llm.job_session(context.space(), context.id()).await?.with_model(order.model.clone());
-        context.report("chunking", &json!({"characters": char_count(&order.text)})).await?;
+        context.report("chunking", json!({"characters": char_count(&order.text)}));
         let model = order.model.clone().unwrap_or_else(|| self.llm.model_of("classify").to_owned());
         let depth = self.settings.taxonomy.depth();
         // Texts that come together are taken apart one after another: the first is with the model, and written, while
@@ -235,7 +238,10 @@ impl IngestionWork {
                 let last = range.end == total;
                 outcome = match draft.order.whole {
                     true if last => {
-                        context.report("committing", &json!({"chunks": total})).await?;
+                        context.report("committing", json!({"chunks": total}));
+                        if total > LONG_WRITE {
+                            context.write_reports().await;
+                        }
                         self.write_last(context, session, draft, 0..total, None).await.map(|done| written = Some(done))
                     }
                     true => Ok(()),
@@ -296,8 +302,7 @@ impl IngestionWork {
                 continue;
             }
             let done = self.writer(context).write(draft, range, written.as_ref(), None).await?;
-            let (step, value) = (part_name(start), serde_json::to_value(&done).unwrap_or_default());
-            context.remember(&Record { steps: vec![(&step, &value)], ..Record::default() });
+            context.remember(&Record::step(part_name(start), serde_json::to_value(&done).unwrap_or_default()));
             *written = Some(done);
         }
         Ok(())

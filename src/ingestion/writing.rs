@@ -16,14 +16,14 @@ use crate::base::words::telling;
 use crate::categories::Taxonomy;
 use crate::categories::tree::{ROOT, Tree};
 use crate::config::taxonomy::LimitScope;
-use crate::jobs::{Failure, JobContext, JobError};
+use crate::jobs::{JobContext, JobError};
 use crate::model::chunk::{NewChunk, TAXONOMY};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::Record;
 use crate::model::source::Source;
 use crate::model::source_version::{SourceVersion, VersionFacts};
 use crate::search::passages::Prepared;
-use crate::sources::{NewSource, SourceError, Sources};
+use crate::sources::Sources;
 use crate::store::{NewVersion, Store, StoreError, Tx};
 
 /// Everything that is to be written.
@@ -87,12 +87,19 @@ impl Writer<'_> {
     ) -> Result<Written, WriteError> {
         let written = self.store.retry_as("write_ingestion", || async {
             let now = draft.order.at.map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
-            let mut tx = self.store.begin().await.during("begin", "counters")?;
-            tx.lock_chunks(self.context.space()).await.during("lock the space", "counters")?;
-            let mut written = match so_far {
-                Some(written) => written.clone(),
-                None => self.write_head(&mut tx, draft, result.is_some(), now).await?,
+            let name = if so_far.is_none() { self.name(draft.order).await? } else { None };
+            let mut tx = self.store.begin().await.during("begin", "sources")?;
+            let (source, mut written) = match so_far {
+                Some(written) => (self.held_source(&mut tx, written).await?, written.clone()),
+                None => self.write_head(&mut tx, draft, name, result.is_some(), now).await?,
             };
+            if result.is_some() {
+                self.write_words(&mut tx, draft, &source).await?;
+            }
+            // Only now: whoever writes to the space waits from here until the commit.
+            let space = self.context.space();
+            tx.lock_chunks(space).await.during("lock the space", "counters")?;
+            tx.settle_depth(space, self.taxonomy.depth(), now).await.during("keep the depth", "settings")?;
             let mut counts = None;
             if draft.same.is_none() && draft.order.is_filed() {
                 counts = Some(self.write_chunks(&mut tx, draft, range.clone(), &mut written, now).await?);
@@ -102,7 +109,7 @@ impl Writer<'_> {
             }
             if result.is_some() {
                 let counts = counts.filter(|_| so_far.is_none());
-                self.complete(&mut tx, draft, (so_far.is_some(), counts), &mut written, now).await?;
+                self.complete(&mut tx, draft, &source, (so_far.is_some(), counts), &mut written, now).await?;
             }
             fail_point::hit("in_transaction");
             match result {
@@ -122,10 +129,15 @@ impl Writer<'_> {
 
     /// Remembers with the job that a part is written, in the same transaction.
     async fn mark(&self, tx: &mut Tx, range: &Range<usize>, written: &Written) -> Result<(), WriteError> {
-        let step = part_name(range.start);
-        let value = serde_json::to_value(written).unwrap_or_default();
-        let record = Record { steps: vec![(&step, &value)], ..Record::default() };
-        held(self.context.record_in(tx, &record).await.during("keep what is written", "job_checkpoints")?)
+        let record = Record::step(part_name(range.start), serde_json::to_value(written).unwrap_or_default());
+        held(self.context.record_in(tx, record).await.during("keep what is written", "job_checkpoints")?)
+    }
+
+    /// What the document can be found by.
+    async fn write_words(&self, tx: &mut Tx, draft: &Draft<'_>, source: &Source) -> Result<(), WriteError> {
+        let mut words = telling(&source.filename);
+        words.extend(draft.words.iter().cloned());
+        tx.add_document_words(self.context.space(), source, &words).await.during("add words", "document_words")
     }
 
     /// The document and its new version, which nobody sees yet unless it is whole at once.
@@ -133,9 +145,10 @@ impl Writer<'_> {
         &self,
         tx: &mut Tx,
         draft: &Draft<'_>,
+        name: Option<String>,
         whole: bool,
         now: Timestamp,
-    ) -> Result<Written, WriteError> {
+    ) -> Result<(Source, Written), WriteError> {
         let space = self.context.space();
         if let Some(same) = &draft.same
             && !tx.has_source_version(space, same.id).await.during("find what it said", "source_versions")?
@@ -143,8 +156,7 @@ impl Writer<'_> {
             // Removed meanwhile: there is nothing to share any more, and the next run files it.
             return Err(WriteError::Job(JobError::Interrupted));
         }
-        tx.settle_depth(space, self.taxonomy.depth(), now).await.during("keep the depth", "settings")?;
-        let source = self.source(tx, draft.order, now).await?;
+        let source = self.source(tx, draft.order, name, now).await?;
         let version = tx.next_version(space, &source.id).await.during("number the version", "source_versions")?;
         let new = NewVersion {
             source_id: &source.id,
@@ -159,7 +171,8 @@ impl Writer<'_> {
             tx.begin_source_version(space, new, now).await
         };
         let version_id = added.during("add the version", "source_versions")?;
-        Ok(Written { source_id: source.id.to_string(), version_id, version, ..Written::default() })
+        let written = Written { source_id: source.id.to_string(), version_id, version, ..Written::default() };
+        Ok((source, written))
     }
 
     /// Makes the version what the document says, unless a newer one has come, and adds its description; what it said
@@ -168,25 +181,16 @@ impl Writer<'_> {
         &self,
         tx: &mut Tx,
         draft: &Draft<'_>,
+        source: &Source,
         (in_parts, counts): (bool, Option<BTreeMap<i64, i64>>),
         written: &mut Written,
         now: Timestamp,
     ) -> Result<(), WriteError> {
         let space = self.context.space();
-        let id = SourceId::from_stored(written.source_id.clone());
-        let source = tx.find_source(space, &id).await.during("find the document", "sources")?;
-        let source = source.ok_or_else(|| WriteError::Store {
-            operation: "find the document",
-            table: "sources",
-            error: StoreError::Broken { cause: "the document is not there any more".to_owned() },
-        })?;
         if in_parts {
             let added = tx.add_document_version(space, &source.id, written.version_id).await;
             added.during("complete the version", "document_versions")?;
         }
-        let mut words = telling(&source.filename);
-        words.extend(draft.words.iter().cloned());
-        tx.add_document_words(space, &source, &words).await.during("add words", "document_words")?;
         let content = draft.same.as_ref().map_or(written.version_id, |same| same.id);
         let before = tx.find_current_content(space, &source.id).await.during("find what it said", "sources")?;
         if source.latest_version < written.version {
@@ -222,53 +226,6 @@ impl Writer<'_> {
 
     async fn add_counts(&self, tx: &mut Tx, counts: &BTreeMap<i64, i64>) -> Result<(), WriteError> {
         tx.add_chunk_counts(self.context.space(), counts).await.during("count passages", "categories")
-    }
-
-    async fn source(&self, tx: &mut Tx, order: &Order, now: Timestamp) -> Result<Source, WriteError> {
-        let space = self.context.space();
-        let during = |error| WriteError::Store { operation: "find the document", table: "sources", error };
-        let id = SourceId::from_stored(order.source_id.clone());
-        let mut found = tx.find_source(space, &id).await.map_err(during)?;
-        if let (None, Some(path)) = (&found, &order.path)
-            && let Some(id) = tx.find_source_at(space, &order.user_id, path).await.map_err(during)?
-        {
-            found = tx.find_source(space, &id).await.map_err(during)?;
-        }
-        let Some(source) = found else {
-            return self.register(tx, order, id, now).await;
-        };
-        // Too many together, which nobody could know before: those that it has stay.
-        let tags = self.sources.check_tags(&source.tags, &order.tags).unwrap_or_else(|_| source.tags.clone());
-        if tags == source.tags {
-            return Ok(source);
-        }
-        let source = Source { tags, updated_at: now, ..source };
-        tx.update_source(space, &source).await.during("add tags", "source_tags")?;
-        Ok(source)
-    }
-
-    async fn register(&self, tx: &mut Tx, order: &Order, id: SourceId, now: Timestamp) -> Result<Source, WriteError> {
-        let space = self.context.space();
-        let mut filename = order.filename.clone();
-        if filename.is_none() && order.path.is_none() {
-            let number = tx.next_untitled(space).await.during("find a name", "counters")?;
-            filename = Some(format!("untitled-{number}.txt"));
-        }
-        let new = NewSource {
-            id: Some(id),
-            filename,
-            path: order.path.clone(),
-            user_id: Some(order.user_id.clone()),
-            tags: order.tags.clone(),
-            eligible: true,
-        };
-        let registered = self.sources.register(tx, space, new, now).await;
-        registered.map_err(|error| match error {
-            SourceError::Store(error) => WriteError::Store { operation: "add the document", table: "sources", error },
-            error => {
-                WriteError::Job(JobError::retry(Failure::new("write_failed", "Write failed", 409, error.to_string())))
-            }
-        })
     }
 
     /// Gives how many lie in each category.

@@ -10,7 +10,7 @@ use crate::base::clock::Clock;
 use crate::base::fail_point;
 use crate::base::ids::{JobId, Space};
 use crate::llm::Llm;
-use crate::model::job::{Batch, Claim, ClaimedJob, Job, PaidRecord, Record};
+use crate::model::job::{Claim, ClaimedJob, Job, JobRecord, Record, Report};
 use crate::store::{Ending, StoreError, Tx};
 
 /// A running job's own handle.
@@ -27,6 +27,8 @@ struct Inner {
     claim: Claim,
     saved: Mutex<HashMap<String, Value>>,
     warnings: Mutex<Vec<Value>>,
+    /// What the job was doing since it last wrote something down.
+    reports: Mutex<Vec<Report>>,
 }
 
 impl JobContext {
@@ -35,7 +37,8 @@ impl JobContext {
         let request = Mutex::new(request);
         let claim = Claim { space: job.space.clone(), id: job.id.clone(), fence: job.fence };
         let warnings = Mutex::new(job.warnings.clone());
-        Self { inner: Arc::new(Inner { jobs, clock, job, request, claim, saved: Mutex::new(saved), warnings }) }
+        let (saved, reports) = (Mutex::new(saved), Mutex::default());
+        Self { inner: Arc::new(Inner { jobs, clock, job, request, claim, saved, warnings, reports }) }
     }
 
     pub fn space(&self) -> &Space {
@@ -70,36 +73,42 @@ impl JobContext {
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
     pub async fn save(&self, step: &str, value: Value) -> Result<(), JobError> {
-        self.record(&Record { steps: vec![(step, &value)], ..Record::default() }).await
+        self.record(Record::step(step.to_owned(), value)).await
     }
 
     /// Writes down finished steps, batches and events together, at once.
     ///
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
-    pub async fn record(&self, record: &Record<'_>) -> Result<(), JobError> {
-        let now = self.inner.clock.now();
-        held(self.inner.jobs.store.add_job_record(&self.inner.claim, record, now).await?)?;
-        fail_point::hit("after_checkpoint");
-        self.remember(record);
-        Ok(())
+    pub async fn record(&self, record: Record) -> Result<(), JobError> {
+        let made = self.made(record);
+        let written = self.inner.jobs.store.add_job_record(&made).await?;
+        self.recorded(&made, written)
     }
 
     /// The same for steps that were paid for: what they cost is written down with them, never later.
     ///
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
-    pub async fn record_paid(
-        &self,
-        llm: &Llm,
-        steps: Vec<(String, Value)>,
-        batches: Vec<Batch>,
-    ) -> Result<(), JobError> {
-        let (claim, at) = (self.inner.claim.clone(), self.inner.clock.now());
-        let record = Arc::new(PaidRecord { claim, steps, batches, at });
-        held(llm.write_down(&record).await?)?;
+    pub async fn record_paid(&self, llm: &Llm, record: Record) -> Result<(), JobError> {
+        let made = Arc::new(self.made(record));
+        let written = llm.write_down(&made).await?;
+        self.recorded(&made, written)
+    }
+
+    /// Takes along what there is to report.
+    fn made(&self, mut record: Record) -> JobRecord {
+        record.reports = self.take_reports();
+        JobRecord { claim: self.inner.claim.clone(), record, at: self.inner.clock.now() }
+    }
+
+    fn recorded(&self, made: &JobRecord, written: bool) -> Result<(), JobError> {
+        held(written)?;
         fail_point::hit("after_checkpoint");
-        self.remember(&record.as_record());
+        if !made.record.reports.is_empty() {
+            self.inner.jobs.announce();
+        }
+        self.remember(&made.record);
         Ok(())
     }
 
@@ -107,15 +116,16 @@ impl JobContext {
     ///
     /// # Errors
     /// The store's.
-    pub async fn record_in(&self, tx: &mut Tx, record: &Record<'_>) -> Result<bool, StoreError> {
-        tx.add_job_record(&self.inner.claim, record, self.inner.clock.now()).await
+    pub async fn record_in(&self, tx: &mut Tx, record: Record) -> Result<bool, StoreError> {
+        let made = JobRecord { claim: self.inner.claim.clone(), record, at: self.inner.clock.now() };
+        tx.add_job_record(&made).await
     }
 
     /// Makes steps found again by this run; those of [`JobContext::record_in`], once they are committed.
-    pub fn remember(&self, record: &Record<'_>) {
+    pub fn remember(&self, record: &Record) {
         let mut saved = self.inner.saved.lock().unwrap_or_else(PoisonError::into_inner);
         for (step, value) in &record.steps {
-            saved.entry((*step).to_owned()).or_insert_with(|| (*value).clone());
+            saved.entry(step.clone()).or_insert_with(|| value.clone());
         }
     }
 
@@ -125,22 +135,29 @@ impl JobContext {
         saved.iter().filter_map(|(step, value)| read(step, value)).collect()
     }
 
-    /// Tells what the job is doing; whoever watches it sees it.
-    ///
-    /// # Errors
-    /// [`JobError::LeaseLost`], or the store's.
-    pub async fn report(&self, phase: &str, progress: &Value) -> Result<(), JobError> {
-        let store = &self.inner.jobs.store;
-        let now = self.inner.clock.now();
-        let written = store.retry("update_job_progress", || async {
-            let mut tx = store.begin().await?;
-            let written = tx.update_job_progress(&self.inner.claim, phase, progress, now).await?;
-            tx.commit().await?;
-            Ok(written)
-        });
-        held(written.await?)?;
-        self.inner.jobs.announce();
-        Ok(())
+    /// Tells what the job is doing. Whoever watches it sees it within a moment: it is written with what the job writes
+    /// down next, or else by the runner, so that a short job is not kept by transactions that say it is under way.
+    pub fn report(&self, phase: &'static str, progress: Value) {
+        let report = Report { phase, progress, at: self.inner.clock.now() };
+        self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+    }
+
+    fn take_reports(&self) -> Vec<Report> {
+        std::mem::take(&mut *self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Writes what there is to report, if anything, at once.
+    pub async fn write_reports(&self) {
+        let made = self.made(Record::default());
+        if made.record.reports.is_empty() {
+            return;
+        }
+        match self.inner.jobs.store.add_job_record(&made).await {
+            Ok(true) => self.inner.jobs.announce(),
+            // Whoever has the job now reports for itself.
+            Ok(false) => {}
+            Err(error) => tracing::debug!(job_id = %self.inner.job.id, %error, "progress could not be written"),
+        }
     }
 
     /// Adds a warning that stays with the job.
@@ -190,6 +207,7 @@ impl JobContext {
     }
 
     async fn end(&self, tx: &mut Tx, result: Value) -> Result<bool, StoreError> {
+        tx.add_reports(&self.inner.claim, &self.take_reports()).await?;
         let ended = tx.end_job(&self.inner.claim, &Ending::Succeeded { result }, self.inner.clock.now()).await?;
         self.inner.jobs.tidy(tx, &self.inner.claim).await?;
         Ok(ended)

@@ -23,6 +23,8 @@ use hold::{Holds, Stopped};
 
 /// How often an idle process looks for work that another one has queued.
 const LOOK_FOR_WORK: Duration = Duration::from_millis(500);
+/// How long what a job is doing may go unwritten while the job itself writes nothing.
+const REPORTS: Duration = Duration::from_millis(250);
 /// How long handing jobs back may take at a stop.
 const HAND_BACK: Duration = Duration::from_secs(3);
 /// How long to leave a database alone that is away.
@@ -182,12 +184,13 @@ impl Shared {
         };
         let context = JobContext::new(self.jobs.clone(), Arc::clone(&self.clock), claimed, saved);
         #[expect(clippy::disallowed_methods, reason = "awaited or aborted below")]
-        let mut task = tokio::spawn(count_retries(Arc::clone(retries), work.run(context)));
-        tokio::select! {
+        let mut task = tokio::spawn(count_retries(Arc::clone(retries), work.run(context.clone())));
+        let ended = tokio::select! {
             done = &mut task => done.unwrap_or_else(|panic| {
                 tracing::error!(job_id = %job.id, kind = job.kind, panicked = panic.is_panic(), "job panicked");
                 Err(JobError::retry(Failure::panicked()))
             }),
+            () = tell(&context) => Err(JobError::Interrupted),
             () = stop.cancelled() => {
                 task.abort();
                 let _ = task.await;
@@ -196,7 +199,11 @@ impl Shared {
                     _ => JobError::LeaseLost,
                 })
             }
+        };
+        if !matches!(ended, Err(JobError::LeaseLost | JobError::Interrupted | JobError::Away)) {
+            context.write_reports().await;
         }
+        ended
     }
 
     /// Since when the job has done nothing but wait for something busy, this time included; none if that is too long ago.
@@ -275,6 +282,14 @@ impl Shared {
             _ => {}
         }
         name
+    }
+}
+
+/// Lets whoever watches a job see what it is doing; never ends.
+async fn tell(context: &JobContext) {
+    loop {
+        tokio::time::sleep(REPORTS).await;
+        context.write_reports().await;
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::base::ids::Space;
-use crate::model::job::PaidRecord;
+use crate::model::job::JobRecord;
 use crate::model::llm_call::{CallOwner, LlmCall};
 use crate::store::{Store, StoreError, add_retries, count_retries};
 
@@ -37,7 +37,7 @@ pub struct Entry {
 enum Message {
     Write(Box<Entry>),
     Flush(oneshot::Sender<Result<(), StoreError>>),
-    Record(Arc<PaidRecord>, Recorded),
+    Record(Arc<JobRecord>, Recorded),
 }
 
 /// Tells whoever handed in a record whether it was written, and how often the database was asked again for it.
@@ -76,7 +76,7 @@ impl Ledger {
     ///
     /// # Errors
     /// As for [`Ledger::flush`]; of the record nothing is kept.
-    pub async fn record(&self, record: Arc<PaidRecord>) -> Result<bool, StoreError> {
+    pub async fn record(&self, record: Arc<JobRecord>) -> Result<bool, StoreError> {
         let (done, waiting) = oneshot::channel();
         let _ = self.sender.send(Message::Record(record, done));
         let (written, asked_again) = waiting.await.unwrap_or_else(|_| (Err(ended()), 0));
@@ -165,9 +165,9 @@ impl Writer {
     }
 
     /// Writes what is held together with what jobs made of it.
-    async fn write_with(&mut self, records: Vec<(Arc<PaidRecord>, Recorded)>) -> Result<(), StoreError> {
+    async fn write_with(&mut self, records: Vec<(Arc<JobRecord>, Recorded)>) -> Result<(), StoreError> {
         let shared = Arc::new(AtomicI64::new(0));
-        let all: Vec<&PaidRecord> = records.iter().map(|(record, _)| &**record).collect();
+        let all: Vec<&JobRecord> = records.iter().map(|(record, _)| &**record).collect();
         let (paid, written) = count_retries(Arc::clone(&shared), self.write_all(&all)).await;
         let shared = shared.load(Ordering::Relaxed);
         for ((_, done), (written, own)) in records.into_iter().zip(written) {
@@ -179,7 +179,7 @@ impl Writer {
     /// Whether what was held is written, and of each record whether it is and how often it was tried again by itself.
     async fn write_all(
         &mut self,
-        all: &[&PaidRecord],
+        all: &[&JobRecord],
     ) -> (Result<(), StoreError>, Vec<(Result<bool, StoreError>, i64)>) {
         if self.held.len() <= MOST_AT_ONCE
             && let Ok(written) = self.store.add_paid_records(&rows(&self.held), all).await
@@ -198,8 +198,7 @@ impl Writer {
                 continue;
             }
             let asked_again = Arc::new(AtomicI64::new(0));
-            let made = record.as_record();
-            let writing = self.store.add_job_record(&record.claim, &made, record.at);
+            let writing = self.store.add_job_record(record);
             let written = count_retries(Arc::clone(&asked_again), writing).await;
             away = written.as_ref().err().filter(|error| waits(error)).cloned();
             each.push((written, asked_again.load(Ordering::Relaxed)));

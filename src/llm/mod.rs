@@ -45,7 +45,7 @@ pub use task::{Fault, Items, Task};
 use crate::base::clock::{Clock, Timestamp};
 use crate::base::ids::{JobId, Space};
 use crate::config;
-use crate::model::job::PaidRecord;
+use crate::model::job::JobRecord;
 use crate::model::llm_call::UsageDay;
 use crate::store::{Store, StoreError, UsageFilter, UsagePlace};
 use ledger::Ledger;
@@ -132,7 +132,7 @@ impl Llm {
     ///
     /// # Errors
     /// The database is away; the attempts are kept until it is back.
-    pub async fn write_down(&self, record: &Arc<PaidRecord>) -> Result<bool, StoreError> {
+    pub async fn write_down(&self, record: &Arc<JobRecord>) -> Result<bool, StoreError> {
         self.inner.ledger.record(Arc::clone(record)).await
     }
 

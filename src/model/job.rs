@@ -139,28 +139,36 @@ pub struct Batch {
 
 /// What a running job writes down at once.
 #[derive(Debug, Clone, Default)]
-pub struct Record<'r> {
+pub struct Record {
     /// Finished steps, by name.
-    pub steps: Vec<(&'r str, &'r Value)>,
-    pub batches: Vec<&'r Batch>,
-    /// Kind and data of what happened.
-    pub events: Vec<(&'r str, &'r Value)>,
-}
-
-/// Finished steps and batches of a running job, which are written down together with what was paid for them.
-#[derive(Debug, Clone)]
-pub struct PaidRecord {
-    pub claim: Claim,
     pub steps: Vec<(String, Value)>,
     pub batches: Vec<Batch>,
+    /// Kind and data of what happened.
+    pub events: Vec<(&'static str, Value)>,
+    /// What the job was doing until then, in order.
+    pub reports: Vec<Report>,
+}
+
+impl Record {
+    pub fn step(name: String, value: Value) -> Self {
+        Self { steps: vec![(name, value)], ..Self::default() }
+    }
+}
+
+/// What a job is doing, for whoever watches it.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub phase: &'static str,
+    pub progress: Value,
     pub at: Timestamp,
 }
 
-impl PaidRecord {
-    pub fn as_record(&self) -> Record<'_> {
-        let steps = self.steps.iter().map(|(step, value)| (step.as_str(), value)).collect();
-        Record { steps, batches: self.batches.iter().collect(), events: Vec::new() }
-    }
+/// A record whose job it is and when it was made.
+#[derive(Debug, Clone)]
+pub struct JobRecord {
+    pub claim: Claim,
+    pub record: Record,
+    pub at: Timestamp,
 }
 
 /// A claim on a job: who may write to it.

@@ -33,7 +33,7 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
     let id = QueryId::from_stored(context.id().to_string());
     let store = &queries.inner.store;
     let told = store.list_query_calls(context.space(), &id).await?;
-    context.report("answering", &serde_json::json!({})).await?;
+    context.report("answering", serde_json::json!({}));
     let who = Who { space: context.space().clone(), now: context.clock().now(), traceparent: None };
     let result = queries.answer_as(id, &who, &ask, Some(told)).await?;
     Ok(Outcome::Done(serde_json::to_value(result).unwrap_or_default()))

@@ -86,7 +86,7 @@ impl Search {
             let vectors = inner.llm.embed(&session, new, &texts).await?;
             self.keep(context, new, &passages, &vectors).await?;
             done += passages.len();
-            context.report("embedding", &json!({"passages": done, "model": new})).await?;
+            context.report("embedding", json!({"passages": done, "model": new}));
         }
         while inner.store.remove_other_embeddings(space).await? > 0 {}
         let spent = session.spent();

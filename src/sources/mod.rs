@@ -236,8 +236,6 @@ impl Sources {
         self.store
             .retry_as("update_source", || async {
                 let mut tx = self.store.begin().await?;
-                // Whoever keeps an index of the space finds out that documents have come or gone.
-                tx.lock_chunks(space).await?;
                 let found = tx.find_source(space, &parsed).await?;
                 let mut source = found.ok_or_else(|| SourceError::NotFound(id.to_owned()))?;
                 if !unchanged(&source) {
@@ -248,6 +246,8 @@ impl Sources {
                 if tags == source.tags && eligible == source.eligible {
                     return Ok(source);
                 }
+                // Whoever keeps an index of the space finds out that documents have come or gone.
+                tx.lock_chunks(space).await?;
                 source = Source { tags, eligible, updated_at: now, ..source };
                 tx.update_source(space, &source).await?;
                 tx.commit().await?;
@@ -270,12 +270,12 @@ impl Sources {
         self.store
             .retry_as("remove_source", || async {
                 let mut tx = self.store.begin().await?;
-                tx.lock_chunks(space).await?;
                 let found = tx.find_source(space, &parsed).await?;
                 let source = found.ok_or_else(|| SourceError::NotFound(id.to_owned()))?;
                 if !unchanged(&source) {
                     return Err(SourceError::Changed);
                 }
+                tx.lock_chunks(space).await?;
                 if let Some(content) = tx.find_current_content(space, &parsed).await? {
                     let counts = tx.count_version_chunks(space, content).await?;
                     let gone = counts.into_iter().map(|(category, count)| (category, -count)).collect();

@@ -17,7 +17,7 @@ use super::retry::retries_so_far;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
-use crate::model::job::{Claim, ClaimedJob, Job, JobState};
+use crate::model::job::{Claim, ClaimedJob, Job, JobState, Report};
 
 /// How much of the queue's head is looked at for one claim. Several processes look at the same; and requests that queue
 /// in one space at the same time may share a turn, which must not crowd out the others.
@@ -312,23 +312,12 @@ impl Tx {
         self.execute(bind_claim(update.bind(source_id.to_owned()), claim)).await.map(|_| ())
     }
 
-    /// Writes what a running job is doing; `false` if the claim is no longer ours.
-    pub async fn update_job_progress(
-        &mut self,
-        claim: &Claim,
-        phase: &str,
-        progress: &Value,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    /// Writes what a running job is doing.
+    pub(super) async fn update_job_progress(&mut self, claim: &Claim, report: &Report) -> Result<(), StoreError> {
         let update = "UPDATE jobs SET phase = ?, progress_json = ? \
                       WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
-        let update = self.sql(update).bind(phase).bind(progress.to_string());
-        if self.execute(bind_claim(update, claim)).await? == 0 {
-            return Ok(false);
-        }
-        let data = serde_json::json!({"phase": phase, "progress": progress});
-        self.add_job_event(&claim.space, &claim.id, "progress", &data, now).await?;
-        Ok(true)
+        let update = self.sql(update).bind(report.phase).bind(report.progress.to_string());
+        self.execute(bind_claim(update, claim)).await.map(|_| ())
     }
 
     /// Replaces the warnings of a running job; `false` if the claim is no longer ours.

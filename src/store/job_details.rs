@@ -11,10 +11,13 @@ use super::jobs::read_json;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
-use crate::model::job::{Batch, Claim, JobEvent, JobState, Record};
+use crate::model::job::{Batch, Claim, JobEvent, JobRecord, JobState, Report};
 
 /// Rows in one insert.
 const ROWS: usize = 100;
+
+/// Whose, its kind and data, and when.
+type Event<'e> = (&'e Claim, &'e str, String, Timestamp);
 
 impl Store {
     /// Every step that the job has finished.
@@ -65,10 +68,10 @@ impl Store {
 
 impl Store {
     /// Writes down what a running job has done; `false` if the claim is no longer ours.
-    pub async fn add_job_record(&self, claim: &Claim, record: &Record<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    pub async fn add_job_record(&self, made: &JobRecord) -> Result<bool, StoreError> {
         self.retry("add_job_record", || async {
             let mut tx = self.begin().await?;
-            let written = tx.add_job_record(claim, record, now).await?;
+            let written = tx.add_job_record(made).await?;
             if written {
                 tx.commit().await?;
             }
@@ -109,35 +112,28 @@ impl Store {
 impl Tx {
     /// Writes down what a running job has done; `false` if the claim is no longer ours, and then nothing was written.
     /// A step that is there already stays: the answer to an earlier try was lost.
-    pub async fn add_job_record(
-        &mut self,
-        claim: &Claim,
-        record: &Record<'_>,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        Ok(self.add_job_records(&[(claim, record, now)]).await?.contains(&true))
+    pub async fn add_job_record(&mut self, made: &JobRecord) -> Result<bool, StoreError> {
+        Ok(self.add_job_records(&[made]).await?.contains(&true))
     }
 
     /// The same for several jobs, with as many statements as for one.
-    pub async fn add_job_records(&mut self, all: &[(&Claim, &Record<'_>, Timestamp)]) -> Result<Vec<bool>, StoreError> {
+    pub async fn add_job_records(&mut self, all: &[&JobRecord]) -> Result<Vec<bool>, StoreError> {
         // Held until the commit: nobody can take a job away between the look and the write.
         let held = self.held(all).await?;
-        let ours = || all.iter().zip(&held).filter(|(_, held)| **held).map(|(one, _)| *one);
-        let steps: Vec<_> = ours()
-            .flat_map(|(claim, record, at)| record.steps.iter().map(move |(step, value)| (claim, *step, *value, at)))
-            .collect();
+        let ours = || all.iter().zip(&held).filter(|(_, held)| **held).map(|(made, _)| *made);
+        let steps: Vec<_> = ours().flat_map(|made| made.record.steps.iter().map(move |step| (made, step))).collect();
         for some in steps.chunks(ROWS) {
             let sql =
                 "INSERT INTO job_checkpoints (space, job_id, step, value_json, created_at) VALUES (?, ?, ?, ?, ?)";
             let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
-            for (claim, step, value, at) in some {
-                insert = insert.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned());
-                insert = insert.bind((*step).to_owned()).bind(value.to_string()).bind(at.as_micros());
+            for (made, (step, value)) in some {
+                insert = insert.bind(made.claim.space.as_str().to_owned()).bind(made.claim.id.as_str().to_owned());
+                insert = insert.bind(step.clone()).bind(value.to_string()).bind(made.at.as_micros());
             }
             self.execute(insert).await?;
         }
         let batches: Vec<_> =
-            ours().flat_map(|(claim, record, _)| record.batches.iter().map(move |batch| (claim, *batch))).collect();
+            ours().flat_map(|made| made.record.batches.iter().map(move |batch| (&made.claim, batch))).collect();
         for some in batches.chunks(ROWS) {
             let sql = "INSERT INTO job_batches (space, job_id, seq, level, parent_path, chunk_ordinals_json, chunks_sent, \
                        successes, retries, failures, latency_ms, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -151,12 +147,59 @@ impl Tx {
             }
             self.execute(insert).await?;
         }
-        for (claim, record, at) in ours() {
-            for (kind, data) in &record.events {
-                self.add_job_event(&claim.space, &claim.id, kind, data, at).await?;
+        for made in ours() {
+            if let Some(last) = made.record.reports.last() {
+                self.update_job_progress(&made.claim, last).await?;
             }
         }
+        let told = ours().flat_map(|made| told(&made.claim, &made.record.reports));
+        let happened = ours().flat_map(|made| {
+            made.record.events.iter().map(move |(kind, data)| (&made.claim, *kind, data.to_string(), made.at))
+        });
+        self.add_job_events(&told.chain(happened).collect::<Vec<_>>()).await?;
         Ok(held)
+    }
+
+    /// Writes what a job was doing, in the transaction that ends it.
+    pub async fn add_reports(&mut self, claim: &Claim, reports: &[Report]) -> Result<(), StoreError> {
+        let Some(last) = reports.last() else { return Ok(()) };
+        self.update_job_progress(claim, last).await?;
+        self.add_job_events(&told(claim, reports).collect::<Vec<_>>()).await
+    }
+
+    /// Appends to what happened to jobs that this transaction holds, those of one job in the order given.
+    async fn add_job_events(&mut self, events: &[Event<'_>]) -> Result<(), StoreError> {
+        for some in events.chunks(ROWS) {
+            let mut last = self.last_events(some).await?;
+            let sql =
+                "INSERT INTO job_events (space, job_id, seq, kind, data_json, created_at) VALUES (?, ?, ?, ?, ?, ?)";
+            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            for (claim, kind, data, at) in some {
+                let (space, id) = (claim.space.as_str().to_owned(), claim.id.as_str().to_owned());
+                let seq = last.entry((space.clone(), id.clone())).or_insert(0);
+                *seq += 1;
+                insert = insert.bind(space).bind(id).bind(*seq);
+                insert = insert.bind((*kind).to_owned()).bind(data.clone()).bind(at.as_micros());
+            }
+            if self.execute(insert).await? < some.len() as u64 {
+                return Err(StoreError::Contended { cause: "two events at once".to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the last event of each job.
+    async fn last_events(&mut self, events: &[Event<'_>]) -> Result<HashMap<(String, String), i64>, StoreError> {
+        let jobs: HashSet<(&str, &str)> =
+            events.iter().map(|(claim, ..)| (claim.space.as_str(), claim.id.as_str())).collect();
+        let each = vec!["(space = ? AND job_id = ?)"; jobs.len().max(1)].join(" OR ");
+        let sql = format!("SELECT space, job_id, MAX(seq) FROM job_events WHERE {each} GROUP BY space, job_id");
+        let mut query = self.backend.dialect.assembled(&sql).persistent(jobs.len() <= KEPT_ROWS);
+        for (space, id) in jobs {
+            query = query.bind(space.to_owned()).bind(id.to_owned());
+        }
+        let rows = self.fetch_all(query).await?;
+        rows.iter().map(|row| Ok(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?))).collect()
     }
 
     /// Removes the log of a job that is over (K-02): its batches, its model calls, and what happened but for its states,
@@ -194,12 +237,12 @@ impl Tx {
     }
 
     /// Of each claim whether it still holds; its job cannot move until this transaction ends.
-    async fn held(&mut self, all: &[(&Claim, &Record<'_>, Timestamp)]) -> Result<Vec<bool>, StoreError> {
+    async fn held(&mut self, all: &[&JobRecord]) -> Result<Vec<bool>, StoreError> {
         let each = vec!["(space = ? AND id = ? AND fence = ?)"; all.len().max(1)].join(" OR ");
         // In the order in which leases are prolonged: two that wait for each other would be a deadlock.
         let sql = format!("SELECT space, id, fence FROM jobs WHERE state = 'running' AND ({each}) ORDER BY space, id");
         let mut query = self.backend.dialect.query_for_update(&sql).persistent(all.len() <= KEPT_ROWS);
-        for (claim, _, _) in all {
+        for JobRecord { claim, .. } in all {
             query = query.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned()).bind(claim.fence);
         }
         let mut found: HashSet<(String, String, i64)> = HashSet::with_capacity(all.len());
@@ -208,7 +251,7 @@ impl Tx {
         }
         // By its fence as well: one job may be there twice, under a claim that is lost and under its successor.
         let held = |claim: &Claim| (claim.space.as_str().to_owned(), claim.id.as_str().to_owned(), claim.fence);
-        Ok(all.iter().map(|(claim, _, _)| found.contains(&held(claim))).collect())
+        Ok(all.iter().map(|made| found.contains(&held(&made.claim))).collect())
     }
 
     pub(super) async fn add_state_event(
@@ -220,6 +263,13 @@ impl Tx {
     ) -> Result<(), StoreError> {
         self.add_job_event(space, id, "state", &json!({"state": state.as_str()}), now).await
     }
+}
+
+fn told<'e>(claim: &'e Claim, reports: &'e [Report]) -> impl Iterator<Item = Event<'e>> {
+    reports.iter().map(move |report| {
+        let data = json!({"phase": report.phase, "progress": report.progress});
+        (claim, "progress", data.to_string(), report.at)
+    })
 }
 
 fn read_event(row: &AnyRow) -> Result<JobEvent, StoreError> {

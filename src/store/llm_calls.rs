@@ -10,7 +10,7 @@ use super::jobs::read_json;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
-use crate::model::job::PaidRecord;
+use crate::model::job::JobRecord;
 use crate::model::llm_call::{CallOwner, LlmCall, Spent, UsageDay};
 
 pub(super) const COLUMNS: &str = "call_id, seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
@@ -66,13 +66,11 @@ impl Store {
 
     /// The same, and with it what jobs have done, all or nothing. Tells of each job whether the claim was still ours; if
     /// not, nothing of it was written.
-    pub async fn add_paid_records(&self, rows: &[Row<'_>], records: &[&PaidRecord]) -> Result<Vec<bool>, StoreError> {
+    pub async fn add_paid_records(&self, rows: &[Row<'_>], records: &[&JobRecord]) -> Result<Vec<bool>, StoreError> {
         self.retry("add_paid_records", || async {
-            let each: Vec<_> = records.iter().map(|record| (&record.claim, record.as_record(), record.at)).collect();
-            let each: Vec<_> = each.iter().map(|(claim, record, at)| (*claim, record, *at)).collect();
             let mut tx = self.begin().await?;
             // The jobs first: their calls refer to them, and MySQL would lock them for reading before it does for writing.
-            let written = tx.add_job_records(&each).await?;
+            let written = tx.add_job_records(records).await?;
             if !tx.insert_llm_calls(rows).await? {
                 return Err(StoreError::Broken { cause: "some calls are there already".to_owned() });
             }

@@ -24,6 +24,19 @@ impl Store {
         .await
     }
 
+    /// The next number for a document without a name. Some may be left out.
+    pub async fn next_untitled(&self, space: &Space) -> Result<i64, StoreError> {
+        self.retry("next_untitled", || async {
+            let mut tx = self.begin().await?;
+            tx.count_up(space, UNTITLED).await?;
+            let query = tx.sql("SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0");
+            let row = tx.fetch_optional(query.bind(space.as_str()).bind(UNTITLED)).await?;
+            tx.commit().await?;
+            Ok(row.map(|row| row.try_get(0)).transpose()?.unwrap_or(1))
+        })
+        .await
+    }
+
     /// Spaces that hold passages, with the depth of their hierarchy where it is another than this.
     pub async fn list_other_depths(&self, depth: i64) -> Result<Vec<(String, i64)>, StoreError> {
         let sql = "SELECT s.space, s.value_json FROM settings s WHERE s.name = ? AND s.value_json <> ? \
@@ -45,6 +58,7 @@ impl Store {
             return Ok(());
         }
         for table in [
+            "ANALYZE jobs",
             "ANALYZE chunks",
             "ANALYZE categories",
             "ANALYZE source_versions",
@@ -65,21 +79,16 @@ impl Store {
 
 impl Tx {
     /// Keeps every other writer of this space's passages and categories out until this transaction ends, and counts
-    /// the write. Taken before any row is, so that writers wait for each other instead of getting entangled.
+    /// the write. Taken behind the document that is written, if any, and before any other row, so that writers wait for
+    /// each other instead of getting entangled.
     pub async fn lock_chunks(&mut self, space: &Space) -> Result<(), StoreError> {
-        let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 1)";
-        let insert = self.backend.dialect.insert_or_add(insert, "space, name, window_start", &["value"]);
-        self.execute(insert.bind(space.as_str()).bind(CHUNK_WRITES)).await.map(|_| ())
+        self.count_up(space, CHUNK_WRITES).await
     }
 
-    /// The next number for a document without a name; the caller holds the space's lock.
-    pub async fn next_untitled(&mut self, space: &Space) -> Result<i64, StoreError> {
+    async fn count_up(&mut self, space: &Space, name: &'static str) -> Result<(), StoreError> {
         let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 1)";
         let insert = self.backend.dialect.insert_or_add(insert, "space, name, window_start", &["value"]);
-        self.execute(insert.bind(space.as_str()).bind(UNTITLED)).await?;
-        let query = self.sql("SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0");
-        let row = self.fetch_optional(query.bind(space.as_str()).bind(UNTITLED)).await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?.unwrap_or(1))
+        self.execute(insert.bind(space.as_str()).bind(name)).await.map(|_| ())
     }
 
     /// Remembers the depth of the space's hierarchy, the first time.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
-use memoir::model::job::{Claim, Job, NewJob, PaidRecord};
+use memoir::model::job::{Claim, Job, JobRecord, NewJob, Record};
 use memoir::model::source::Source;
 use memoir::store::{SourceFilter, SourcePage, Store, StoreError, StoredAnswer};
 use serde_json::json;
@@ -160,13 +160,9 @@ async fn records_of_jobs(store: &Store) {
         claim(&first.job, first.job.fence),
         claim(&second.job, second.job.fence),
     ];
-    let records = claims.map(|claim| PaidRecord {
-        steps: vec![("step".to_owned(), json!(claim.fence))],
-        claim,
-        batches: Vec::new(),
-        at,
-    });
-    let all: Vec<&PaidRecord> = records.iter().collect();
+    let records =
+        claims.map(|claim| JobRecord { record: Record::step("step".to_owned(), json!(claim.fence)), claim, at });
+    let all: Vec<&JobRecord> = records.iter().collect();
     assert_eq!(store.add_paid_records(&[], &all).await.unwrap(), [false, true, true]);
     for job in [&first.job, &second.job] {
         let saved = store.list_checkpoints(&space, &job.id).await.unwrap();

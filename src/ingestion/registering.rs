@@ -1,0 +1,88 @@
+//! The document that a text is a version of, as the transaction finds or makes it.
+
+use super::request::Order;
+use super::write_error::{During as _, WriteError};
+use super::writing::{Writer, Written};
+use crate::base::clock::Timestamp;
+use crate::base::ids::SourceId;
+use crate::jobs::{Failure, JobError};
+use crate::model::source::Source;
+use crate::sources::{NewSource, SourceError};
+use crate::store::{StoreError, Tx};
+
+impl Writer<'_> {
+    /// A name for a document that has none. Found before the document's own transaction, which would keep others from
+    /// finding theirs.
+    pub(super) async fn name(&self, order: &Order) -> Result<Option<String>, WriteError> {
+        if order.filename.is_some() || order.path.is_some() {
+            return Ok(order.filename.clone());
+        }
+        let number = self.store.next_untitled(self.context.space()).await.during("find a name", "counters")?;
+        Ok(Some(format!("untitled-{number}.txt")))
+    }
+
+    /// The document, which stays as it is until the transaction ends.
+    pub(super) async fn held_source(&self, tx: &mut Tx, written: &Written) -> Result<Source, WriteError> {
+        let id = SourceId::from_stored(written.source_id.clone());
+        let source = tx.find_source(self.context.space(), &id).await.during("find the document", "sources")?;
+        source.ok_or_else(|| WriteError::Store {
+            operation: "find the document",
+            table: "sources",
+            error: StoreError::Broken { cause: "the document is not there any more".to_owned() },
+        })
+    }
+
+    pub(super) async fn source(
+        &self,
+        tx: &mut Tx,
+        order: &Order,
+        name: Option<String>,
+        now: Timestamp,
+    ) -> Result<Source, WriteError> {
+        let space = self.context.space();
+        let during = |error| WriteError::Store { operation: "find the document", table: "sources", error };
+        let id = SourceId::from_stored(order.source_id.clone());
+        let mut found = tx.find_source(space, &id).await.map_err(during)?;
+        if let (None, Some(path)) = (&found, &order.path)
+            && let Some(id) = tx.find_source_at(space, &order.user_id, path).await.map_err(during)?
+        {
+            found = tx.find_source(space, &id).await.map_err(during)?;
+        }
+        let Some(source) = found else {
+            return self.register(tx, order, (id, name), now).await;
+        };
+        // Too many together, which nobody could know before: those that it has stay.
+        let tags = self.sources.check_tags(&source.tags, &order.tags).unwrap_or_else(|_| source.tags.clone());
+        if tags == source.tags {
+            return Ok(source);
+        }
+        let source = Source { tags, updated_at: now, ..source };
+        tx.update_source(space, &source).await.during("add tags", "source_tags")?;
+        Ok(source)
+    }
+
+    async fn register(
+        &self,
+        tx: &mut Tx,
+        order: &Order,
+        (id, filename): (SourceId, Option<String>),
+        now: Timestamp,
+    ) -> Result<Source, WriteError> {
+        let space = self.context.space();
+        let new = NewSource {
+            id: Some(id),
+            filename,
+            path: order.path.clone(),
+            user_id: Some(order.user_id.clone()),
+            tags: order.tags.clone(),
+            eligible: true,
+        };
+        let registered = self.sources.register(tx, space, new, now).await;
+        registered.map_err(|error| match error {
+            SourceError::Store(error) => WriteError::Store { operation: "add the document", table: "sources", error },
+            error => {
+                WriteError::Job(JobError::retry(Failure::new("write_failed", "Write failed", 409, error.to_string())))
+            }
+        })
+    }
+}
