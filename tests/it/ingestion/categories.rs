@@ -7,6 +7,7 @@ use memoir::config::database::Engine;
 use memoir::config::{Config, Origin};
 use reqwest::Method;
 use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Row as _};
 
 use crate::support::app::{TestApp, send};
 use crate::support::binary::Binary;
@@ -127,12 +128,32 @@ async fn lists_come_in_pages_and_in_the_same_order_every_time() {
     assert_eq!(ingest.list(&format!("{place}?version_scope=all")).await.len(), 7);
 }
 
+/// How the database would answer, with the settings of the service's connections where they matter.
+async fn plan(database: &TestDatabase, sql: &str) -> String {
+    let mut connection = database.connect().await;
+    let explain = match database.engine {
+        Engine::Sqlite => "EXPLAIN QUERY PLAN",
+        Engine::Postgres => "EXPLAIN",
+        Engine::Mysql => "EXPLAIN FORMAT=JSON",
+    };
+    if database.engine == Engine::Postgres {
+        connection.execute("ANALYZE; SET enable_seqscan = off").await.unwrap();
+    }
+    let rows = sqlx::query(AssertSqlSafe(format!("{explain} {sql}"))).fetch_all(&mut connection).await.unwrap();
+    let place = if database.engine == Engine::Sqlite { 3 } else { 0 };
+    let plan = rows.iter().map(|row| row.get::<String, _>(place)).collect::<Vec<_>>().join("\n");
+    connection.close().await.unwrap();
+    plan
+}
+
 /// M-3.6, M-3.7, M-3.8, past the store.
 #[tokio::test]
 async fn the_database_itself_knows_the_indexes() {
     for database in TestDatabase::each().await {
-        let ingest = Ingest::on(database, &[]).await;
-        ingest.succeed(&document(&["A/B/C"], &json!({}))).await;
+        let ingest = Ingest::on(database, &[("TAXONOMY__MAX_CATEGORIES_DEFAULT", "500")]).await;
+        let paths: Vec<String> = (0..100).map(|number| format!("A{number}/B{number}/C{number}")).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        ingest.succeed(&document(&paths, &json!({"options": {"batch_size": 50}}))).await;
         let database = &ingest.app.database;
         for name in ["categories_parent", "chunks_category"] {
             let sql = match database.engine {
@@ -146,6 +167,13 @@ async fn the_database_itself_knows_the_indexes() {
                 }
             };
             assert_eq!(count(database, &format!("{sql}'{name}'")).await, 1, "{:?} {name}", database.engine);
+        }
+        for (sql, index) in [
+            ("SELECT id FROM categories WHERE space = 'default' AND parent_id = 2", "categories_parent"),
+            ("SELECT text_content FROM chunks WHERE space = 'default' AND category_id = 3", "chunks_category"),
+        ] {
+            let plan = plan(database, sql).await;
+            assert!(plan.contains(index), "{:?} {sql}: {plan}", database.engine);
         }
         let strays = "SELECT COUNT(*) FROM chunks c JOIN categories k ON k.id = c.category_id WHERE k.level <> 3";
         assert_eq!(count(database, strays).await, 0);

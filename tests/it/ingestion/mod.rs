@@ -7,5 +7,6 @@ mod filing;
 mod helpers;
 mod kills;
 mod meanwhile;
+mod sums;
 mod text;
 mod writing;
