@@ -114,6 +114,7 @@ impl Probe {
             eligible: true,
             ..NewSource::default()
         };
+        let ending = context.ending().await;
         let mut tx = self.store.begin().await?;
         let registered = self.sources.register(&mut tx, context.space(), new, context.clock().now()).await;
         registered.map_err(|error| match error {
@@ -121,7 +122,7 @@ impl Probe {
             error => JobError::fail(Failure::new("probe_failed", "Probe failed", 500, error.to_string())),
         })?;
         fail_point::hit("in_transaction");
-        context.finish(&mut tx, result).await?;
+        ending.finish(&mut tx, result).await?;
         fail_point::hit("before_commit");
         tx.commit().await?;
         fail_point::hit("after_commit");

@@ -80,6 +80,12 @@ impl Writer<'_> {
         let registered = self.sources.register(tx, space, new, now).await;
         registered.map_err(|error| match error {
             SourceError::Store(error) => WriteError::Store { operation: "add the document", table: "sources", error },
+            // Another has made it between the look and the write: the next look finds it.
+            SourceError::AlreadyRegistered { .. } => WriteError::Store {
+                operation: "add the document",
+                table: "sources",
+                error: StoreError::Contended { cause: error.to_string() },
+            },
             error => {
                 WriteError::Job(JobError::retry(Failure::new("write_failed", "Write failed", 409, error.to_string())))
             }

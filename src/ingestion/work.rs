@@ -239,8 +239,8 @@ impl IngestionWork {
                 outcome = match draft.order.whole {
                     true if last => {
                         context.report("committing", json!({"chunks": total}));
-                        if total > LONG_WRITE {
-                            context.write_reports().await;
+                        if total > LONG_WRITE && !context.write_reports().await {
+                            return Err(JobError::LeaseLost);
                         }
                         self.write_last(context, session, draft, 0..total, None).await.map(|done| written = Some(done))
                     }

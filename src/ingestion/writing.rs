@@ -85,6 +85,7 @@ impl Writer<'_> {
         so_far: Option<&Written>,
         result: Option<&(dyn Fn(&Written) -> Value + Sync)>,
     ) -> Result<Written, WriteError> {
+        let ending = if result.is_some() { Some(self.context.ending().await) } else { None };
         let written = self.store.retry_as("write_ingestion", || async {
             let now = draft.order.at.map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
             let name = if so_far.is_none() { self.name(draft.order).await? } else { None };
@@ -112,9 +113,9 @@ impl Writer<'_> {
                 self.complete(&mut tx, draft, &source, (so_far.is_some(), counts), &mut written, now).await?;
             }
             fail_point::hit("in_transaction");
-            match result {
-                Some(result) => {
-                    let ended = self.context.finish_about(&mut tx, &written.source_id, result(&written)).await;
+            match result.zip(ending.as_ref()) {
+                Some((result, ending)) => {
+                    let ended = ending.finish_about(&mut tx, &written.source_id, result(&written)).await;
                     held(ended.during("end the job", "jobs")?)?;
                 }
                 None => self.mark(&mut tx, &range, &written).await?,
@@ -150,13 +151,14 @@ impl Writer<'_> {
         now: Timestamp,
     ) -> Result<(Source, Written), WriteError> {
         let space = self.context.space();
+        let source = self.source(tx, draft.order, name, now).await?;
+        // Behind the document, which whoever removes it holds as well.
         if let Some(same) = &draft.same
             && !tx.has_source_version(space, same.id).await.during("find what it said", "source_versions")?
         {
             // Removed meanwhile: there is nothing to share any more, and the next run files it.
             return Err(WriteError::Job(JobError::Interrupted));
         }
-        let source = self.source(tx, draft.order, name, now).await?;
         let version = tx.next_version(space, &source.id).await.during("number the version", "source_versions")?;
         let new = NewVersion {
             source_id: &source.id,

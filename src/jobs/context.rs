@@ -29,6 +29,15 @@ struct Inner {
     warnings: Mutex<Vec<Value>>,
     /// What the job was doing since it last wrote something down.
     reports: Mutex<Vec<Report>>,
+    /// Held from when reports are taken until they are written, so that they are written in their order.
+    telling: tokio::sync::Mutex<()>,
+}
+
+/// A job that is about to end, with what there is left to report of it.
+pub struct Ended<'c> {
+    context: &'c JobContext,
+    reports: Vec<Report>,
+    _telling: tokio::sync::MutexGuard<'c, ()>,
 }
 
 impl JobContext {
@@ -37,8 +46,8 @@ impl JobContext {
         let request = Mutex::new(request);
         let claim = Claim { space: job.space.clone(), id: job.id.clone(), fence: job.fence };
         let warnings = Mutex::new(job.warnings.clone());
-        let (saved, reports) = (Mutex::new(saved), Mutex::default());
-        Self { inner: Arc::new(Inner { jobs, clock, job, request, claim, saved, warnings, reports }) }
+        let (saved, reports, telling) = (Mutex::new(saved), Mutex::default(), tokio::sync::Mutex::default());
+        Self { inner: Arc::new(Inner { jobs, clock, job, request, claim, saved, warnings, reports, telling }) }
     }
 
     pub fn space(&self) -> &Space {
@@ -81,8 +90,9 @@ impl JobContext {
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
     pub async fn record(&self, record: Record) -> Result<(), JobError> {
+        let _telling = self.inner.telling.lock().await;
         let made = self.made(record);
-        let written = self.inner.jobs.store.add_job_record(&made).await?;
+        let written = self.inner.jobs.store.add_job_record(&made).await;
         self.recorded(&made, written)
     }
 
@@ -91,8 +101,9 @@ impl JobContext {
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
     pub async fn record_paid(&self, llm: &Llm, record: Record) -> Result<(), JobError> {
+        let _telling = self.inner.telling.lock().await;
         let made = Arc::new(self.made(record));
-        let written = llm.write_down(&made).await?;
+        let written = llm.write_down(&made).await;
         self.recorded(&made, written)
     }
 
@@ -102,8 +113,8 @@ impl JobContext {
         JobRecord { claim: self.inner.claim.clone(), record, at: self.inner.clock.now() }
     }
 
-    fn recorded(&self, made: &JobRecord, written: bool) -> Result<(), JobError> {
-        held(written)?;
+    fn recorded(&self, made: &JobRecord, written: Result<bool, StoreError>) -> Result<(), JobError> {
+        held(written.inspect_err(|error| self.put_back(error, &made.record.reports))?)?;
         fail_point::hit("after_checkpoint");
         if !made.record.reports.is_empty() {
             self.inner.jobs.announce();
@@ -112,7 +123,7 @@ impl JobContext {
         Ok(())
     }
 
-    /// The same inside a transaction that writes an effect; `false`: the lease is lost, drop the transaction.
+    /// Writes down steps inside a transaction that writes their effect; `false`: the lease is lost, drop the transaction.
     ///
     /// # Errors
     /// The store's.
@@ -146,18 +157,30 @@ impl JobContext {
         std::mem::take(&mut *self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Writes what there is to report, if anything, at once.
-    pub async fn write_reports(&self) {
+    /// What could not be written is written later, unless it may have been.
+    fn put_back(&self, error: &StoreError, reports: &[Report]) {
+        if !matches!(error, StoreError::Uncertain { .. }) {
+            self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).splice(0..0, reports.iter().cloned());
+        }
+    }
+
+    /// Writes what there is to report, if anything, at once; `false` if the job is known to be no longer ours.
+    pub async fn write_reports(&self) -> bool {
+        let _telling = self.inner.telling.lock().await;
         let made = self.made(Record::default());
         if made.record.reports.is_empty() {
-            return;
+            return true;
         }
         match self.inner.jobs.store.add_job_record(&made).await {
             Ok(true) => self.inner.jobs.announce(),
             // Whoever has the job now reports for itself.
-            Ok(false) => {}
-            Err(error) => tracing::debug!(job_id = %self.inner.job.id, %error, "progress could not be written"),
+            Ok(false) => return false,
+            Err(error) => {
+                tracing::debug!(job_id = %self.inner.job.id, %error, "progress could not be written yet");
+                self.put_back(&error, &made.record.reports);
+            }
         }
+        true
     }
 
     /// Adds a warning that stays with the job.
@@ -176,17 +199,30 @@ impl JobContext {
         };
         let store = &self.inner.jobs.store;
         let now = self.inner.clock.now();
+        let _telling = self.inner.telling.lock().await;
+        let reports = self.take_reports();
         let written = store.retry("update_job_warnings", || async {
             let mut tx = store.begin().await?;
+            tx.add_reports(&self.inner.claim, &reports).await?;
             let written = tx.update_job_warnings(&self.inner.claim, &warnings, now).await?;
-            tx.commit().await?;
+            if written {
+                tx.commit().await?;
+            }
             Ok(written)
         });
-        held(written.await?)?;
+        held(written.await.inspect_err(|error| self.put_back(error, &reports))?)?;
         self.inner.jobs.announce();
         Ok(())
     }
 
+    /// Gets ready to end the job; before the transaction that does, since whoever reports may wait for that.
+    pub async fn ending(&self) -> Ended<'_> {
+        let telling = self.inner.telling.lock().await;
+        Ended { context: self, reports: self.take_reports(), _telling: telling }
+    }
+}
+
+impl Ended<'_> {
     /// Ends the job inside the transaction that writes its effect: both last, or neither.
     ///
     /// # Errors
@@ -200,16 +236,18 @@ impl JobContext {
     /// # Errors
     /// The store's.
     pub async fn finish_about(&self, tx: &mut Tx, source_id: &str, result: Value) -> Result<bool, StoreError> {
-        if self.inner.job.source_id.as_deref() != Some(source_id) {
-            tx.update_job_source(&self.inner.claim, source_id).await?;
+        let inner = &*self.context.inner;
+        if inner.job.source_id.as_deref() != Some(source_id) {
+            tx.update_job_source(&inner.claim, source_id).await?;
         }
         self.end(tx, result).await
     }
 
     async fn end(&self, tx: &mut Tx, result: Value) -> Result<bool, StoreError> {
-        tx.add_reports(&self.inner.claim, &self.take_reports()).await?;
-        let ended = tx.end_job(&self.inner.claim, &Ending::Succeeded { result }, self.inner.clock.now()).await?;
-        self.inner.jobs.tidy(tx, &self.inner.claim).await?;
+        let inner = &*self.context.inner;
+        tx.add_reports(&inner.claim, &self.reports).await?;
+        let ended = tx.end_job(&inner.claim, &Ending::Succeeded { result }, inner.clock.now()).await?;
+        inner.jobs.tidy(tx, &inner.claim).await?;
         Ok(ended)
     }
 }

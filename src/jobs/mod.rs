@@ -22,7 +22,7 @@ use crate::model::job::{Batch, Claim, Job, JobEvent, JobFilter, JobState, NewJob
 use crate::model::llm_call::LlmCall;
 use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
 
-pub use context::JobContext;
+pub use context::{Ended, JobContext};
 pub use error::{Failure, JobError};
 pub use runner::Runner;
 pub use work::{Outcome, Work};

@@ -185,19 +185,24 @@ impl Shared {
         let context = JobContext::new(self.jobs.clone(), Arc::clone(&self.clock), claimed, saved);
         #[expect(clippy::disallowed_methods, reason = "awaited or aborted below")]
         let mut task = tokio::spawn(count_retries(Arc::clone(retries), work.run(context.clone())));
-        let ended = tokio::select! {
-            done = &mut task => done.unwrap_or_else(|panic| {
-                tracing::error!(job_id = %job.id, kind = job.kind, panicked = panic.is_panic(), "job panicked");
-                Err(JobError::retry(Failure::panicked()))
-            }),
-            () = tell(&context) => Err(JobError::Interrupted),
-            () = stop.cancelled() => {
-                task.abort();
-                let _ = task.await;
-                Err(match self.holds.why_stopped(&job.claim()) {
-                    Some(Stopped::ShuttingDown) => JobError::Interrupted,
-                    _ => JobError::LeaseLost,
-                })
+        let ended = loop {
+            tokio::select! {
+                done = &mut task => break done.unwrap_or_else(|panic| {
+                    tracing::error!(job_id = %job.id, kind = job.kind, panicked = panic.is_panic(), "job panicked");
+                    Err(JobError::retry(Failure::panicked()))
+                }),
+                () = stop.cancelled() => {
+                    task.abort();
+                    let _ = task.await;
+                    break Err(match self.holds.why_stopped(&job.claim()) {
+                        Some(Stopped::ShuttingDown) => JobError::Interrupted,
+                        _ => JobError::LeaseLost,
+                    });
+                }
+                // Seen to its end, even if the work ends meanwhile: what was taken to be written is in no other hands.
+                () = tokio::time::sleep(REPORTS) => {
+                    tokio::select! { _ = context.write_reports() => {}, () = stop.cancelled() => {} }
+                }
             }
         };
         if !matches!(ended, Err(JobError::LeaseLost | JobError::Interrupted | JobError::Away)) {
@@ -282,14 +287,6 @@ impl Shared {
             _ => {}
         }
         name
-    }
-}
-
-/// Lets whoever watches a job see what it is doing; never ends.
-async fn tell(context: &JobContext) {
-    loop {
-        tokio::time::sleep(REPORTS).await;
-        context.write_reports().await;
     }
 }
 

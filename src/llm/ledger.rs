@@ -181,15 +181,21 @@ impl Writer {
         &mut self,
         all: &[&JobRecord],
     ) -> (Result<(), StoreError>, Vec<(Result<bool, StoreError>, i64)>) {
-        if self.held.len() <= MOST_AT_ONCE
-            && let Ok(written) = self.store.add_paid_records(&rows(&self.held), all).await
-        {
-            self.held.clear();
-            return (Ok(()), written.into_iter().map(|written| (Ok(written), 0)).collect());
+        let mut uncertain = None;
+        if self.held.len() <= MOST_AT_ONCE {
+            match self.store.add_paid_records(&rows(&self.held), all).await {
+                Ok(written) => {
+                    self.held.clear();
+                    return (Ok(()), written.into_iter().map(|written| (Ok(written), 0)).collect());
+                }
+                // What has happened would be told twice; whoever takes the job up again finds what was written.
+                Err(error @ StoreError::Uncertain { .. }) => uncertain = Some(error),
+                Err(_) => {}
+            }
         }
         // One after another, so that what is wrong with one does not harm the others.
         let paid = self.write().await;
-        let mut away = paid.clone().err();
+        let mut away = uncertain.or_else(|| paid.clone().err());
         let mut each = Vec::with_capacity(all.len());
         for record in all {
             // Where the database is away for one it is for the others, and whoever else waits here need not wait for each.

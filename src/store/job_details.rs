@@ -116,7 +116,7 @@ impl Tx {
         Ok(self.add_job_records(&[made]).await?.contains(&true))
     }
 
-    /// The same for several jobs, with as many statements as for one.
+    /// The same for several jobs, with as many statements as for one, but for what each is doing now.
     pub async fn add_job_records(&mut self, all: &[&JobRecord]) -> Result<Vec<bool>, StoreError> {
         // Held until the commit: nobody can take a job away between the look and the write.
         let held = self.held(all).await?;

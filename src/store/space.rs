@@ -79,8 +79,8 @@ impl Store {
 
 impl Tx {
     /// Keeps every other writer of this space's passages and categories out until this transaction ends, and counts
-    /// the write. Taken behind the document that is written, if any, and before any other row, so that writers wait for
-    /// each other instead of getting entangled.
+    /// the write. Taken behind the document that is written, if any, and its own rows, and before any row that others share,
+    /// so that writers wait for each other instead of getting entangled.
     pub async fn lock_chunks(&mut self, space: &Space) -> Result<(), StoreError> {
         self.count_up(space, CHUNK_WRITES).await
     }
