@@ -152,6 +152,7 @@ impl App {
             () = upkeep(&metrics) => {}
             () = prune(&state) => {}
             () = forget(&state) => {}
+            () = compare_in_database(&state) => {}
         }
         close(&state).await;
     }
@@ -163,6 +164,7 @@ impl App {
             () = upkeep(&self.metrics) => {}
             () = prune(&self.state) => {}
             () = forget(&self.state) => {}
+            () = compare_in_database(&self.state) => {}
         }
         close(&self.state).await;
     }
@@ -233,6 +235,12 @@ async fn close(state: &AppState) {
 
 fn grace(config: &Config) -> Duration {
     Duration::from_secs(config.server.shutdown_grace)
+}
+
+/// Gets ready to compare vectors in the database; never ends.
+async fn compare_in_database(state: &AppState) {
+    state.search.complete_pgvector().await;
+    std::future::pending::<()>().await;
 }
 
 async fn upkeep(metrics: &Metrics) {

@@ -76,7 +76,7 @@ impl Beyond<'_> {
                 found.into_iter().map(hit).collect()
             }
             Kind::Semantic => {
-                let near = self.nearest(question, filter, wanted, &mut numbers).await?;
+                let near = self.nearest(question, filter, question.k.max(1), &mut numbers).await?;
                 near.into_iter().map(|near| Hit { semantic: Some(near.score), ..plain(near, near.score) }).collect()
             }
             Kind::Hybrid => self.by_both(question, filter, &mut numbers).await?,
@@ -147,7 +147,7 @@ impl Beyond<'_> {
         Ok(best)
     }
 
-    /// The nearest passages, every vector compared.
+    /// The nearest passages, every vector compared: by the database, if it knows how.
     async fn nearest(
         &self,
         question: &Question,
@@ -160,10 +160,15 @@ impl Beyond<'_> {
         if asked.iter().all(|value| *value == 0.0) {
             return Ok(Vec::new());
         }
+        if self.store.compares_vectors()
+            && let Some(best) = self.compared(model, &asked, question.by_source, filter, wanted, numbers).await?
+        {
+            return Ok(best);
+        }
         let mut best = Vec::new();
         let mut after = 0;
         loop {
-            let page = self.store.list_placed_vectors(self.space, self.scope, model, after, PAGE).await?;
+            let page = self.store.list_placed_vectors(self.space, self.scope, model, None, after, PAGE).await?;
             let Some((_, last)) = page.last() else { break };
             after = last.chunk_id;
             for some in page.chunks(AT_ONCE) {
@@ -180,6 +185,40 @@ impl Beyond<'_> {
             }
         }
         Ok(best)
+    }
+
+    /// The same, found by the database. It knows nothing of what may be seen, so more are asked for until enough of them
+    /// may; none where that would be too many. Scored here, so that the order is the same everywhere.
+    async fn compared(
+        &self,
+        model: &str,
+        asked: &[f32],
+        by_source: bool,
+        filter: &Filter,
+        wanted: usize,
+        numbers: &mut Numbers,
+    ) -> Result<Option<Vec<Scored>>, StoreError> {
+        let mut most = wanted.saturating_mul(4).clamp(64, PAGE);
+        loop {
+            let ids = self.store.list_nearest(self.space, model, asked, most).await?;
+            let mut best = Vec::new();
+            for some in ids.chunks(AT_ONCE) {
+                let placed = self.store.list_placed_vectors(self.space, self.scope, model, Some(some), 0, AT_ONCE);
+                for (source_id, vector) in placed.await?.iter().filter(|(_, vector)| filter.lets(vector.chunk_id)) {
+                    if let Some(score) = cosine(asked, vector) {
+                        best.push(Scored { chunk_id: vector.chunk_id, source: numbers.of(source_id), score });
+                    }
+                }
+            }
+            keep_best(&mut best, wanted, by_source);
+            if best.len() >= wanted || ids.len() < most {
+                return Ok(Some(best));
+            }
+            if most >= PAGE {
+                return Ok(None);
+            }
+            most = most.saturating_mul(8).min(PAGE);
+        }
     }
 
     async fn by_both(

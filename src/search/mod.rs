@@ -213,6 +213,13 @@ impl Search {
         Ok(vector)
     }
 
+    /// Makes what was embedded before known to pgvector, where the database has it.
+    pub async fn complete_pgvector(&self) {
+        if let Err(error) = self.inner.store.complete_pgvector().await {
+            tracing::warn!(%error, "vectors could not be copied for pgvector: it is not used until the next start");
+        }
+    }
+
     /// Bytes of the vectors that are held in memory for a space.
     pub fn vector_bytes(&self, space: &Space) -> usize {
         self.inner.cache.vector_bytes(space)

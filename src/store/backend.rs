@@ -15,6 +15,7 @@ use sqlx::{Any, AnyConnection, AnyPool, Connection as _, Executor as _, Transact
 
 use super::dialect::Dialect;
 use super::error::StoreError;
+use super::pgvector::PgVector;
 use crate::config::Database;
 use crate::config::database::{DatabaseUrl, Engine, Retry, SqliteSynchronous};
 
@@ -39,6 +40,7 @@ pub struct Backend {
     writer: AnyPool,
     reader: AnyPool,
     losses: Arc<Losses>,
+    pub pgvector: PgVector,
 }
 
 impl Backend {
@@ -93,7 +95,8 @@ impl Backend {
             }
         };
         let dialect = Dialect::new(engine);
-        Ok(Self { engine, dialect, retry: config.retry, place, writer, reader, losses })
+        let pgvector = PgVector::default();
+        Ok(Self { engine, dialect, retry: config.retry, place, writer, reader, losses, pgvector })
     }
 
     pub async fn read(&self) -> Result<PoolConnection<Any>, StoreError> {

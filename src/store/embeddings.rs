@@ -14,7 +14,7 @@ use crate::model::query::QueryScope;
 use crate::model::search::{Unembedded, VectorRow};
 
 /// The kind of owner that a passage is.
-const CHUNK: &str = "chunk";
+pub(super) const CHUNK: &str = "chunk";
 /// The setting that holds the model whose vectors a space is searched by.
 const MODEL: &str = "embedding_model";
 /// Rows and bytes in one insert.
@@ -49,12 +49,13 @@ impl Store {
         .await
     }
 
-    /// The same for the passages of a scope, each with its document.
+    /// The same for the passages of a scope, each with its document; of these, if some are named.
     pub async fn list_placed_vectors(
         &self,
         space: &Space,
         scope: &QueryScope,
         model: &str,
+        of: Option<&[i64]>,
         after: i64,
         limit: usize,
     ) -> Result<Vec<(String, VectorRow)>, StoreError> {
@@ -66,6 +67,11 @@ impl Store {
         pieces.text(" AND e.owner_kind = ?", CHUNK);
         pieces.text(" AND e.model = ?", model);
         pieces.number(" AND e.owner_id > ?", after);
+        if let Some(ids) = of {
+            // Numbers, which need no marks.
+            let ids = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+            pieces.push(&format!(" AND e.owner_id IN ({})", if ids.is_empty() { "0" } else { &ids }));
+        }
         pieces.scope(scope);
         pieces.limit(" ORDER BY e.owner_id", i64::try_from(limit).unwrap_or(i64::MAX));
         self.retry("list_placed_vectors", || async {
@@ -156,6 +162,9 @@ impl Store {
             tx.lock_chunks(space).await?;
             let delete = tx.sql(sql).bind(space.as_str()).bind(MODEL).bind(CHUNK);
             let removed = tx.execute(delete).await?;
+            if removed == 0 {
+                tx.remove_other_pgvectors(space, MODEL).await?;
+            }
             tx.commit().await?;
             Ok(removed)
         })
@@ -190,7 +199,7 @@ impl Tx {
             }
             self.execute(insert).await?;
         }
-        Ok(())
+        self.add_pgvectors(space, model, vectors).await
     }
 
     /// The model whose vectors the space is searched by: the one that is, or this from now on. The caller holds the

@@ -7,7 +7,7 @@
 use sqlx::{AnyConnection, Executor as _, Row as _};
 
 use super::backend::Backend;
-use super::{Engine, StoreError, catalog};
+use super::{Engine, StoreError, catalog, pgvector};
 use crate::base::hash::sha256_hex;
 
 /// One step of the schema, in three spellings.
@@ -72,7 +72,12 @@ pub struct Migrated {
 pub async fn run(backend: &Backend) -> Result<Migrated, StoreError> {
     let mut transaction = backend.begin().await?;
     lock(&mut transaction, backend).await?;
-    let result = apply_pending(&mut transaction, backend).await;
+    let mut result = apply_pending(&mut transaction, backend).await;
+    if result.is_ok()
+        && let Err(error) = pgvector::make_table(&mut transaction, backend).await
+    {
+        result = Err(error);
+    }
     // MySQL's lock belongs to the session, which outlives the transaction in the pool.
     let unlocked = unlock(&mut transaction, backend).await;
     let applied = result?;

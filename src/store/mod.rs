@@ -20,6 +20,7 @@ mod job_details;
 mod jobs;
 mod llm_calls;
 mod migrate;
+mod pgvector;
 mod queries;
 mod retry;
 mod search;

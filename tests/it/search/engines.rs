@@ -7,16 +7,16 @@ use super::Shelf;
 use crate::support::database::TestDatabase;
 
 /// A small generator with a seed, so that a failure can be repeated.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, most: usize) -> usize {
+    pub fn below(&mut self, most: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((self.0 >> 33) % most as u64).unwrap()
     }
 
     /// Words as common as in a language: the first often, the last hardly ever.
-    fn text(&mut self, words: usize) -> String {
+    pub fn text(&mut self, words: usize) -> String {
         const WORDS: [&str; 40] = [
             "the",
             "and",
@@ -69,7 +69,7 @@ impl Dice {
     }
 }
 
-fn told(found: &Value) -> Vec<(String, i64, i64)> {
+pub fn told(found: &Value) -> Vec<(String, i64, i64)> {
     let digits = |score: &Value| {
         #[expect(clippy::cast_possible_truncation, reason = "eight digits")]
         let rounded = (score.as_f64().unwrap_or(-1.0) * 1e8).round() as i64;

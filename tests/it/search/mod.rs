@@ -5,6 +5,7 @@ mod embedding;
 mod engines;
 mod finding;
 mod indexes;
+mod pgvector;
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -44,6 +44,20 @@ impl TestDatabase {
         Some(Self { engine: Engine::Postgres, url, _folder: None })
     }
 
+    /// A new database on the PostgreSQL server that has pgvector, which is there wherever all tests are run, for x86-64;
+    /// the extension is not in it yet.
+    pub async fn pgvector() -> Option<Self> {
+        let Some(server) = variable("TEST_PGVECTOR_URL") else {
+            let wanted = variable("MEMOIR_TEST_ENGINES").is_some() && cfg!(target_arch = "x86_64");
+            assert!(!wanted, "the server with pgvector is missing");
+            return None;
+        };
+        let name = fresh_name();
+        execute(&server, &format!("CREATE DATABASE {name}")).await;
+        let (base, _) = server.rsplit_once('/').unwrap();
+        Some(Self { engine: Engine::Postgres, url: format!("{base}/{name}"), _folder: None })
+    }
+
     /// A new database on the MariaDB server, if there is one.
     pub async fn mysql() -> Option<Self> {
         let server = variable("TEST_MYSQL_URL")?;
