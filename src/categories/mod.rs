@@ -55,6 +55,9 @@ pub enum CategoryError {
     /// 422: passages hang on leaves alone (M-3.6).
     #[error("category {id} is on level {level}; passages are filed on level {depth}")]
     NotALeaf { id: i64, level: i64, depth: i64 },
+    /// 409: it is not empty.
+    #[error("passages lie in category {0}, or below it; those of former versions count, too")]
+    NotEmpty(i64),
     /// 503 and 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -185,6 +188,36 @@ impl Categories {
         let made = tx.list_children(space, &[parent_key]).await?;
         let made = made.into_iter().find(|category| name_key(&category.name) == key);
         Ok(made.ok_or_else(|| StoreError::Broken { cause: "a new category is not there".to_owned() })?)
+    }
+
+    /// Removes a category with all below it, if no passage of any version lies there.
+    ///
+    /// # Errors
+    /// [`CategoryError::NotFound`], [`CategoryError::NotEmpty`], or the store's.
+    pub async fn remove(&self, space: &Space, id: i64) -> Result<(), CategoryError> {
+        self.store
+            .retry_as("remove_category", || async {
+                let mut tx = self.store.begin().await?;
+                // Nobody files a passage there until it is gone.
+                tx.lock_chunks(space).await?;
+                tx.find_category(space, id).await?.ok_or(CategoryError::NotFound(id))?;
+                let mut levels = vec![vec![id]];
+                while let Some(last) = levels.last() {
+                    let below: Vec<i64> = tx.list_children(space, last).await?.iter().map(|child| child.id).collect();
+                    if below.is_empty() {
+                        break;
+                    }
+                    levels.push(below);
+                }
+                for some in levels.iter().rev() {
+                    if tx.has_chunks_in(space, some).await? {
+                        return Err(CategoryError::NotEmpty(id));
+                    }
+                    tx.remove_categories(space, some).await?;
+                }
+                Ok(tx.commit().await?)
+            })
+            .await
     }
 
     async fn level_of(&self, tx: &mut Tx, space: &Space, wish: &CategoryWish) -> Result<i64, CategoryError> {

@@ -18,6 +18,9 @@ pub struct Node(usize);
 /// Above level 1.
 pub const ROOT: Node = Node(0);
 
+/// A limit from which on some places are kept free.
+const MANY: i64 = 64;
+
 #[derive(Debug)]
 struct Entry {
     parent: Node,
@@ -120,8 +123,27 @@ impl Tree {
 
     /// Whether each of these levels has a place that nobody holds.
     fn has_room(&self, levels: std::ops::Range<i64>) -> bool {
-        self.taxonomy.scope() == LimitScope::Parent || { levels }
-            .all(|level| self.used[place(level)] + self.held[place(level)] < self.taxonomy.limit(level))
+        self.has_room_beside(levels, |_| 0)
+    }
+
+    /// The same, some places left free.
+    fn has_room_beside(&self, mut levels: std::ops::Range<i64>, free: impl Fn(i64) -> i64) -> bool {
+        let taken = |level| self.used[place(level)] + self.held[place(level)];
+        self.taxonomy.scope() == LimitScope::Parent
+            || levels.all(|level| {
+                let limit = self.taxonomy.limit(level);
+                taken(level) < limit - free(limit)
+            })
+    }
+
+    /// The first level on which no new subject finds room, and its limit.
+    pub fn full_level(&self) -> Option<(i64, i64)> {
+        let levels = match self.taxonomy.scope() {
+            LimitScope::Level => 1..self.beyond(),
+            LimitScope::Parent => 1..2,
+        };
+        let full = |level: &i64| self.used[place(*level)] + self.held[place(*level)] >= self.taxonomy.limit(*level);
+        { levels }.find(full).map(|level| (level, self.taxonomy.limit(level)))
     }
 
     /// Gives a child what its parent holds, from the level that it needs on; the rest is taken, or given back.
@@ -169,7 +191,11 @@ impl Tree {
     pub fn may_create(&self, parent: Node) -> bool {
         let entry = &self.entries[parent.0];
         match self.taxonomy.scope() {
-            LimitScope::Level => self.has_room(entry.level + 1..entry.holds_from),
+            LimitScope::Level => {
+                let has_some = parent != ROOT && entry.children.iter().any(|child| self.entries[child.0].assured);
+                let free = |limit| if has_some { kept_free(limit) } else { 0 };
+                self.has_room_beside(entry.level + 1..entry.holds_from, free)
+            }
             LimitScope::Parent => {
                 i64::try_from(entry.children.len()).unwrap_or(i64::MAX) < self.taxonomy.limit(entry.level + 1)
             }
@@ -224,6 +250,12 @@ impl Tree {
         })
         .collect()
     }
+}
+
+/// Places of a level that are kept for subjects that are new: what has something below it already makes do with that, so
+/// that many texts on one matter do not leave others without a place.
+fn kept_free(limit: i64) -> i64 {
+    if limit < MANY { 0 } else { limit / 4 }
 }
 
 fn place(level: i64) -> usize {
@@ -281,6 +313,20 @@ mod tests {
         assert_eq!(tree.choose(aa, "another"), None);
         let bb = tree.choose(b, "BB").unwrap();
         assert!(tree.choose(bb, "leaf").is_some());
+    }
+
+    #[test]
+    fn some_places_are_kept_for_new_subjects() {
+        let mut tree = tree(2, &serde_json::json!({}), "level");
+        let banking = tree.choose(ROOT, "Banking").unwrap();
+        let made = (0..128).filter(|number| tree.choose(banking, &format!("Topic {number}")).is_some()).count();
+        assert_eq!((made, tree.full_level()), (96, None));
+        for number in 0..32 {
+            let subject = tree.choose(ROOT, &format!("Subject {number}")).unwrap();
+            assert!(tree.choose(subject, "First").is_some());
+            assert_eq!(tree.choose(subject, "Second"), None);
+        }
+        assert_eq!((tree.choose(ROOT, "One too many"), tree.full_level()), (None, Some((2, 128))));
     }
 
     #[test]

@@ -18,6 +18,9 @@ use crate::base::ids::new_uuid;
 use crate::config::auth::ApiKey;
 use crate::config::{Config, Origin};
 
+/// Seconds that work inside the command has to end when it is stopped.
+const INSIDE_GRACE: u64 = 1;
+
 /// Where and as whom to ask.
 #[derive(clap::Args)]
 pub struct Connection {
@@ -116,6 +119,11 @@ impl Client {
         }
     }
 
+    /// Whether the service lives inside this command.
+    pub fn is_inside(&self) -> bool {
+        self.inside.is_some()
+    }
+
     /// Stops the service inside, if there is one, and waits until it has written everything.
     pub async fn close(self) {
         if let Some((stop, served)) = self.inside {
@@ -130,6 +138,8 @@ async fn serve_inside(mut config: Config) -> Result<(SocketAddr, String, Inside)
     // Nobody else on this machine is served.
     let key = format!("{}{}", new_uuid(), new_uuid());
     config.auth.keys = vec![ApiKey::of_admin("this command", &key)];
+    // Whoever stops the command waits for it; what is under way is handed back.
+    config.server.shutdown_grace = config.server.shutdown_grace.min(INSIDE_GRACE);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no free port on this machine")?;
     let address = listener.local_addr().context("the listener has no address")?;
     let app = App::build(config, Arc::new(SystemClock)).await?;

@@ -1,8 +1,8 @@
 //! `memoir ingest`: brings files in, and shows how far they are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::{IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -56,16 +56,31 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
-    let files = find_files(&arguments.paths)?;
+    let (files, unread) = find_files(&arguments.paths)?;
+    for folder in &unread {
+        tell(&format!("{folder}: it cannot be read"));
+    }
     runtime()?.block_on(async {
         let client = Client::open(&arguments.connection, origin).await?;
-        let outcome = ingest_all(arguments, &client, &files).await;
+        let outcome = tokio::select! {
+            outcome = ingest_all(arguments, &client, &files, unread.len()) => outcome,
+            _ = tokio::signal::ctrl_c() => {
+                Bar::new(arguments.json).clear();
+                let who = if client.is_inside() { "when memoir runs again" } else { "in the service" };
+                Err(anyhow::anyhow!("stopped; what was brought in so far is filed {who}").into())
+            }
+        };
         client.close().await;
         outcome
     })
 }
 
-async fn ingest_all(arguments: &Arguments, client: &Client, files: &[PathBuf]) -> Result<(), CommandError> {
+async fn ingest_all(
+    arguments: &Arguments,
+    client: &Client,
+    files: &[PathBuf],
+    unread: usize,
+) -> Result<(), CommandError> {
     let bar = Bar::new(arguments.json);
     let mut results = stream::iter(files)
         .map(|file| {
@@ -89,6 +104,9 @@ async fn ingest_all(arguments: &Arguments, client: &Client, files: &[PathBuf]) -
     if failed > 0 {
         return Err(anyhow::anyhow!("{failed} of {} files were not filed", files.len()).into());
     }
+    if unread > 0 {
+        return Err(anyhow::anyhow!("{unread} folders could not be read").into());
+    }
     Ok(())
 }
 
@@ -96,7 +114,7 @@ async fn ingest_all(arguments: &Arguments, client: &Client, files: &[PathBuf]) -
 async fn ingest(arguments: &Arguments, client: &Client, file: &Path, bar: &Bar) -> anyhow::Result<Value> {
     let text = std::fs::read(file).context("it cannot be read")?;
     let text = String::from_utf8(text).ok().context("it is not UTF-8 text")?;
-    let path = std::path::absolute(file)?;
+    let path = place(file)?;
     let path = path.to_str().context("its path is not UTF-8")?;
     let mtime = std::fs::metadata(file).ok().and_then(|facts| facts.modified().ok()).and_then(moment);
     let mut body = json!({
@@ -124,20 +142,32 @@ fn moment(time: std::time::SystemTime) -> Option<String> {
     Some(crate::base::clock::Timestamp::from_micros(i64::try_from(micros).ok()?).to_string())
 }
 
-/// Every file that the arguments name, each once, in order.
-fn find_files(paths: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+/// The file's one address: as it was named, unless it was named by a detour.
+fn place(file: &Path) -> std::io::Result<PathBuf> {
+    let detour = file.components().any(|part| part == Component::ParentDir);
+    if detour { file.canonicalize() } else { std::path::absolute(file) }
+}
+
+/// Every file that the arguments name, each once, in order; and the folders that could not be read.
+fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
     let mut found = BTreeSet::new();
+    let mut unread = Vec::new();
     for path in paths {
         let named = Path::new(path);
         if named.is_dir() {
-            add_folder(named, &mut found)?;
+            add_folder(named, &mut found, &mut unread);
         } else if named.exists() {
             if !is_text(named) {
                 bail!("{path} is not one of the files that are taken: .txt, .md, .json, .yml, .yaml");
             }
+            if !named.is_file() {
+                bail!("{path} is not a plain file");
+            }
             found.insert(named.to_path_buf());
         } else {
-            let matches = glob::glob(path).with_context(|| format!("{path} is neither a file nor a pattern"))?;
+            let options = glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::new() };
+            let matches =
+                glob::glob_with(path, options).with_context(|| format!("{path} is neither a file nor a pattern"))?;
             let before = found.len();
             found.extend(matches.filter_map(Result::ok).filter(|file| file.is_file() && is_text(file)));
             if found.len() == before {
@@ -145,28 +175,32 @@ fn find_files(paths: &[String]) -> anyhow::Result<Vec<PathBuf>> {
             }
         }
     }
-    if found.is_empty() {
+    if found.is_empty() && unread.is_empty() {
         bail!("there is no text file below {}", paths.join(", "));
     }
-    Ok(found.into_iter().collect())
+    // One file may be named in several ways, or be reached by links in a circle.
+    let mut seen = HashSet::new();
+    let once = |file: &PathBuf| seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone()));
+    Ok((found.into_iter().filter(once).collect(), unread))
 }
 
-/// Hidden files and folders are left out.
-fn add_folder(folder: &Path, found: &mut BTreeSet<PathBuf>) -> anyhow::Result<()> {
-    let entries = std::fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
-    for entry in entries {
-        let entry = entry?;
-        let (path, kind) = (entry.path(), entry.file_type()?);
+/// Hidden files and folders are left out, and whatever is no plain file: reading it might never end.
+fn add_folder(folder: &Path, found: &mut BTreeSet<PathBuf>, unread: &mut Vec<String>) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        unread.push(folder.display().to_string());
+        return;
+    };
+    for entry in entries.filter_map(Result::ok) {
+        let path = entry.path();
         if entry.file_name().to_string_lossy().starts_with('.') {
             continue;
         }
-        if kind.is_dir() {
-            add_folder(&path, found)?;
-        } else if is_text(&path) {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            add_folder(&path, found, unread);
+        } else if is_text(&path) && path.is_file() {
             found.insert(path);
         }
     }
-    Ok(())
 }
 
 fn is_text(path: &Path) -> bool {

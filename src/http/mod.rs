@@ -68,7 +68,7 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(ingestions::create_ingestion))
         .routes(routes!(categories::create_category, categories::list_categories))
         .routes(routes!(categories::get_category_tree))
-        .routes(routes!(categories::get_category))
+        .routes(routes!(categories::get_category, categories::delete_category))
         .routes(routes!(categories::list_category_chunks))
         .routes(routes!(chunks::get_chunk))
         // Questions.

@@ -196,7 +196,13 @@ impl Ingestion {
         let id = match &new.path {
             None => checked.id,
             Some(path) => match self.store.find_source_at(space, &checked.user_id, path).await? {
-                Some(id) => id,
+                Some(id) => {
+                    // Removed meanwhile, it will be made anew.
+                    if let Ok(found) = self.sources.find(space, id.as_str()).await {
+                        self.sources.check_tags(&found.tags, &new.tags)?;
+                    }
+                    id
+                }
                 None => SourceId::of_path(space, &checked.user_id, path),
             },
         };

@@ -235,6 +235,10 @@ impl IngestionWork {
                     draft.paths.extend(leaves.into_iter().map(|leaf| tree.path(leaf)));
                 }
                 fail_point::hit("after_filing");
+                let full = filing.tree.lock().unwrap_or_else(PoisonError::into_inner).full_level();
+                if let Some((level, limit)) = full {
+                    context.warn("level_full", &full_message(level, limit)).await?;
+                }
                 let last = range.end == total;
                 outcome = match draft.order.whole {
                     true if last => {
@@ -245,7 +249,12 @@ impl IngestionWork {
                         self.write_last(context, session, draft, 0..total, None).await.map(|done| written = Some(done))
                     }
                     true => Ok(()),
-                    false => self.write_batches(context, session, draft, range, &mut written, last).await,
+                    false => {
+                        if last {
+                            context.report("committing", json!({"chunks": total}));
+                        }
+                        self.write_batches(context, session, draft, range, &mut written, last).await
+                    }
                 };
                 if outcome.is_err() {
                     break;
@@ -356,4 +365,11 @@ impl IngestionWork {
             tracing::warn!(%error, "the tables could not be analysed");
         }
     }
+}
+
+fn full_message(level: i64, limit: i64) -> String {
+    format!(
+        "level {level} of the hierarchy has all of its {limit} categories, so subjects that are new go to the nearest one: \
+         raise taxonomy.max_categories_default, or remove empty categories (DELETE /v1/categories/{{id}})"
+    )
 }

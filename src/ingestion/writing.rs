@@ -125,7 +125,12 @@ impl Writer<'_> {
             fail_point::hit("after_commit");
             Ok(written)
         });
-        written.await
+        let written = written.await;
+        let uncertain = matches!(&written, Err(WriteError::Store { error: StoreError::Uncertain { .. }, .. }));
+        if let (Err(_), false, Some(ending)) = (&written, uncertain, ending) {
+            ending.give_back();
+        }
+        written
     }
 
     /// Remembers with the job that a part is written, in the same transaction.
@@ -210,6 +215,8 @@ impl Writer<'_> {
         let current = current.during("find the description", "contextual_helpers")?;
         // One that its user gave while ours was being written stays in force (M-2B.8).
         let outranked = current == Some(HelperOrigin::User) && !draft.order.regenerate_helper;
+        // One of a text that a newer one has overtaken describes what nobody reads any more.
+        let outranked = outranked || (current.is_some() && source.latest_version > written.version);
         let stored = |helper: &&NewHelper| helper.origin == HelperOrigin::User || !outranked;
         if let Some(helper) = draft.helper.as_ref().filter(stored) {
             let added = tx.add_helper(space, &source.id, helper, now).await;

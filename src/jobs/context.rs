@@ -223,6 +223,12 @@ impl JobContext {
 }
 
 impl Ended<'_> {
+    /// It does not end after all: what there was to report still is.
+    pub fn give_back(self) {
+        let mut reports = self.context.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.splice(0..0, self.reports);
+    }
+
     /// Ends the job inside the transaction that writes its effect: both last, or neither.
     ///
     /// # Errors

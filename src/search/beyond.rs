@@ -160,10 +160,13 @@ impl Beyond<'_> {
         if asked.iter().all(|value| *value == 0.0) {
             return Ok(Vec::new());
         }
-        if self.store.compares_vectors()
-            && let Some(best) = self.compared(model, &asked, question.by_source, filter, wanted, numbers).await?
-        {
-            return Ok(best);
+        // What may be seen is no business of the database's copy: where it is little, the pages below are faster.
+        if self.store.compares_vectors() && !self.scope.is_narrow() && filter.chunks.is_none() {
+            match self.compared(model, &asked, question.by_source, wanted, numbers).await {
+                Ok(Some(best)) => return Ok(best),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "pgvector gave no answer: vectors are read one by one"),
+            }
         }
         let mut best = Vec::new();
         let mut after = 0;
@@ -187,38 +190,33 @@ impl Beyond<'_> {
         Ok(best)
     }
 
-    /// The same, found by the database. It knows nothing of what may be seen, so more are asked for until enough of them
-    /// may; none where that would be too many. Scored here, so that the order is the same everywhere.
+    /// The same, found by the database. It knows nothing of former versions and documents that are switched off; none
+    /// where these leave too few. Scored here, so that the order is the same everywhere.
     async fn compared(
         &self,
         model: &str,
         asked: &[f32],
         by_source: bool,
-        filter: &Filter,
         wanted: usize,
         numbers: &mut Numbers,
     ) -> Result<Option<Vec<Scored>>, StoreError> {
-        let mut most = wanted.saturating_mul(4).clamp(64, PAGE);
-        loop {
-            let ids = self.store.list_nearest(self.space, model, asked, most).await?;
-            let mut best = Vec::new();
-            for some in ids.chunks(AT_ONCE) {
-                let placed = self.store.list_placed_vectors(self.space, self.scope, model, Some(some), 0, AT_ONCE);
-                for (source_id, vector) in placed.await?.iter().filter(|(_, vector)| filter.lets(vector.chunk_id)) {
-                    if let Some(score) = cosine(asked, vector) {
-                        best.push(Scored { chunk_id: vector.chunk_id, source: numbers.of(source_id), score });
-                    }
+        // A scan costs the same for few.
+        let ids = self.store.list_nearest(self.space, model, asked, PAGE).await?;
+        let mut best = Vec::new();
+        for some in ids.chunks(AT_ONCE) {
+            let placed = self.store.list_placed_vectors(self.space, self.scope, model, Some(some), 0, AT_ONCE);
+            for (source_id, vector) in placed.await? {
+                if let Some(score) = cosine(asked, &vector) {
+                    best.push(Scored { chunk_id: vector.chunk_id, source: numbers.of(&source_id), score });
                 }
             }
             keep_best(&mut best, wanted, by_source);
-            if best.len() >= wanted || ids.len() < most {
+            // They come nearest first, so those that follow are no nearer.
+            if best.len() >= wanted {
                 return Ok(Some(best));
             }
-            if most >= PAGE {
-                return Ok(None);
-            }
-            most = most.saturating_mul(8).min(PAGE);
         }
+        Ok((ids.len() < PAGE).then_some(best))
     }
 
     async fn by_both(

@@ -20,7 +20,7 @@ pub mod vectors;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
@@ -43,6 +43,8 @@ use rank::Question;
 
 /// Vectors of questions that are kept, so that the same question again asks no model (R-RSK-1).
 const KEPT_QUESTIONS: usize = 1_000;
+/// How long a database is left alone that could not copy vectors.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// How often a search begins anew because its space has turned to another embedding model meanwhile.
 const TURNS: usize = 3;
 
@@ -215,8 +217,9 @@ impl Search {
 
     /// Makes what was embedded before known to pgvector, where the database has it.
     pub async fn complete_pgvector(&self) {
-        if let Err(error) = self.inner.store.complete_pgvector().await {
-            tracing::warn!(%error, "vectors could not be copied for pgvector: it is not used until the next start");
+        while let Err(error) = self.inner.store.complete_pgvector().await {
+            tracing::warn!(%error, "vectors could not be copied for pgvector yet");
+            tokio::time::sleep(TRY_AGAIN).await;
         }
     }
 

@@ -256,7 +256,7 @@ impl Sources {
             .await
     }
 
-    /// Removes a document with all its versions, if `unchanged` agrees with it as it is now.
+    /// Removes a document with all its versions, and ends its jobs, if `unchanged` agrees with it as it is now.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], [`SourceError::Changed`], or the store's.
@@ -265,6 +265,7 @@ impl Sources {
         space: &Space,
         id: &str,
         unchanged: impl Fn(&Source) -> bool,
+        now: Timestamp,
     ) -> Result<(), SourceError> {
         let parsed = parse(id)?;
         self.store
@@ -281,6 +282,8 @@ impl Sources {
                     let gone = counts.into_iter().map(|(category, count)| (category, -count)).collect();
                     tx.add_chunk_counts(space, &gone).await?;
                 }
+                // One that would bring it back.
+                tx.cancel_jobs_about(space, &parsed, now).await?;
                 tx.remove_source(space, &parsed).await?;
                 Ok(tx.commit().await?)
             })

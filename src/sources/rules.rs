@@ -96,7 +96,8 @@ fn path(given: Option<String>, id: &SourceId, filename: &str, errors: &mut Vec<F
 fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<String> {
     let mut tags: Vec<String> = with_own.then(|| FILE_INGEST.to_owned()).into_iter().collect();
     let most = MAX_TAGS - tags.len();
-    if given.len() > most {
+    // Among them may be the one that every document has.
+    if given.iter().filter(|tag| !with_own || tag.trim() != FILE_INGEST).count() > most {
         errors.push(FieldError::new("tags", format!("at most {most} tags")));
         return tags;
     }

@@ -164,6 +164,28 @@ impl Tx {
     }
 
     /// How many categories each level has.
+    /// Whether any passage, of whatever version, lies in one of these.
+    pub async fn has_chunks_in(&mut self, space: &Space, ids: &[i64]) -> Result<bool, StoreError> {
+        for some in ids.chunks(AT_ONCE) {
+            let sql = "SELECT id FROM chunks WHERE space = ? AND category_id IN (??) LIMIT 1";
+            let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
+            if self.fetch_optional(some.iter().fold(query, |query, id| query.bind(*id))).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes categories that have nothing in them or below them.
+    pub async fn remove_categories(&mut self, space: &Space, ids: &[i64]) -> Result<(), StoreError> {
+        for some in ids.chunks(AT_ONCE) {
+            let sql = "DELETE FROM categories WHERE space = ? AND id IN (??)";
+            let delete = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
+            self.execute(some.iter().fold(delete, |delete, id| delete.bind(*id))).await?;
+        }
+        Ok(())
+    }
+
     pub async fn count_categories(&mut self, space: &Space) -> Result<BTreeMap<i64, i64>, StoreError> {
         let query = self.sql("SELECT level, COUNT(*) FROM categories WHERE space = ? GROUP BY level");
         let rows = self.fetch_all(query.bind(space.as_str())).await?;

@@ -161,9 +161,9 @@ impl Store {
             // Held, so that no other process turns the space meanwhile.
             tx.lock_chunks(space).await?;
             let delete = tx.sql(sql).bind(space.as_str()).bind(MODEL).bind(CHUNK);
-            let removed = tx.execute(delete).await?;
+            let mut removed = tx.execute(delete).await?;
             if removed == 0 {
-                tx.remove_other_pgvectors(space, MODEL).await?;
+                removed = tx.remove_other_pgvectors(space, MODEL).await?;
             }
             tx.commit().await?;
             Ok(removed)

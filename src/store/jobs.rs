@@ -10,7 +10,7 @@ use sqlx::any::AnyRow;
 
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, Space};
+use crate::base::ids::{JobId, SourceId, Space};
 use crate::model::job::{Job, JobFilter, JobState, NewJob};
 
 pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, progress_json, \
@@ -150,6 +150,19 @@ impl Tx {
         }
         self.add_state_event(&job.space, &job.id, JobState::Cancelled, now).await?;
         Ok(true)
+    }
+
+    /// Ends every job about a document that is not over.
+    pub async fn cancel_jobs_about(&mut self, space: &Space, id: &SourceId, now: Timestamp) -> Result<(), StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM jobs WHERE space = ? AND source_id = ? AND state IN ('queued', 'running', 'awaiting_helper') \
+             ORDER BY id"
+        );
+        let query = self.backend.dialect.query_for_update(&sql).bind(space.as_str().to_owned());
+        for row in self.fetch_all(query.bind(id.as_str().to_owned())).await? {
+            self.cancel_job(&read_job(&row)?, now).await?;
+        }
+        Ok(())
     }
 
     /// Writes what a job that this transaction has read, and that awaits its user, has heard so far.

@@ -12,15 +12,30 @@ use super::embeddings::{CHUNK, NewEmbedding};
 use super::{Engine, Store, StoreError, Tx};
 use crate::base::ids::Space;
 
-/// Whether there is something to make, and whether we may.
-const WANTED: &str = "SELECT CASE WHEN to_regtype('vector') IS NOT NULL AND to_regclass('embedding_vectors') IS NULL \
-                      AND has_schema_privilege(current_schema(), 'CREATE') THEN 1 ELSE 0 END";
+/// The column, if it is there: whoever drops the extension takes it away and leaves the table.
+macro_rules! column {
+    () => {
+        "EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = to_regclass('embedding_vectors') \
+         AND a.attname = 'embedding' AND NOT a.attisdropped)"
+    };
+}
+/// 0: nothing is to be done; 1: the table is to be made, and may be; 2: it is there, and is not for us.
+const STATE: &str = concat!(
+    "SELECT CASE WHEN ",
+    column!(),
+    " THEN CASE WHEN has_table_privilege('embedding_vectors', 'SELECT') AND has_table_privilege('embedding_vectors', \
+     'INSERT') AND has_table_privilege('embedding_vectors', 'DELETE') THEN 0 ELSE 2 END \
+     WHEN to_regtype('vector') IS NOT NULL AND has_schema_privilege(current_schema(), 'CREATE') \
+     AND has_table_privilege('chunks', 'REFERENCES') THEN 1 ELSE 0 END"
+);
+const THERE: &str = concat!("SELECT CASE WHEN ", column!(), " THEN 1 ELSE 0 END");
 const TABLE: &str = "CREATE TABLE embedding_vectors (space VARCHAR(64) NOT NULL, model VARCHAR(255) NOT NULL, \
                      chunk_id BIGINT NOT NULL REFERENCES chunks (id) ON DELETE CASCADE, embedding vector NOT NULL, \
                      PRIMARY KEY (space, model, chunk_id))";
 const INDEX: &str = "CREATE INDEX embedding_vectors_chunk ON embedding_vectors (chunk_id)";
-/// Rows in one insert.
+/// Rows in one insert, and in one look for what is missing.
 const ROWS: usize = 100;
+const WINDOW: i64 = 2_000;
 
 /// What a process knows of the table.
 #[derive(Debug, Default)]
@@ -35,14 +50,23 @@ pub async fn make_table(connection: &mut AnyConnection, backend: &Backend) -> Re
     if backend.engine != Engine::Postgres {
         return Ok(());
     }
-    let wanted = backend.dialect.query(WANTED).fetch_one(&mut *connection).await;
-    if wanted.and_then(|row| row.try_get::<i32, _>(0)).map_err(|error| backend.explain(&error))? == 1 {
-        for statement in [TABLE, INDEX] {
-            connection.execute(statement).await.map_err(|error| backend.explain(&error))?;
+    let state = backend.dialect.query(STATE).fetch_one(&mut *connection).await;
+    match state.and_then(|row| row.try_get::<i32, _>(0)).map_err(|error| backend.explain(&error))? {
+        1 => {
+            for statement in ["DROP TABLE IF EXISTS embedding_vectors", TABLE, INDEX] {
+                connection.execute(statement).await.map_err(|error| backend.explain(&error))?;
+            }
+            tracing::info!("vectors are kept for pgvector, too");
+            Ok(())
         }
-        tracing::info!("vectors are kept for pgvector, too");
+        // Going on without would leave gaps that nobody sees.
+        2 => Err(StoreError::Schema(
+            "another role has made the table embedding_vectors, for pgvector: GRANT SELECT, INSERT, DELETE ON \
+             embedding_vectors to the role that memoir connects as"
+                .to_owned(),
+        )),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 impl Store {
@@ -57,8 +81,9 @@ impl Store {
         if self.engine() != Engine::Postgres || !self.begin().await?.has_pgvector().await? {
             return Ok(());
         }
-        // Whoever has not seen the table yet has written by then.
+        // Whoever has not seen the table yet has written by then. Not waited for long: others would wait behind us.
         let mut tx = self.begin().await?;
+        tx.execute(tx.sql("SET LOCAL lock_timeout = '1s'")).await?;
         tx.execute(tx.sql("LOCK TABLE embeddings IN SHARE MODE")).await?;
         tx.commit().await?;
         let mut after = 0;
@@ -69,31 +94,36 @@ impl Store {
         Ok(())
     }
 
-    /// Copies some that are missing behind an id; gives the last of them.
+    /// Copies what is missing among the next so many behind an id; gives the last of these.
     async fn copy_vectors(&self, after: i64) -> Result<Option<i64>, StoreError> {
-        let find = "SELECT e.id, e.vector FROM embeddings e WHERE e.id > ? AND e.owner_kind = ? AND NOT EXISTS \
+        let last = "SELECT MAX(w.id) FROM (SELECT e.id FROM embeddings e WHERE e.id > ? ORDER BY e.id LIMIT ?) w";
+        let find = "SELECT e.id, e.vector FROM embeddings e WHERE e.id > ? AND e.id <= ? AND e.owner_kind = ? AND NOT EXISTS \
                     (SELECT 1 FROM embedding_vectors v WHERE v.space = e.space AND v.model = e.model \
-                    AND v.chunk_id = e.owner_id) ORDER BY e.id LIMIT ?";
+                    AND v.chunk_id = e.owner_id) ORDER BY e.id";
         self.retry("copy_vectors", || async {
-            let rows = i64::try_from(ROWS).unwrap_or(i64::MAX);
-            let missing = self.fetch_all(self.sql(find).bind(after).bind(CHUNK).bind(rows)).await?;
-            let Some(last) = missing.last() else { return Ok(None) };
-            let marks = vec!["(CAST(? AS BIGINT), ?)"; missing.len()].join(", ");
-            // Of passages that are still there, which then stay until this is written.
-            let sql = format!(
-                "INSERT INTO embedding_vectors (space, model, chunk_id, embedding) \
-                 SELECT e.space, e.model, c.id, CAST(x.vector AS vector) FROM (VALUES {marks}) AS x (id, vector) \
-                 JOIN embeddings e ON e.id = x.id JOIN chunks c ON c.id = e.owner_id FOR KEY SHARE OF c \
-                 ON CONFLICT DO NOTHING"
-            );
-            let mut insert = self.backend.dialect.assembled(&sql).persistent(missing.len() == ROWS);
-            for row in &missing {
-                insert = insert.bind(row.try_get::<i64, _>(0)?).bind(written(&row.try_get::<Vec<u8>, _>(1)?));
+            let row = self.fetch_all(self.sql(last).bind(after).bind(WINDOW)).await?;
+            let Some(end) = row.first().map(|row| row.try_get::<Option<i64>, _>(0)).transpose()?.flatten() else {
+                return Ok(None);
+            };
+            let missing = self.fetch_all(self.sql(find).bind(after).bind(end).bind(CHUNK)).await?;
+            for some in missing.chunks(ROWS) {
+                let marks = vec!["(CAST(? AS BIGINT), ?)"; some.len()].join(", ");
+                // Of what is still there, which then stays until this is written.
+                let sql = format!(
+                    "INSERT INTO embedding_vectors (space, model, chunk_id, embedding) \
+                     SELECT e.space, e.model, c.id, CAST(x.vector AS vector) FROM (VALUES {marks}) AS x (id, vector) \
+                     JOIN embeddings e ON e.id = x.id JOIN chunks c ON c.id = e.owner_id FOR KEY SHARE OF c, e \
+                     ON CONFLICT DO NOTHING"
+                );
+                let mut insert = self.backend.dialect.assembled(&sql).persistent(some.len() == ROWS);
+                for row in some {
+                    insert = insert.bind(row.try_get::<i64, _>(0)?).bind(written(&row.try_get::<Vec<u8>, _>(1)?));
+                }
+                let mut tx = self.begin().await?;
+                tx.execute(insert).await?;
+                tx.commit().await?;
             }
-            let mut tx = self.begin().await?;
-            tx.execute(insert).await?;
-            tx.commit().await?;
-            Ok(Some(last.try_get(0)?))
+            Ok(Some(end))
         })
         .await
     }
@@ -106,8 +136,9 @@ impl Store {
         asked: &[f32],
         most: usize,
     ) -> Result<Vec<i64>, StoreError> {
+        // In a query of its own: a plan for any vector would otherwise read it anew for every row.
         let sql = "SELECT v.chunk_id FROM embedding_vectors v WHERE v.space = ? AND v.model = ? \
-                   AND vector_dims(v.embedding) = ? ORDER BY v.embedding <=> CAST(? AS vector), v.chunk_id LIMIT ?";
+                   AND vector_dims(v.embedding) = ? ORDER BY v.embedding <=> (SELECT CAST(? AS vector)), v.chunk_id LIMIT ?";
         let bytes: Vec<u8> = asked.iter().flat_map(|value| value.to_le_bytes()).collect();
         let (asked, dims) = (written(&bytes), i32::try_from(asked.len()).unwrap_or(0));
         self.retry("list_nearest", || async {
@@ -143,15 +174,16 @@ impl Tx {
         Ok(())
     }
 
-    /// Removes vectors of other models than the space is searched by, where pgvector is used.
-    pub(super) async fn remove_other_pgvectors(&mut self, space: &Space, setting: &str) -> Result<(), StoreError> {
+    /// Removes some vectors of other models than the space is searched by, where pgvector is used; tells how many.
+    pub(super) async fn remove_other_pgvectors(&mut self, space: &Space, setting: &str) -> Result<u64, StoreError> {
         if !self.has_pgvector().await? {
-            return Ok(());
+            return Ok(0);
         }
-        let sql = "DELETE FROM embedding_vectors v USING settings s WHERE s.space = ? AND s.name = ? \
-                   AND v.space = s.space AND v.model <> s.value_json";
+        let sql = "DELETE FROM embedding_vectors WHERE ctid = ANY (ARRAY(SELECT v.ctid FROM settings s \
+                   JOIN embedding_vectors v ON v.space = s.space WHERE s.space = ? AND s.name = ? \
+                   AND v.model <> s.value_json LIMIT 2000))";
         let delete = self.sql(sql).bind(space.as_str()).bind(setting.to_owned());
-        self.execute(delete).await.map(|_| ())
+        self.execute(delete).await
     }
 
     /// Looked up until it is there: another process may make the table at any time.
@@ -162,8 +194,7 @@ impl Tx {
         if self.backend.pgvector.there.load(Ordering::Relaxed) {
             return Ok(true);
         }
-        let query = self.sql("SELECT CASE WHEN to_regclass('embedding_vectors') IS NULL THEN 0 ELSE 1 END");
-        let row = self.fetch_optional(query).await?;
+        let row = self.fetch_optional(self.sql(THERE)).await?;
         let there = row.map(|row| row.try_get::<i32, _>(0)).transpose()? == Some(1);
         self.backend.pgvector.there.store(there, Ordering::Relaxed);
         Ok(there)

@@ -303,6 +303,27 @@ pub async fn get_category(
     Ok(Json(CategoryDetailResponse { category: CategoryResponse::from(&category), path, path_ids }))
 }
 
+/// Remove a category
+///
+/// With all below it, if they are empty: no passage of any version of any document lies there. It is gone from former
+/// times as well (`as_of`); receipts keep its name.
+#[utoipa::path(
+    delete, path = "/v1/categories/{id}", tag = "categories", operation_id = "delete_category",
+    params(("id" = String, Path, description = "The category's number.")),
+    responses(
+        (status = 204, description = "Removed."),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn delete_category(
+    caller: Caller,
+    State(categories): State<Categories>,
+    PathId(id): PathId,
+) -> Result<StatusCode, ApiError> {
+    categories.remove(&caller.space, number(&id, "category")?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// List the passages of a leaf
 ///
 /// In the order in which they came, in pages.

@@ -343,11 +343,12 @@ pub async fn update_source(
 )]
 pub async fn delete_source(
     caller: Caller,
-    State(sources): State<Sources>,
+    State(state): State<AppState>,
     PathId(id): PathId,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
-    sources.remove(&caller.space, &id, unchanged(&headers)).await?;
+    state.sources.remove(&caller.space, &id, unchanged(&headers), caller.now).await?;
+    state.jobs.announce();
     Ok(StatusCode::NO_CONTENT)
 }
 

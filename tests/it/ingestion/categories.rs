@@ -291,3 +291,36 @@ async fn another_depth_is_refused_while_passages_hang_on_the_old_one() {
         assert_eq!(ingest.names(3).await, ["C"], "{engine:?}");
     }
 }
+
+#[tokio::test]
+async fn empty_categories_can_be_removed_and_others_cannot() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let ingest = Ingest::on(database, &[]).await;
+        let job = ingest.succeed(&document(&["A/B/C", "D/E/F"], &json!({}))).await;
+        let root = ingest.list("/v1/categories?level=1").await[0]["id"].clone();
+        let remove = async |id: &Value| send(ingest.app.request(Method::DELETE, &format!("/v1/categories/{id}"))).await;
+        remove(&root).await.assert_problem(409, "category_not_empty");
+        // What a former version says still lies there.
+        let id = source(&job).to_owned();
+        ingest.succeed(&document(&["D/E/F"], &json!({"source_id": id}))).await;
+        remove(&root).await.assert_problem(409, "category_not_empty");
+        let gone = send(ingest.app.request(Method::DELETE, &format!("/v1/sources/{id}"))).await;
+        assert_eq!(gone.status, 204);
+        assert_eq!(remove(&root).await.status, 204, "{engine:?}");
+        remove(&root).await.assert_problem(404, "not_found");
+        for (level, name) in [(1, "D"), (2, "E"), (3, "F")] {
+            assert_eq!(ingest.names(level).await, [name], "{engine:?}");
+        }
+        remove(&json!("x")).await.assert_problem(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_full_level_is_told() {
+    let ingest = Ingest::with(&[("TAXONOMY__MAX_CATEGORIES_DEFAULT", "2")]).await;
+    let first = ingest.succeed(&document(&["A/B/C"], &json!({}))).await;
+    assert_eq!(first["warnings"], json!([]));
+    let second = ingest.succeed(&document(&["D/E/F"], &json!({}))).await;
+    assert_eq!(second["warnings"][0]["code"], "level_full", "{second:#}");
+}

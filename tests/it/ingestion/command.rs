@@ -125,3 +125,22 @@ fn files_are_brought_in_without_a_service() {
     let (code, told, _) = ingest(&["a.md", "--local", "--space", "trees"], folder.path(), &here);
     assert!(code == Some(0) && told.contains("unchanged, version 2"), "{told}");
 }
+
+/// Pipes, links in a circle, and detours.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_file_once_and_nothing_that_never_ends() {
+    let service = Ingest::with(FLAT).await;
+    let server = format!("http://{}", service.app.address);
+    let folder = folder();
+    let pipe = folder.path().join("pipe.txt");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::os::unix::fs::symlink("..", folder.path().join("more/up")).unwrap();
+    let run = |arguments: &[&str]| ingest(&[arguments, &["--server", &server]].concat(), folder.path(), &[]);
+    for arguments in [&["."][..], &["**/*.md", "**/*.txt"], &["a.md", "more/../a.md", "more/b.txt"]] {
+        let (code, told, problem) = run(arguments);
+        assert_eq!((code, told.lines().count()), (Some(0), 2), "{arguments:?}: {told} {problem}");
+    }
+    assert_eq!(service.list("/v1/sources").await.len(), 2);
+    let (code, _, problem) = run(&["pipe.txt"]);
+    assert!(code == Some(1) && problem.contains("not a plain file"), "{problem}");
+}

@@ -343,3 +343,15 @@ async fn a_cancelled_job_leaves_nothing_behind() {
     assert_eq!(job["state"], "succeeded", "{job}");
     assert_eq!(joined(&ingest.chunks(&job).await), text(&["A", "B"]));
 }
+
+#[tokio::test]
+async fn as_many_tags_as_there_may_be() {
+    let ingest = Ingest::new().await;
+    let tags: Vec<String> = (0..99).map(|number| format!("tag-{number}")).collect();
+    let job = ingest.succeed(&document(&["A/B/C"], &json!({"path": "/a.md", "tags": tags}))).await;
+    let found = ingest.app.get(&format!("/v1/sources/{}", source(&job))).await.json();
+    assert_eq!(found["tags"].as_array().unwrap().len(), 100);
+    // One more is refused at once, not dropped later.
+    let more = document(&["A/B/C"], &json!({"path": "/a.md", "tags": ["another"]}));
+    ingest.submit(&more).await.assert_problem(422, "invalid_request");
+}
