@@ -16,7 +16,8 @@ CREATE TABLE IF NOT EXISTS sources (
     PRIMARY KEY (space, id),
     UNIQUE KEY sources_path (space, user_id, path_key),
     KEY sources_filename (space, user_id, filename),
-    KEY sources_created (space, created_at, id)
+    KEY sources_created (space, created_at, id),
+    KEY sources_eligible (space, eligible)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS source_tags (

@@ -18,6 +18,7 @@ CREATE TABLE sources (
 CREATE UNIQUE INDEX sources_path ON sources (space, user_id, path_key);
 CREATE INDEX sources_filename ON sources (space, user_id, filename);
 CREATE INDEX sources_created ON sources (space, created_at, id);
+CREATE INDEX sources_eligible ON sources (space, eligible);
 
 CREATE TABLE source_tags (
     space TEXT NOT NULL,

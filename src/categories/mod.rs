@@ -215,6 +215,7 @@ impl Categories {
                     }
                     tx.remove_categories(space, some).await?;
                 }
+                tx.count_category_removal(space).await?;
                 Ok(tx.commit().await?)
             })
             .await

@@ -105,6 +105,8 @@ impl Branch {
 fn told(result: &Value) -> String {
     let mut text = String::new();
     if let Some(answer) = result["answer"].as_str() {
+        // A terminal obeys control characters, whoever wrote them.
+        let answer = answer.replace(|symbol: char| symbol.is_control() && symbol != '\n', " ");
         let _ = writeln!(text, "{answer}\n");
     } else {
         for chunk in list(&result["chunks"]) {

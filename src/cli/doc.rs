@@ -11,7 +11,7 @@ Examples:
   memoir doc plan.md > plan.md                           its latest version, of the memoir that runs on this machine
   memoir doc plan.md --as-of 2026-01-31T12:00:00Z        as it was then
   memoir doc plan.md --strategy earliest --local         its first version, without a running memoir
-  memoir doc --topic 'memory design' --tag docs          without its name: the newest of those that fit
+  memoir doc --topic 'memory design' --tag docs --strategy score   without its name, by what it is about
   memoir doc --query 'refund policy' --strategy score    the one whose words fit best
   memoir doc plan.md --strict --json | jq .metadata      nothing but that file, with all that is known of it
 

@@ -96,7 +96,9 @@ fn told(result: &Value) -> String {
     let items = result["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     for item in items {
         let passage = item["text_content"].as_str().unwrap_or_default();
-        let words: Vec<&str> = passage.split_whitespace().collect();
+        // A terminal obeys control characters, whoever wrote them.
+        let breaks = |symbol: char| symbol.is_whitespace() || symbol.is_control();
+        let words: Vec<&str> = passage.split(breaks).filter(|word| !word.is_empty()).collect();
         let line = words.join(" ");
         let mut shown: String = line.chars().take(SHOWN).collect();
         if shown.len() < line.len() {

@@ -10,7 +10,10 @@ const AROUND: usize = 3;
 
 /// Empty if both say the same.
 pub fn unified(before: &str, after: &str, names: &[String; 2]) -> String {
-    let difference = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
+    // A line ends with a line feed and with nothing else, as for everybody who reads such a text.
+    let (before, after): (Vec<&str>, Vec<&str>) =
+        (before.split_inclusive('\n').collect(), after.split_inclusive('\n').collect());
+    let difference = TextDiff::configure().timeout(PATIENCE).newline_terminated(true).diff_slices(&before, &after);
     difference.unified_diff().context_radius(AROUND).header(&names[0], &names[1]).to_string()
 }
 
@@ -32,6 +35,8 @@ mod tests {
             "--- a\n+++ b\n@@ -1,3 +1,3 @@\n one\n-two\n-three\n+2\n+three\n\\ No newline at end of file\n"
         );
         assert_eq!(unified("same\n", "same\n", &names()), "");
+        let text = unified("a\n", "a\rb\rc", &names());
+        assert_eq!(text, "--- a\n+++ b\n@@ -1 +1 @@\n-a\n+a\rb\rc\n\\ No newline at end of file\n");
     }
 
     #[test]

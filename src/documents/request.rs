@@ -79,6 +79,10 @@ impl Wish {
         if !(1..=MOST_K).contains(&self.k) {
             errors.push(FieldError::new("k", format!("must be from 1 to {MOST_K}")));
         }
+        if self.strict && self.as_of.is_some() && self.choice != Choice::Latest {
+            let rule = "goes with the strategy latest; the others do not look at it, which strict does not allow";
+            errors.push(FieldError::new("as_of", rule));
+        }
         if errors.is_empty() { Ok(self) } else { Err(errors) }
     }
 

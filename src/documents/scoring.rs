@@ -38,7 +38,7 @@ impl Scale {
         let whole: f64 = self.weights.iter().sum();
         let shared: f64 = self.weights.iter().zip(held).filter(|(_, held)| **held).map(|(weight, _)| weight).sum();
         // The sum of nothing is -0.0, which would be shown.
-        if whole > 0.0 { (shared / whole).max(0.0) } else { 0.0 }
+        if whole > 0.0 { shared / whole + 0.0 } else { 0.0 }
     }
 }
 

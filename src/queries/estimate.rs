@@ -147,7 +147,7 @@ impl Queries {
 
     async fn tree(&self, space: &Space, ask: &Ask) -> Result<Vec<Category>, QueryError> {
         let (store, scope) = (&self.inner.store, ask.scope());
-        Ok(if scope.is_narrow() {
+        Ok(if scope.is_narrow() || store.has_ineligible(space).await? {
             store.list_categories_in(space, self.inner.depth, &scope).await?
         } else {
             store.list_categories(space, &CategoryFilter::default(), &CategoryPage::default()).await?

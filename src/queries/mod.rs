@@ -159,9 +159,10 @@ impl Queries {
         let _forgotten =
             (!inner.audit.persist).then(|| Forget { queries: self.clone(), space: who.space.clone(), id: id.clone() });
         let scope = ask.scope();
+        let narrow = cursor.is_none() && (scope.is_narrow() || inner.store.has_ineligible(&who.space).await?);
         let (map, known_paths) = match &cursor {
             Some(cursor) => (None, self.paths_of(&who.space, cursor).await?),
-            None if scope.is_narrow() => {
+            None if narrow => {
                 let part = inner.store.list_categories_in(&who.space, inner.depth, &scope).await?;
                 (Some(Map::part(part)), Vec::new())
             }

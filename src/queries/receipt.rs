@@ -74,7 +74,7 @@ impl Totals {
             calls: i64::try_from(result.responses.len()).unwrap_or(i64::MAX),
             tokens_prompt: result.responses.iter().map(|call| call.tokens_prompt).sum(),
             tokens_completion: result.responses.iter().map(|call| call.tokens_completion).sum(),
-            cost_usd: costs.map(|costs| costs.iter().sum()),
+            cost_usd: costs.map(|costs| costs.iter().sum::<f64>() + 0.0),
             total_latency: result.total_latency,
         }
     }

@@ -273,7 +273,7 @@ impl QueryResult {
         let asking: f64 = self.responses.iter().map(|call| call.latency_ms).sum();
         let reading: f64 = self.retrievals.iter().map(|retrieval| retrieval.latency_ms).sum();
         // The sum of nothing is -0.0, which would be shown.
-        self.total_latency = (asking + reading).max(0.0);
+        self.total_latency = asking + reading + 0.0;
     }
 
     /// A copy of all but the passages.

@@ -158,20 +158,28 @@ impl Store {
         .await
     }
 
-    /// Categories of a space in the order of their numbers, after the one named.
+    /// Categories of a space in the order of their numbers, after the one named; and how often some were removed.
     pub async fn list_options_after(
         &self,
         space: &Space,
         after: i64,
         limit: usize,
-    ) -> Result<Vec<CategoryOption>, StoreError> {
+    ) -> Result<(i64, Vec<CategoryOption>), StoreError> {
         let mut pieces = Pieces::default();
-        pieces.text("SELECT id, parent_key, name FROM categories WHERE space = ?", space.as_str());
-        pieces.number(" AND id > ?", after);
-        pieces.limit(" ORDER BY id", i64::try_from(limit).unwrap_or(i64::MAX));
+        pieces.text(
+            "SELECT k.id, k.parent_key, k.name, COALESCE((SELECT r.value FROM counters r WHERE r.space = ? \
+             AND r.name = 'category_removals' AND r.window_start = 0), 0) FROM (SELECT 1 AS one) o",
+            space.as_str(),
+        );
+        pieces.text(" LEFT JOIN categories k ON k.space = ?", space.as_str());
+        pieces.number(" AND k.id > ?", after);
+        pieces.limit(" ORDER BY k.id", i64::try_from(limit).unwrap_or(i64::MAX));
         self.retry("list_options_after", || async {
             let rows = self.fetch_all(self.put_together(&pieces, true)).await?;
-            rows.iter().map(read_option).collect()
+            let removals = rows.first().map(|row| row.try_get(3)).transpose()?.unwrap_or(0);
+            // The one row that is always there is empty where nothing has come.
+            let come = rows.iter().filter(|row| row.try_get::<Option<i64>, _>(0).is_ok_and(|id| id.is_some()));
+            Ok((removals, come.map(read_option).collect::<Result<_, _>>()?))
         })
         .await
     }

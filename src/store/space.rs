@@ -8,6 +8,8 @@ use crate::base::ids::Space;
 
 /// The counter of writes to a space's passages.
 const CHUNK_WRITES: &str = "chunks";
+/// The counter of removals of categories.
+const CATEGORY_REMOVALS: &str = "category_removals";
 /// The counter of documents without a name.
 const UNTITLED: &str = "untitled";
 /// The setting that holds the depth of a space's hierarchy (K-43).
@@ -20,6 +22,15 @@ impl Store {
             let query = self.sql("SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0");
             let rows = self.fetch_all(query.bind(space.as_str()).bind(CHUNK_WRITES)).await?;
             Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(0))
+        })
+        .await
+    }
+
+    /// Whether documents of a space are switched off, so that categories may seem to hold something.
+    pub async fn has_ineligible(&self, space: &Space) -> Result<bool, StoreError> {
+        self.retry("has_ineligible", || async {
+            let query = self.sql("SELECT id FROM sources WHERE space = ? AND eligible = 0 LIMIT 1");
+            Ok(!self.fetch_all(query.bind(space.as_str())).await?.is_empty())
         })
         .await
     }
@@ -83,6 +94,11 @@ impl Tx {
     /// so that writers wait for each other instead of getting entangled.
     pub async fn lock_chunks(&mut self, space: &Space) -> Result<(), StoreError> {
         self.count_up(space, CHUNK_WRITES).await
+    }
+
+    /// Counts that categories were removed: whoever keeps them in memory forgets them.
+    pub async fn count_category_removal(&mut self, space: &Space) -> Result<(), StoreError> {
+        self.count_up(space, CATEGORY_REMOVALS).await
     }
 
     async fn count_up(&mut self, space: &Space, name: &'static str) -> Result<(), StoreError> {

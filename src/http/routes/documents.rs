@@ -30,6 +30,7 @@ pub use wire::{DocumentResponse, RetrieveDocumentRequest};
                 ("X-Memoir-Source-Id" = String, description = "Of `text/plain`: the document."),
                 ("X-Memoir-Source-Version" = String, description = "Of `text/plain`: the version."),
                 ("X-Memoir-Relaxed" = String, description = "Of `text/plain`: the filters that were left out, if any."),
+                ("X-Memoir-Warnings" = String, description = "Of `text/plain`: the codes of the warnings, if any."),
             ),
         ),
         (status = 404, response = crate::http::openapi::ProblemResponse),
@@ -50,6 +51,7 @@ pub async fn retrieve_document(
 
 fn as_text(retrieved: Retrieved) -> Response {
     let relaxed = wire::relaxed(&retrieved).into_iter().map(|one| one.filter).collect::<Vec<_>>().join(", ");
+    let warnings = wire::warnings(&retrieved).into_iter().map(|one| one.code).collect::<Vec<_>>().join(", ");
     let source_id = retrieved.found.source.id.to_string();
     let version = retrieved.found.version.version.to_string();
     // Whatever the text is, a browser must not run it.
@@ -59,7 +61,12 @@ fn as_text(retrieved: Retrieved) -> Response {
         (header::VARY, "accept"),
     ];
     let mut response = (headers, retrieved.content).into_response();
-    let told = [("x-memoir-source-id", source_id), ("x-memoir-source-version", version), ("x-memoir-relaxed", relaxed)];
+    let told = [
+        ("x-memoir-source-id", source_id),
+        ("x-memoir-source-version", version),
+        ("x-memoir-relaxed", relaxed),
+        ("x-memoir-warnings", warnings),
+    ];
     for (name, value) in told.into_iter().filter(|(_, value)| !value.is_empty()) {
         if let Ok(value) = HeaderValue::from_str(&value) {
             response.headers_mut().insert(HeaderName::from_static(name), value);

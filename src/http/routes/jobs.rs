@@ -152,8 +152,8 @@ pub async fn retry_job(caller: Caller, State(jobs): State<Jobs>, PathId(id): Pat
 
 /// Watch a job
 ///
-/// Server-sent events: `state`, `progress`, `warning` and `error`, each with an id. The stream ends with
-/// the job, or when the service stops.
+/// Server-sent events: `state`, `progress`, `warning`, `error` and `helper` (where a document's description came from), each
+/// with an id. Progress is told within a quarter of a second. The stream ends with the job, or when the service stops.
 /// After a broken connection send the last id as `Last-Event-ID`, and no event is missed or repeated.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/events", tag = "jobs", operation_id = "watch_job",

@@ -81,6 +81,9 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
                 (&found["as_of_fallback"], &found["warnings"][0]["code"]),
                 (&json!(false), &json!("as_of_ignored"))
             );
+            let mut body = json!({"meta": {"filename": "a.md"}, "as_of": moment("07:00"), "strategy": strategy});
+            body["strict"] = json!(true);
+            shelf.retrieve(&body).await.assert_problem(422, "invalid_request");
         }
         shelf.app.finish().await;
     }

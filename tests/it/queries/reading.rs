@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{each, texts, three_by_three};
 use crate::support::app::send;
+use crate::support::database::TestDatabase;
 use crate::support::library::{Desk, choosing};
 use reqwest::Method;
 
@@ -195,6 +196,34 @@ async fn a_scope_shows_only_the_categories_that_hold_something_of_it() {
     let unscoped = desk.ask_well(json!({"query": "plants big old", "mode": "retrieve"})).await;
     assert_eq!(texts(&unscoped), ["Plants that are Big and Old. "]);
     desk.close().await;
+}
+
+/// Categories that only hold what is switched off, or that are gone, are not shown to anybody.
+#[tokio::test]
+async fn what_is_switched_off_or_removed_leads_nobody_astray() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        let hidden = desk.library.add("/hidden.txt", &[(&["Animals", "Big", "Old"], "an old elephant")]).await;
+        desk.library
+            .add("/shown.txt", &[(&["Plants", "Big", "Old"], "an oak"), (&["Stones", "Big", "Old"], "a rock")])
+            .await;
+        let offered = async || {
+            desk.model.clear();
+            desk.ask_well(json!({"query": "animals big old", "mode": "retrieve"})).await;
+            desk.seen("select")[0].user.rsplit_once("options:\n").unwrap().1.to_owned()
+        };
+        assert_eq!(offered().await, "- Animals\n- Plants\n- Stones");
+        let patch = desk.app.request(Method::PATCH, &format!("/v1/sources/{hidden}")).json(&json!({"eligible": false}));
+        assert_eq!(send(patch).await.status.as_u16(), 200);
+        assert_eq!(offered().await, "- Plants\n- Stones");
+        let gone = desk.app.request(Method::DELETE, &format!("/v1/sources/{hidden}"));
+        assert_eq!(send(gone).await.status.as_u16(), 204);
+        let empty = desk.app.get("/v1/categories?level=1").await.json()["items"][0]["id"].clone();
+        let gone = desk.app.request(Method::DELETE, &format!("/v1/categories/{empty}"));
+        assert_eq!(send(gone).await.status.as_u16(), 204);
+        assert_eq!(offered().await, "- Plants\n- Stones");
+        desk.close().await;
+    }
 }
 
 #[tokio::test]

@@ -268,16 +268,22 @@ pub fn relaxed(retrieved: &Retrieved) -> Vec<RelaxedFilter> {
     all
 }
 
+/// What the caller should know besides.
+pub fn warnings(retrieved: &Retrieved) -> Vec<DocumentWarning> {
+    let strategy = retrieved.wish.choice.as_str();
+    let ignored = retrieved.as_of_ignored.then(|| DocumentWarning {
+        code: "as_of_ignored".to_owned(),
+        message: format!("as_of goes with the strategy latest; {strategy} does not look at it"),
+    });
+    ignored.into_iter().collect()
+}
+
 impl From<Retrieved> for DocumentResponse {
     fn from(retrieved: Retrieved) -> Self {
-        let relaxed = relaxed(&retrieved);
+        let (relaxed, warnings) = (relaxed(&retrieved), warnings(&retrieved));
         let Retrieved { found, wish, .. } = retrieved;
         let (strategy, as_of) = (wish.choice.as_str().to_owned(), wish.as_of.map(|moment| moment.to_string()));
         let k = i64::try_from(wish.k).unwrap_or(i64::MAX);
-        let ignored = retrieved.as_of_ignored.then(|| DocumentWarning {
-            code: "as_of_ignored".to_owned(),
-            message: format!("as_of goes with the strategy latest; {strategy} does not look at it"),
-        });
         let explain = retrieved.candidates.map(|candidates| DocumentExplanation {
             query: retrieved.query,
             required_tags: retrieved.required_tags,
@@ -308,7 +314,7 @@ impl From<Retrieved> for DocumentResponse {
             tag_filter_relaxed: retrieved.relaxed.tags,
             as_of_fallback: retrieved.relaxed.as_of,
             relaxed,
-            warnings: ignored.into_iter().collect(),
+            warnings,
             explain,
         }
     }

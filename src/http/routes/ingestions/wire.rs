@@ -31,10 +31,10 @@ pub struct CreateIngestionRequest {
     /// When the file was last changed.
     #[schema(format = DateTime)]
     pub mtime: Option<String>,
-    /// Its title; found in the text if left out.
+    /// Its title; for its description one is looked for in the text if left out.
     #[schema(max_length = 2000)]
     pub title: Option<String>,
-    /// Labels to find it by; a document that is there keeps those it has.
+    /// Labels to find it by; a document that is there keeps those it has, and gets these as well.
     #[schema(max_items = 99)]
     pub tags: Vec<Tag>,
     /// What it is about.
