@@ -193,7 +193,8 @@ impl Tree {
         match self.taxonomy.scope() {
             LimitScope::Level => {
                 let has_some = parent != ROOT && entry.children.iter().any(|child| self.entries[child.0].assured);
-                let free = |limit| if has_some { kept_free(limit) } else { 0 };
+                let of_leaves = entry.level + 1 == self.taxonomy.depth();
+                let free = |limit| if has_some { kept_free(limit, of_leaves) } else { 0 };
                 self.has_room_beside(entry.level + 1..entry.holds_from, free)
             }
             LimitScope::Parent => {
@@ -253,9 +254,14 @@ impl Tree {
 }
 
 /// Places of a level that are kept for subjects that are new: what has something below it already makes do with that, so
-/// that many texts on one matter do not leave others without a place.
-fn kept_free(limit: i64) -> i64 {
-    if limit < MANY { 0 } else { limit / 4 }
+/// that many texts on one matter do not leave others without a place. More of them beside leaves, so that there is still
+/// room for new branches when there is none for finer leaves.
+fn kept_free(limit: i64, beside_leaves: bool) -> i64 {
+    match (limit < MANY, beside_leaves) {
+        (true, _) => 0,
+        (false, true) => limit / 4,
+        (false, false) => limit / 8,
+    }
 }
 
 fn place(level: i64) -> usize {
@@ -327,6 +333,17 @@ mod tests {
             assert_eq!(tree.choose(subject, "Second"), None);
         }
         assert_eq!((tree.choose(ROOT, "One too many"), tree.full_level()), (None, Some((2, 128))));
+    }
+
+    #[test]
+    fn new_branches_have_room_when_finer_leaves_have_none() {
+        let mut tree = tree(3, &serde_json::json!({}), "level");
+        let money = tree.choose(ROOT, "Money").unwrap();
+        let cards = tree.choose(money, "Cards").unwrap();
+        let leaves = (0..128).filter(|number| tree.choose(cards, &format!("Topic {number}")).is_some()).count();
+        let branches = (0..128).filter(|number| tree.choose(money, &format!("Branch {number}")).is_some()).count();
+        let roots = (0..128).filter(|number| tree.choose(ROOT, &format!("Root {number}")).is_some()).count();
+        assert_eq!((leaves, branches, roots), (96, 16, 16));
     }
 
     #[test]
