@@ -124,6 +124,17 @@ async fn words_find_a_document_without_its_name() {
 }
 
 #[tokio::test]
+async fn a_version_whose_text_was_lost_is_told_and_not_given_as_empty() {
+    for shelf in Shelf::each().await {
+        shelf.file_at("10:00", "/a.md", "All that there was to say.").await;
+        shelf.app.database.execute("UPDATE source_versions SET content = ''").await;
+        let reply = shelf.retrieve(&json!({"meta": {"filename": "a.md"}})).await;
+        reply.assert_problem(500, "document_content_missing");
+        shelf.app.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_version_is_found_quickly_among_a_thousand() {
     for shelf in Shelf::each().await {
         let store = Store::connect(&load(&shelf.app.database.url, &[]).database).await.unwrap();

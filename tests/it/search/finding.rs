@@ -4,7 +4,7 @@ use memoir::base::clock::Clock as _;
 use serde_json::{Value, json};
 
 use super::{Shelf, each};
-use crate::support::app::send;
+use crate::support::app::{TestApp, send};
 use crate::support::database::TestDatabase;
 
 const KINDS: [&str; 3] = ["keyword", "semantic", "hybrid"];
@@ -212,4 +212,31 @@ async fn scores_can_be_asked_for_and_bad_searches_are_told_what_is_wrong() {
         }
     }
     shelf.app.finish().await;
+}
+
+#[tokio::test]
+async fn processes_that_share_a_database_find_the_same() {
+    for database in TestDatabase::each().await {
+        let here = filled(database).await;
+        let database = std::sync::Arc::clone(&here.app.database);
+        let there = Shelf { app: TestApp::at(&database.url.clone(), database, &[]).await };
+        // Both hold the vectors in memory before anything changes.
+        let question = json!({"query": "a kite above the dunes", "type": "semantic", "min_score": 0.3});
+        for shelf in [&here, &there] {
+            assert_eq!(shelf.paths(question.clone()).await, Vec::<String>::new());
+        }
+        let id = here.bring("/kite.md", "A kite flew above the dunes all day.").await;
+        assert_eq!(there.paths(question.clone()).await, ["/kite.md"], "what came in elsewhere");
+        there.bring("/kite.md", "The windmill was sold.").await;
+        assert_eq!(here.paths(question.clone()).await, Vec::<String>::new(), "it says something else now");
+        there.bring("/kite.md", "A kite flew above the dunes all day.").await;
+        assert_eq!(here.paths(question.clone()).await, ["/kite.md"]);
+        there.change(&id, &json!({"eligible": false})).await;
+        assert_eq!(here.paths(question.clone()).await, Vec::<String>::new(), "switched off elsewhere");
+        there.change(&id, &json!({"eligible": true})).await;
+        there.remove(&id).await;
+        assert_eq!(here.paths(question).await, Vec::<String>::new(), "removed elsewhere");
+        there.app.finish().await;
+        here.app.finish().await;
+    }
 }
