@@ -1,6 +1,7 @@
 //! The hierarchy as its readers and its librarians see it: lists, paths, passages, checked creation (M-3).
 
 pub mod options;
+mod places;
 pub mod samples;
 mod taxonomy;
 pub mod tree;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::Taxonomy;
+use super::places::Places;
 use crate::base::text::name_key;
 use crate::config::taxonomy::LimitScope;
 use crate::model::category::{Category, NewCategory};
@@ -17,9 +18,6 @@ pub struct Node(usize);
 
 /// Above level 1.
 pub const ROOT: Node = Node(0);
-
-/// A limit from which on some places are kept free.
-const MANY: i64 = 64;
 
 #[derive(Debug)]
 struct Entry {
@@ -43,14 +41,11 @@ pub struct Tree {
     entries: Vec<Entry>,
     by_key: HashMap<(Node, String), Node>,
     by_id: HashMap<i64, Node>,
-    /// By level: categories that are there or planned, and places that are held.
-    used: Vec<i64>,
-    held: Vec<i64>,
+    places: Places,
 }
 
 impl Tree {
     pub fn new(taxonomy: Taxonomy) -> Self {
-        let levels = usize::try_from(taxonomy.depth()).unwrap_or(0) + 2;
         let root = Entry {
             parent: ROOT,
             level: 0,
@@ -63,12 +58,11 @@ impl Tree {
             holds_from: taxonomy.depth() + 1,
         };
         Self {
+            places: Places::new(taxonomy.clone()),
             taxonomy,
             entries: vec![root],
             by_key: HashMap::new(),
             by_id: HashMap::from([(0, ROOT)]),
-            used: vec![0; levels],
-            held: vec![0; levels],
         }
     }
 
@@ -95,9 +89,7 @@ impl Tree {
         let level = self.entries[parent.0].level + 1;
         self.by_key.insert((parent, key.clone()), node);
         self.entries[parent.0].children.push(node);
-        if let Some(used) = self.used.get_mut(place(level)) {
-            *used += 1;
-        }
+        self.places.take(level);
         let (name, children, holds_from) = (name.to_owned(), Vec::new(), self.beyond());
         let (stored, assured) = (None, false);
         self.entries.push(Entry { parent, level, name, key, stored, children, assured, reach: level, holds_from });
@@ -121,41 +113,17 @@ impl Tree {
         self.taxonomy.depth() + 1
     }
 
-    /// Whether each of these levels has a place that nobody holds.
-    fn has_room(&self, levels: std::ops::Range<i64>) -> bool {
-        self.has_room_beside(levels, |_| 0)
-    }
-
-    /// The same, some places left free.
-    fn has_room_beside(&self, mut levels: std::ops::Range<i64>, free: impl Fn(i64) -> i64) -> bool {
-        let taken = |level| self.used[place(level)] + self.held[place(level)];
-        self.taxonomy.scope() == LimitScope::Parent
-            || levels.all(|level| {
-                let limit = self.taxonomy.limit(level);
-                taken(level) < limit - free(limit)
-            })
-    }
-
     /// The first level on which no new subject finds room, and its limit.
     pub fn full_level(&self) -> Option<(i64, i64)> {
-        let levels = match self.taxonomy.scope() {
-            LimitScope::Level => 1..self.beyond(),
-            LimitScope::Parent => 1..2,
-        };
-        let full = |level: &i64| self.used[place(*level)] + self.held[place(*level)] >= self.taxonomy.limit(*level);
-        { levels }.find(full).map(|level| (level, self.taxonomy.limit(level)))
+        self.places.full_level()
     }
 
     /// Gives a child what its parent holds, from the level that it needs on; the rest is taken, or given back.
     fn pass_on(&mut self, parent: Node, child: Node, needs_from: i64) {
         if self.taxonomy.scope() == LimitScope::Level {
             let held_from = self.entries[parent.0].holds_from;
-            for level in needs_from..held_from {
-                self.held[place(level)] += 1;
-            }
-            for level in held_from..needs_from {
-                self.held[place(level)] -= 1;
-            }
+            self.places.hold(needs_from..held_from);
+            self.places.give_back(held_from..needs_from);
             self.entries[parent.0].holds_from = self.beyond();
             self.entries[child.0].holds_from = needs_from;
         }
@@ -179,7 +147,7 @@ impl Tree {
     /// Whether there is, or can be, a leaf below a child.
     fn can_be_assured(&self, parent: Node, child: Node) -> bool {
         let entry = &self.entries[child.0];
-        entry.assured || self.has_room(entry.reach + 1..self.entries[parent.0].holds_from)
+        entry.assured || self.places.has_room(entry.reach + 1..self.entries[parent.0].holds_from)
     }
 
     /// Their names.
@@ -193,9 +161,8 @@ impl Tree {
         match self.taxonomy.scope() {
             LimitScope::Level => {
                 let has_some = parent != ROOT && entry.children.iter().any(|child| self.entries[child.0].assured);
-                let of_leaves = entry.level + 1 == self.taxonomy.depth();
-                let free = |limit| if has_some { kept_free(limit, of_leaves) } else { 0 };
-                self.has_room_beside(entry.level + 1..entry.holds_from, free)
+                let levels = entry.level + 1..entry.holds_from;
+                if has_some { self.places.has_room_beside(levels) } else { self.places.has_room(levels) }
             }
             LimitScope::Parent => {
                 i64::try_from(entry.children.len()).unwrap_or(i64::MAX) < self.taxonomy.limit(entry.level + 1)
@@ -251,21 +218,6 @@ impl Tree {
         })
         .collect()
     }
-}
-
-/// Places of a level that are kept for subjects that are new: what has something below it already makes do with that, so
-/// that many texts on one matter do not leave others without a place. More of them beside leaves, so that there is still
-/// room for new branches when there is none for finer leaves.
-fn kept_free(limit: i64, beside_leaves: bool) -> i64 {
-    match (limit < MANY, beside_leaves) {
-        (true, _) => 0,
-        (false, true) => limit / 4,
-        (false, false) => limit / 8,
-    }
-}
-
-fn place(level: i64) -> usize {
-    usize::try_from(level).unwrap_or(0)
 }
 
 #[cfg(test)]

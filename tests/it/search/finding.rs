@@ -227,7 +227,7 @@ async fn processes_that_share_a_database_find_the_same() {
         }
         let id = here.bring("/kite.md", "A kite flew above the dunes all day.").await;
         assert_eq!(there.paths(question.clone()).await, ["/kite.md"], "what came in elsewhere");
-        there.bring("/kite.md", "The windmill was sold.").await;
+        there.bring("/kite.md", "Invoices are paid by the end of the month.").await;
         assert_eq!(here.paths(question.clone()).await, Vec::<String>::new(), "it says something else now");
         there.bring("/kite.md", "A kite flew above the dunes all day.").await;
         assert_eq!(here.paths(question.clone()).await, ["/kite.md"]);

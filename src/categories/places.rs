@@ -1,0 +1,84 @@
+//! How many categories each level has room for: those that are there, and places held for leaves to come.
+//!
+//! Limits per parent are counted where the children are; then every level has room here.
+
+use std::ops::Range;
+
+use super::Taxonomy;
+use crate::config::taxonomy::LimitScope;
+
+/// A limit from which on some places are kept free.
+const MANY: i64 = 64;
+
+#[derive(Debug)]
+pub struct Places {
+    taxonomy: Taxonomy,
+    /// By level: categories that are there or planned, and places that are held.
+    used: Vec<i64>,
+    held: Vec<i64>,
+}
+
+impl Places {
+    pub fn new(taxonomy: Taxonomy) -> Self {
+        let levels = place(taxonomy.depth()) + 2;
+        Self { taxonomy, used: vec![0; levels], held: vec![0; levels] }
+    }
+
+    /// A category was made on a level.
+    pub fn take(&mut self, level: i64) {
+        if let Some(used) = self.used.get_mut(place(level)) {
+            *used += 1;
+        }
+    }
+
+    pub fn hold(&mut self, levels: Range<i64>) {
+        for level in levels {
+            self.held[place(level)] += 1;
+        }
+    }
+
+    pub fn give_back(&mut self, levels: Range<i64>) {
+        for level in levels {
+            self.held[place(level)] -= 1;
+        }
+    }
+
+    /// Whether each of these levels has a place that nobody holds.
+    pub fn has_room(&self, mut levels: Range<i64>) -> bool {
+        self.taxonomy.scope() == LimitScope::Parent || levels.all(|level| self.free(level) > 0)
+    }
+
+    /// The same for what has siblings already: some places are kept for subjects that are new, so that many texts on one
+    /// matter do not leave others without a place.
+    pub fn has_room_beside(&self, mut levels: Range<i64>) -> bool {
+        // More are kept beside leaves, so that there is still room for new branches when there is none for finer leaves.
+        let of_leaves = levels.start == self.taxonomy.depth();
+        let kept = |level| kept_free(self.taxonomy.limit(level), of_leaves);
+        self.taxonomy.scope() == LimitScope::Parent || levels.all(|level| self.free(level) > kept(level))
+    }
+
+    fn free(&self, level: i64) -> i64 {
+        self.taxonomy.limit(level) - self.used[place(level)] - self.held[place(level)]
+    }
+
+    /// The first level on which no new subject finds room, and its limit.
+    pub fn full_level(&self) -> Option<(i64, i64)> {
+        let levels = match self.taxonomy.scope() {
+            LimitScope::Level => 1..self.taxonomy.depth() + 1,
+            LimitScope::Parent => 1..2,
+        };
+        { levels }.find(|level| self.free(*level) <= 0).map(|level| (level, self.taxonomy.limit(level)))
+    }
+}
+
+fn kept_free(limit: i64, of_leaves: bool) -> i64 {
+    match (limit < MANY, of_leaves) {
+        (true, _) => 0,
+        (false, true) => limit / 4,
+        (false, false) => limit / 8,
+    }
+}
+
+fn place(level: i64) -> usize {
+    usize::try_from(level).unwrap_or(0)
+}
