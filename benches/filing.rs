@@ -10,76 +10,72 @@ mod measure;
 use std::collections::{BTreeMap, HashMap};
 
 use measure::{Random, Text, kmeans, load, number, score};
+use memoir::categories::Taxonomy;
+use memoir::categories::samples::{CHARS, FIRST, LATEST};
+use memoir::categories::tree::{Node, ROOT, Tree};
+use memoir::config::{Config, Origin};
 use memoir::llm::local::{ClassifyInput, LocalModel};
 
-const LIMIT: usize = 128;
-const SAMPLES: usize = 16;
-const FIRST: usize = 4;
+const DEPTH: u32 = 2;
 
-#[derive(Default)]
-struct Tree {
-    children: BTreeMap<Vec<String>, Vec<String>>,
-    used: HashMap<usize, usize>,
-    /// Texts below every path, in the order of filing.
-    filed: HashMap<Vec<String>, Vec<String>>,
+/// A hierarchy within the limits that the service has unless told otherwise, and what lies in it.
+struct Filing {
+    tree: Tree,
+    /// Texts below every category, in the order of filing.
+    filed: HashMap<Node, Vec<String>>,
 }
 
 /// The service's rule: the first few and the latest, cut to their openings.
 fn sampled(texts: &[String]) -> Vec<&str> {
-    if texts.len() <= SAMPLES {
+    if texts.len() <= FIRST + LATEST {
         return texts.iter().map(String::as_str).collect();
     }
-    let latest = &texts[texts.len() - (SAMPLES - FIRST)..];
+    let latest = &texts[texts.len() - LATEST..];
     texts[..FIRST].iter().chain(latest).map(String::as_str).collect()
 }
 
-impl Tree {
-    fn file(&mut self, text: &str, depth: u32) -> Vec<String> {
-        let mut path: Vec<String> = Vec::new();
-        for level in 1..=depth {
-            let parent: Vec<&str> = path.iter().map(String::as_str).collect();
-            let known = self.children.entry(path.clone()).or_default();
-            let categories: Vec<&str> = known.iter().map(String::as_str).collect();
-            let none = Vec::new();
-            let below = |name: &String| [path.as_slice(), std::slice::from_ref(name)].concat();
-            let samples: Vec<Vec<&str>> =
-                known.iter().map(|name| sampled(self.filed.get(&below(name)).unwrap_or(&none))).collect();
-            let counts: Vec<usize> =
-                known.iter().map(|name| self.filed.get(&below(name)).map_or(0, Vec::len)).collect();
-            let used = self.used.entry(level as usize).or_default();
-            let may_create = *used < LIMIT || categories.is_empty();
-            let input = ClassifyInput {
+impl Filing {
+    fn new() -> Self {
+        let environment = HashMap::from([("MEMOIR__TAXONOMY__HIERARCHY_DEPTH".to_owned(), DEPTH.to_string())]);
+        let config = Config::load(&Origin { file: None, environment }).expect("settings");
+        Self { tree: Tree::new(Taxonomy::new(&config.taxonomy)), filed: HashMap::new() }
+    }
+
+    fn file(&mut self, text: &str) -> Vec<String> {
+        let cut: String = text.chars().take(CHARS).collect();
+        let mut at = ROOT;
+        for level in 1..=DEPTH {
+            let path = self.tree.path(at);
+            let names = self.tree.options(at);
+            let filed: Vec<&[String]> =
+                self.tree.offered(at).map(|node| self.filed.get(&node).map_or(&[][..], Vec::as_slice)).collect();
+            let samples: Vec<Vec<&str>> = filed.iter().map(|texts| sampled(texts)).collect();
+            let counts: Vec<usize> = filed.iter().map(|texts| texts.len()).collect();
+            let name = LocalModel::classify(&ClassifyInput {
                 contextual_helper: None,
                 level,
-                depth,
-                parent: &parent,
-                categories: &categories,
+                depth: DEPTH,
+                parent: &path.iter().map(String::as_str).collect::<Vec<_>>(),
+                categories: &names.iter().map(String::as_str).collect::<Vec<_>>(),
                 samples: &samples,
                 counts: &counts,
-                may_create,
+                may_create: self.tree.may_create(at),
                 chunks: &[(1, text)],
-            };
-            let name = LocalModel::classify(&input).remove(0).1;
-            if !known.contains(&name) {
-                assert!(may_create, "made {name:?} where it might not");
-                known.push(name.clone());
-                *used += 1;
-            }
-            path.push(name);
+            })
+            .remove(0)
+            .1;
+            at = self.tree.choose(at, &name).unwrap_or_else(|| panic!("made {name:?} where it might not"));
+            self.filed.entry(at).or_default().push(cut.clone());
         }
-        let cut: String = text.chars().take(600).collect();
-        for level in 1..=path.len() {
-            self.filed.entry(path[..level].to_vec()).or_default().push(cut.clone());
-        }
-        path
+        self.tree.path(at)
     }
 }
 
-fn file_all(texts: &[Text], seed: u64, depth: u32) -> Vec<Vec<String>> {
-    let mut tree = Tree::default();
+fn file_all(texts: &[Text], seed: u64) -> Vec<Vec<String>> {
+    let mut filing = Filing::new();
     let mut paths = vec![Vec::new(); texts.len()];
     for i in Random(seed).order(texts.len()) {
-        paths[i] = tree.file(&texts[i].text, depth);
+        paths[i] = filing.file(&texts[i].text);
     }
     paths
 }
@@ -121,7 +117,7 @@ fn main() {
         let points: Vec<Vec<f32>> = texts.iter().map(|t| LocalModel::embed(&t.text)).collect();
         let mut cache = HashMap::new();
         for seed in 1..=3 {
-            let paths = file_all(&texts, seed, 2);
+            let paths = file_all(&texts, seed);
             println!("{file}, shuffle {seed}");
             if texts.iter().any(|t| t.path.len() > 1) {
                 let level1 = number(&paths.iter().map(|p| p[0].clone()).collect::<Vec<_>>());
