@@ -74,8 +74,8 @@ impl Places {
 fn kept_free(limit: i64, of_leaves: bool) -> i64 {
     match (limit < MANY, of_leaves) {
         (true, _) => 0,
-        (false, true) => limit / 4,
-        (false, false) => limit / 8,
+        (false, true) => limit / 8,
+        (false, false) => limit / 16,
     }
 }
 

@@ -278,8 +278,8 @@ mod tests {
         let mut tree = tree(2, &serde_json::json!({}), "level");
         let banking = tree.choose(ROOT, "Banking").unwrap();
         let made = (0..128).filter(|number| tree.choose(banking, &format!("Topic {number}")).is_some()).count();
-        assert_eq!((made, tree.full_level()), (96, None));
-        for number in 0..32 {
+        assert_eq!((made, tree.full_level()), (112, None));
+        for number in 0..16 {
             let subject = tree.choose(ROOT, &format!("Subject {number}")).unwrap();
             assert!(tree.choose(subject, "First").is_some());
             assert_eq!(tree.choose(subject, "Second"), None);
@@ -295,7 +295,7 @@ mod tests {
         let leaves = (0..128).filter(|number| tree.choose(cards, &format!("Topic {number}")).is_some()).count();
         let branches = (0..128).filter(|number| tree.choose(money, &format!("Branch {number}")).is_some()).count();
         let roots = (0..128).filter(|number| tree.choose(ROOT, &format!("Root {number}")).is_some()).count();
-        assert_eq!((leaves, branches, roots), (96, 16, 16));
+        assert_eq!((leaves, branches, roots), (112, 8, 8));
     }
 
     #[test]
