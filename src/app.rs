@@ -1,5 +1,6 @@
 //! The composition root: settings in, a running service out. The binary and the tests build it the same way.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -82,6 +83,7 @@ impl App {
         let settings = HttpSettings {
             auth: config.auth.clone(),
             max_body_bytes: usize::try_from(config.limits.max_body_bytes).unwrap_or(usize::MAX),
+            ingestion_root: config.ingestion.root().map(Path::to_path_buf),
             body_timeout: Duration::from_secs(config.server.body_timeout),
             cors_origins: config.server.cors_origins.clone(),
             clock_header: config.testing.clock_header,

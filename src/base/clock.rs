@@ -41,6 +41,13 @@ impl Timestamp {
         (DAY - (self.0 / 1_000_000).rem_euclid(DAY)).unsigned_abs()
     }
 
+    /// The time that a file carries.
+    #[must_use]
+    pub fn of_file(time: std::time::SystemTime) -> Option<Self> {
+        let micros = time.duration_since(std::time::UNIX_EPOCH).ok()?.as_micros();
+        i64::try_from(micros).ok().map(Self)
+    }
+
     /// Reads RFC 3339 with an offset; anything else is `None`.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Connection};
 use super::{CommandError, print, runtime, tell};
+use crate::base::clock::Timestamp;
 use crate::config::Origin;
 use crate::model::source::TEXT_TYPES;
 
@@ -116,10 +117,10 @@ async fn ingest(arguments: &Arguments, client: &Client, file: &Path, bar: &Bar) 
     let text = String::from_utf8(text).ok().context("it is not UTF-8 text")?;
     let path = place(file)?;
     let path = path.to_str().context("its path is not UTF-8")?;
-    let mtime = std::fs::metadata(file).ok().and_then(|facts| facts.modified().ok()).and_then(moment);
+    let mtime = std::fs::metadata(file).ok().and_then(|facts| facts.modified().ok()).and_then(Timestamp::of_file);
     let mut body = json!({
         "text": text, "path": path, "tags": arguments.tags, "force": arguments.force,
-        "mtime": mtime,
+        "mtime": mtime.map(|moment| moment.to_string()),
     });
     if let Some(user) = &arguments.user {
         body["user_id"] = user.as_str().into();
@@ -135,11 +136,6 @@ async fn ingest(arguments: &Arguments, client: &Client, file: &Path, bar: &Bar) 
         job = client.get(&format!("/v1/jobs/{id}?details=false&wait={}", LOOK.as_secs_f64())).await?;
     }
     Ok(job)
-}
-
-fn moment(time: std::time::SystemTime) -> Option<String> {
-    let micros = time.duration_since(std::time::UNIX_EPOCH).ok()?.as_micros();
-    Some(crate::base::clock::Timestamp::from_micros(i64::try_from(micros).ok()?).to_string())
 }
 
 /// The file's one address: as it was named, unless it was named by a detour.

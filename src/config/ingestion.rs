@@ -1,5 +1,7 @@
 //! `[ingestion]`: how a text is cut, and how it is filed.
 
+use std::path::Path;
+
 use serde::Deserialize;
 
 use super::{Violation, Violations};
@@ -15,6 +17,7 @@ pub struct Ingestion {
     pub auto_source_identification: bool,
     pub transaction_scope: TransactionScope,
     pub indexes: Vec<IndexName>,
+    root: String,
 }
 
 /// What a text is made found by (K-01).
@@ -44,6 +47,11 @@ pub const MOST_DELIMITERS: usize = 50;
 pub const MOST_DELIMITER_CHARS: usize = 20;
 
 impl Ingestion {
+    /// The folder of the server whose files may be named instead of sent (K-21).
+    pub fn root(&self) -> Option<&Path> {
+        (!self.root.is_empty()).then(|| Path::new(&self.root))
+    }
+
     pub fn validate(&self, violations: &mut Violations) {
         violations.check_range("ingestion.batch_size", self.batch_size, 1..=MOST_BATCH, 5);
         violations.check_range("ingestion.window", self.window, 1..=100_000, 500);
@@ -54,6 +62,13 @@ impl Ingestion {
                 Violation::new("ingestion.chunk_min_tokens", self.chunk_min_tokens.to_string())
                     .allowed(&format!("less than ingestion.chunk_max_tokens, which is {}", self.chunk_max_tokens))
                     .example("chunk_min_tokens = 300"),
+            );
+        }
+        if self.root().is_some_and(|root| !root.is_absolute() || !root.is_dir()) {
+            violations.add(
+                Violation::new("ingestion.root", self.root.clone())
+                    .allowed("an absolute path of a folder that is there, or \"\" for none")
+                    .example("root = \"/srv/texts\""),
             );
         }
         if let Some(fault) = delimiter_fault(&self.delimiters) {

@@ -19,18 +19,17 @@ use super::error::ApiError;
 const DRAIN_BYTES: usize = 64 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
-/// Reads the whole body.
-pub async fn read(body: Body, most: usize, patience: Duration) -> Result<Bytes, ApiError> {
-    let too_large = || {
-        ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "body_too_large",
-            "Body too large",
-            format!("the request body has more than {most} bytes"),
-        )
+/// The answer to what has more bytes than are taken.
+pub fn too_large(what: &str, most: usize) -> ApiError {
+    let detail = format!("{what} has more than {most} bytes");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "Body too large", detail)
         .fix("Send less at once, or raise limits.max_body_bytes.")
         .with("max_body_bytes", most)
-    };
+}
+
+/// Reads the whole body.
+pub async fn read(body: Body, most: usize, patience: Duration) -> Result<Bytes, ApiError> {
+    let too_large = || too_large("the request body", most);
     if body.size_hint().lower() > most as u64 {
         return Err(too_large());
     }

@@ -1,5 +1,6 @@
 //! What handlers share: the areas, the clock, and the settings that concern HTTP.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -48,6 +49,8 @@ pub struct AppState {
 pub struct HttpSettings {
     pub auth: Auth,
     pub max_body_bytes: usize,
+    /// The folder whose files may be named instead of sent.
+    pub ingestion_root: Option<PathBuf>,
     pub body_timeout: Duration,
     pub cors_origins: Vec<String>,
     /// Whether requests may name the time (K-64).

@@ -1,5 +1,6 @@
-//! Bringing texts in: as JSON, or as a file with what is said of it.
+//! Bringing texts in: as JSON, as a file with what is said of it, or as the path of a file of the server.
 
+mod server_file;
 mod upload;
 mod wire;
 
@@ -62,7 +63,7 @@ pub async fn create_ingestion(
         (wanted, Idempotency::of(&parts.headers, "create_ingestion", &said)?)
     } else {
         let idempotency = Idempotency::of(&parts.headers, "create_ingestion", &bytes)?;
-        (read_json(bytes).await?, idempotency)
+        (server_file::fill(read_json(bytes).await?, settings).await?, idempotency)
     };
     let (wait, patience) = wait::patience(wanted.wait, wanted.timeout_s)?;
     let new = NewIngestion { at: caller.named_now(), ..wanted.into_new()? };

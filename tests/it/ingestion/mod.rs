@@ -7,6 +7,7 @@ mod filing;
 mod helpers;
 mod kills;
 mod meanwhile;
+mod server_files;
 mod sums;
 mod text;
 mod writing;

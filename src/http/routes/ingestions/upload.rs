@@ -50,7 +50,7 @@ pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRe
     Ok(request)
 }
 
-fn check_type(request: &CreateIngestionRequest) -> Result<(), ApiError> {
+pub fn check_type(request: &CreateIngestionRequest) -> Result<(), ApiError> {
     let name = request.filename.as_deref().or(request.path.as_deref()).map(basename);
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         return Err(ApiError::invalid_field("filename", "a file needs a name, with it or in metadata"));

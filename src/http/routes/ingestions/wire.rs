@@ -10,20 +10,21 @@ use crate::http::error::ApiError;
 use crate::http::routes::sources::{Tag, to_texts};
 use crate::ingestion::{Facts, GivenHelper, NewIngestion, Options};
 
-/// A text to bring in, and what is known of it. Only `text` is needed.
+/// A text to bring in, and what is known of it. Only `text` is needed, or the `path` of a file of the server.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({
     "text": "The lighthouse on the northern cape was built in 1843.", "path": "/docs/lighthouse.md", "tags": ["coast"]
 }))]
 pub struct CreateIngestionRequest {
-    /// The text itself, kept verbatim (U+0000 alone is taken out, with a warning).
-    #[schema(required, value_type = String, min_length = 1)]
+    /// The text itself, kept verbatim (U+0000 alone is taken out, with a warning). May be left out only where the service
+    /// has an `ingestion.root`, and `path` names a text file below it: then that file is read.
+    #[schema(value_type = String, min_length = 1)]
     pub text: Option<String>,
     /// The file's name; of a path, the last segment is taken.
     #[schema(max_length = 255)]
     pub filename: Option<String>,
-    /// Where it lives on your side: absolute, unique per user. The same path again is a new version of the document.
+    /// Where it lives: absolute, unique per user. The same path again is a new version of the document.
     #[schema(max_length = 4096)]
     pub path: Option<String>,
     /// The document that this is a new version of, instead of `path`.

@@ -1,0 +1,57 @@
+//! Files of the server that are named instead of sent: those below `ingestion.root`, and nothing else (K-21).
+
+use serde_json::json;
+use tempfile::tempdir;
+
+use crate::support::app::TestApp;
+
+const TEXT: &str = "The violin maker chose spruce for the belly and maple for the back.";
+
+#[tokio::test]
+async fn a_file_below_the_root_can_be_named_and_nothing_else() {
+    let (root, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
+    let at = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(root.path().join("deep")).unwrap();
+    for (name, content) in
+        [("deep/violin.md", TEXT.as_bytes()), ("cello.exe", b"x"), ("latin.txt", b"\xe9t\xe9"), ("empty.md", b"")]
+    {
+        std::fs::write(at(name), content).unwrap();
+    }
+    let secret = elsewhere.path().join("secret.md");
+    std::fs::write(&secret, "the secret").unwrap();
+    std::os::unix::fs::symlink(&secret, at("link.md")).unwrap();
+    std::os::unix::fs::symlink(root.path().join("deep/violin.md"), at("inside.md")).unwrap();
+    std::fs::write(at("large.md"), "word ".repeat(30_000)).unwrap();
+
+    let settings = [("INGESTION__ROOT", root.path().to_str().unwrap()), ("LIMITS__MAX_BODY_BYTES", "100000")];
+    let app = TestApp::with(&settings).await;
+    let bring = async |path: &str| app.post("/v1/ingestions", &json!({"path": path, "wait": true})).await;
+
+    for path in [at("deep/violin.md"), at("inside.md")] {
+        let job = bring(&path).await.json();
+        assert_eq!(job["state"], "succeeded", "{job}");
+        let source = format!("/v1/sources/{}", job["source_id"].as_str().unwrap());
+        assert_eq!(app.get(&format!("{source}/versions/1/content")).await.text, TEXT);
+        let version = app.get(&format!("{source}/versions/1")).await.json();
+        assert!(version["mtime"].as_str().is_some_and(|mtime| mtime.starts_with("20")), "{version}");
+    }
+    let detour = format!("{}/deep/../../{}", at("."), secret.strip_prefix("/tmp").unwrap_or(&secret).display());
+    for path in [secret.to_str().unwrap(), &at("link.md"), &detour, &at("none.md"), "/etc/passwd.txt", "violin.md"] {
+        let reply = bring(path).await;
+        reply.assert_problem(422, "invalid_request");
+        assert_eq!(reply.json()["errors"][0]["field"], "path", "{path}");
+        assert!(!reply.text.contains("secret\"") && !reply.text.contains("No such file"), "{}", reply.text);
+    }
+    bring(&at("cello.exe")).await.assert_problem(415, "unsupported_file_type");
+    bring(&at("latin.txt")).await.assert_problem(422, "invalid_request");
+    bring(&at("empty.md")).await.assert_problem(422, "invalid_request");
+    bring(&at("large.md")).await.assert_problem(413, "body_too_large");
+    app.finish().await;
+
+    // Without a root no path is looked at.
+    let app = TestApp::spawn().await;
+    let reply = app.post("/v1/ingestions", &json!({"path": at("deep/violin.md")})).await;
+    reply.assert_problem(422, "invalid_request");
+    assert_eq!(reply.json()["errors"][0]["field"], "text");
+    app.finish().await;
+}
