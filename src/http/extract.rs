@@ -14,7 +14,7 @@ use super::error::ApiError;
 use super::state::AppState;
 use crate::base::clock::Timestamp;
 
-pub use strict::object;
+pub use strict::{object, object_or_null};
 
 const READ_THE_DOCS: &str = "Correct the request; /docs describes every field.";
 

@@ -8,7 +8,7 @@ use std::str::FromStr as _;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 
 use super::auth::Caller;
@@ -82,7 +82,7 @@ impl Idempotency {
         mut tx: Tx,
         caller: &Caller,
         status: StatusCode,
-        headers: [(HeaderName, HeaderValue); 2],
+        headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
         body: &impl Serialize,
     ) -> Result<Response, ApiFailure> {
         let text = |value: HeaderValue| value.to_str().unwrap_or_default().to_owned();
@@ -93,6 +93,27 @@ impl Idempotency {
         }
         tx.commit().await?;
         Ok(respond(status, &stored))
+    }
+
+    /// Stores the answer to what was done outside of any transaction, and gives it; if another request with this key was
+    /// answered meanwhile, that answer. A paid answer is given even where it cannot be stored.
+    pub async fn keep(&self, store: &Store, caller: &Caller, body: &impl Serialize) -> Response {
+        if self.key.is_some() {
+            let kept = store.retry_as("keep_answer", || async {
+                match self.begin(store, caller).await? {
+                    Begun::Answered(response) => Ok(response),
+                    Begun::Fresh(tx) => self.finish(tx, caller, StatusCode::OK, [], body).await,
+                }
+            });
+            match kept.await {
+                Ok(response) => return response,
+                Err(ApiFailure::Store(error)) => tracing::warn!(%error, "an answer could not be kept for its key"),
+                Err(ApiFailure::Api(error)) => {
+                    tracing::warn!(error = %error.detail, "an answer was not kept for its key");
+                }
+            }
+        }
+        axum::Json(body).into_response()
     }
 
     fn replay(&self, answer: &StoredAnswer) -> Result<Response, ApiError> {

@@ -5,7 +5,7 @@ mod wire;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -47,15 +47,15 @@ pub struct ListQueriesQuery {
 ///
 /// Walks the hierarchy level by level, reads the passages of the leaves that were chosen, makes them fit the budget, and
 /// answers from them, with everything that was decided on the way. With `mode: retrieve` the passages are the answer.
-/// With `wait: false` the answer is a job (202), whose `result` is the same; only then an `Idempotency-Key` counts, as a
-/// question that is waited for leaves nothing behind but its receipt.
+/// With `wait: false` the answer is a job (202), whose `result` is the same. With an `Idempotency-Key` a question that was
+/// answered is not asked, or paid, again; two at once that are waited for are both asked, and get one answer.
 ///
 /// Where no passage is found the problem's `context` is the result as far as it came (`no_chunks_found`). Other problems
 /// carry the calls that were made: `budget_exceeded`, `budget_too_small`, `character_budget_not_met`,
 /// `final_prompt_over_budget`, `spend_cap_reached`, `llm_invalid_output`, `llm_unavailable`, `query_timeout`.
 #[utoipa::path(
     post, path = "/v1/queries", tag = "queries", operation_id = "create_query", request_body = QueryRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "With `wait: false`: repeating the request with the same key and body within 24 hours gives the first answer again.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body within 24 hours gives the first answer again.")),
     responses(
         (status = 200, description = "The answer and how it came about.", body = QueryResult),
         (status = 202, description = "A job that answers it.", body = JobSummaryResponse, headers(("Location" = String, description = "The job."))),
@@ -74,20 +74,18 @@ pub async fn create_query(
 ) -> Result<Response, ApiError> {
     let wait = request.wait.unwrap_or(true);
     let ask = state.queries.resolve(request.into())?;
+    let idempotency = Idempotency::of(&headers, "create_query", &bytes)?;
     if !wait {
-        return queue(&caller, &state, &headers, &ask, &bytes).await;
+        return queue(&caller, &state, &idempotency, &ask).await;
     }
-    Ok(Json(state.queries.answer(&who(caller, &identity), &ask).await?).into_response())
+    if let Some(response) = idempotency.answered(&state.store, &caller).await? {
+        return Ok(response);
+    }
+    let result = state.queries.answer(&who(&caller, &identity), &ask).await?;
+    Ok(idempotency.keep(&state.store, &caller, &result).await)
 }
 
-async fn queue(
-    caller: &Caller,
-    state: &AppState,
-    headers: &HeaderMap,
-    ask: &Ask,
-    bytes: &[u8],
-) -> Result<Response, ApiError> {
-    let idempotency = Idempotency::of(headers, "create_query", bytes)?;
+async fn queue(caller: &Caller, state: &AppState, idempotency: &Idempotency, ask: &Ask) -> Result<Response, ApiError> {
     let request = serde_json::to_value(ask).map_err(|error| ApiError::internal(error.to_string()))?;
     let user_id = ask.user_id.clone().unwrap_or_else(|| "default".to_owned());
     let new = NewJob {
@@ -191,9 +189,9 @@ pub async fn replay_query(
     JsonBody { value: request, .. }: JsonBody<ReplayQueryRequest>,
 ) -> Result<Json<QueryReplayResponse>, ApiError> {
     let wish = request.wish()?;
-    Ok(Json(queries.replay(&who(caller, &identity), &id, wish).await?.into()))
+    Ok(Json(queries.replay(&who(&caller, &identity), &id, wish).await?.into()))
 }
 
-fn who(caller: Caller, identity: &RequestIdentity) -> Who {
-    Who { space: caller.space, now: caller.now, traceparent: Some(identity.traceparent()) }
+fn who(caller: &Caller, identity: &RequestIdentity) -> Who {
+    Who { space: caller.space.clone(), now: caller.now, traceparent: Some(identity.traceparent()) }
 }

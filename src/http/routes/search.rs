@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::JsonBody;
+use crate::http::extract::{JsonBody, object_or_null};
 use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
 use crate::model::search::Found;
@@ -36,7 +36,7 @@ pub struct SearchRequest {
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub min_score: Option<f64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object_or_null")]
     pub filters: Option<SearchFilters>,
 }
 

@@ -112,6 +112,8 @@ async fn what_cannot_be_filed_is_refused_at_once() {
         (json!({"text": "abc", "colour": "red"}), "colour"),
         (json!({"text": "abc", "contextual_helper": "word ".repeat(301)}), "contextual_helper"),
         (json!({"text": "abc", "provider": "x".repeat(256)}), "provider"),
+        (json!({"text": "abc", "contextual_helper": ["2024", "me", "it", "that"]}), "contextual_helper"),
+        (options(json!([])), "options"),
         (options(json!({"batch_size": 0})), "options.batch_size"),
         (options(json!({"batch_size": 51})), "options.batch_size"),
         (options(json!({"chunk_min_tokens": 400, "chunk_max_tokens": 400})), "options.chunk_min_tokens"),

@@ -50,6 +50,29 @@ async fn a_key_makes_one_job_of_two_requests() {
 }
 
 #[tokio::test]
+async fn with_a_key_an_answer_is_paid_once() {
+    let desk = Desk::open().await;
+    three_by_three(&desk).await;
+    let body = json!({"query": "plants"});
+    let request = || desk.app.request(Method::POST, "/v1/queries").header("idempotency-key", "k1");
+    let one = send(request().json(&body)).await;
+    let (paid, two) = (desk.seen("answer").len(), send(request().json(&body)).await);
+    assert_eq!((one.json(), one.status), (two.json(), two.status));
+    assert_eq!(two.header("idempotency-replayed"), "true");
+    assert_eq!((paid, desk.seen("answer").len()), (1, 1));
+    send(request().json(&json!({"query": "others"}))).await.assert_problem(422, "idempotency_key_reused");
+    assert_eq!(desk.app.get("/v1/queries").await.json()["items"].as_array().unwrap().len(), 1);
+    // What failed is not kept: asked again, it may succeed.
+    let unknown = json!({"query": "plants", "source_ids": ["01890000-0000-7000-8000-000000000000"]});
+    let other = || desk.app.request(Method::POST, "/v1/queries").header("idempotency-key", "k2").json(&unknown);
+    for _ in 0..2 {
+        let reply = send(other()).await;
+        assert!(reply.status.is_client_error() && reply.header("idempotency-replayed").is_empty(), "{}", reply.text);
+    }
+    desk.close().await;
+}
+
+#[tokio::test]
 async fn a_job_fails_with_the_problem_of_its_question() {
     let desk = Desk::open().await;
     let reply = desk.ask(json!({"query": "anything", "wait": false})).await;

@@ -200,6 +200,7 @@ async fn scores_can_be_asked_for_and_bad_searches_are_told_what_is_wrong() {
         (json!({"query": "x", "filters": {"as_of": "yesterday"}}), "filters.as_of"),
         (json!({"query": "x", "filters": {"tags": [""]}}), "filters.tags[0]"),
         (json!({"query": "x", "filters": {"user_id": ""}}), "filters.user_id"),
+        (json!({"query": "x", "filters": [["coast"]]}), "filters"),
     ] {
         let reply = shelf.ask(&body).await;
         reply.assert_problem(422, "invalid_request");

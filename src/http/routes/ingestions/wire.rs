@@ -7,6 +7,7 @@ use crate::base::clock::Timestamp;
 use crate::config::ingestion::{IndexName, TransactionScope};
 use crate::contextual_helpers::HelperFields;
 use crate::http::error::ApiError;
+use crate::http::extract::{object, object_or_null};
 use crate::http::routes::sources::{Tag, to_texts};
 use crate::ingestion::{Facts, GivenHelper, NewIngestion, Options};
 
@@ -61,6 +62,7 @@ pub struct CreateIngestionRequest {
     /// Whether a model may describe it where there is no description; if not, the job waits for yours.
     pub auto_source_identification: Option<bool>,
     /// Settings for this text alone.
+    #[serde(deserialize_with = "object_or_null")]
     pub options: Option<IngestionOptionsRequest>,
     /// Has the description written anew, even over your own.
     pub regenerate_helper: Option<bool>,
@@ -78,7 +80,7 @@ pub struct CreateIngestionRequest {
 #[serde(untagged)]
 pub enum HelperRequest {
     Text(String),
-    Fields(HelperFieldsRequest),
+    Fields(#[serde(deserialize_with = "object")] HelperFieldsRequest),
 }
 
 /// What is known of a document. All four are needed; `unknown` is an answer to each.
