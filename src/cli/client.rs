@@ -65,6 +65,14 @@ pub fn pretty(answer: &Value) -> String {
     format!("{}\n", serde_json::to_string_pretty(answer).unwrap_or_default())
 }
 
+/// The service answered with a problem document.
+#[derive(Debug, thiserror::Error)]
+#[error("{told}")]
+pub struct Refused {
+    told: String,
+    pub problem: Value,
+}
+
 impl Client {
     pub async fn open(connection: &Connection, origin: &Origin) -> Result<Self, CommandError> {
         // A second call finds it installed already.
@@ -114,7 +122,10 @@ impl Client {
             return Ok(body);
         }
         match (body["detail"].as_str(), body["remediation"].as_str()) {
-            (Some(detail), Some(remediation)) => bail!("{detail}\n  {remediation}"),
+            (Some(detail), Some(remediation)) => {
+                let told = format!("{detail}\n  {remediation}");
+                Err(Refused { told, problem: body }.into())
+            }
             _ => bail!("{} answered {status}, which is not how memoir answers", self.base),
         }
     }

@@ -1,7 +1,7 @@
 //! `memoir ingest`: brings files in, and shows how far they are.
 
 use std::collections::{BTreeSet, HashSet};
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
-use super::client::{Client, Connection};
+use super::client::{Client, Connection, Refused};
 use super::{CommandError, print, runtime, tell};
 use crate::base::clock::Timestamp;
 use crate::config::Origin;
@@ -20,11 +20,14 @@ Examples:
   memoir ingest notes.md                           to the memoir that runs on this machine
   memoir ingest --local docs/ --tag handbook       without a running memoir, every text file below docs/
   memoir ingest 'reports/2025-*.txt' --json        one line of JSON for each file
+  curl -s https://example.com/notes.md | memoir ingest - --title Notes   what another program writes
   memoir ingest --server https://memoir.example.com --key $KEY --space team notes.md
 
 Files are .txt, .md, .json, .yml or .yaml, in UTF-8. A file that is brought in again becomes a new version of its
 document; if nothing in it has changed, no model is asked.";
 
+/// In place of a file: what is piped in, a document of its own each time.
+const PIPED: &str = "-";
 /// Files that are on their way at once; the service has its own queue.
 const AT_ONCE: usize = 8;
 /// Characters of the bar.
@@ -34,12 +37,15 @@ const LOOK: Duration = Duration::from_millis(300);
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Files, folders (all text files below them), or patterns such as 'docs/**/*.md'
+    /// Files, folders (all text files below them), patterns such as 'docs/**/*.md', or - for what is piped in
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
     /// A label for every document; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
+    /// The title of the document, where there is one only
+    #[arg(long, value_name = "TITLE")]
+    title: Option<String>,
     /// The end user that the documents belong to
     #[arg(long, value_name = "ID")]
     user: Option<String>,
@@ -61,10 +67,15 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     for folder in &unread {
         tell(&format!("{folder}: it cannot be read"));
     }
+    if arguments.title.is_some() && files.len() > 1 {
+        return Err(anyhow::anyhow!("--title is for one document, and there are {}", files.len()).into());
+    }
+    // Read before anything waits for the service, so that Ctrl-C ends it at any time.
+    let piped = if files.iter().any(|file| file == Path::new(PIPED)) { read_piped()? } else { String::new() };
     runtime()?.block_on(async {
         let client = Client::open(&arguments.connection, origin).await?;
         let outcome = tokio::select! {
-            outcome = ingest_all(arguments, &client, &files, unread.len()) => outcome,
+            outcome = ingest_all(arguments, &client, &files, &piped, unread.len()) => outcome,
             _ = tokio::signal::ctrl_c() => {
                 Bar::new(arguments.json).clear();
                 let who = if client.is_inside() { "when memoir runs again" } else { "in the service" };
@@ -80,13 +91,14 @@ async fn ingest_all(
     arguments: &Arguments,
     client: &Client,
     files: &[PathBuf],
+    piped: &str,
     unread: usize,
 ) -> Result<(), CommandError> {
     let bar = Bar::new(arguments.json);
     let mut results = stream::iter(files)
         .map(|file| {
             let bar = &bar;
-            async move { (file, ingest(arguments, client, file, bar).await) }
+            async move { (file, ingest(arguments, client, file, piped, bar).await) }
         })
         .buffer_unordered(AT_ONCE);
     let mut failed = 0;
@@ -112,16 +124,17 @@ async fn ingest_all(
 }
 
 /// Brings one file in; gives its job, which is over or awaits its user.
-async fn ingest(arguments: &Arguments, client: &Client, file: &Path, bar: &Bar) -> anyhow::Result<Value> {
-    let text = std::fs::read(file).context("it cannot be read")?;
-    let text = String::from_utf8(text).ok().context("it is not UTF-8 text")?;
-    let path = place(file)?;
-    let path = path.to_str().context("its path is not UTF-8")?;
-    let mtime = std::fs::metadata(file).ok().and_then(|facts| facts.modified().ok()).and_then(Timestamp::of_file);
-    let mut body = json!({
-        "text": text, "path": path, "tags": arguments.tags, "force": arguments.force,
-        "mtime": mtime.map(|moment| moment.to_string()),
-    });
+async fn ingest(arguments: &Arguments, client: &Client, file: &Path, piped: &str, bar: &Bar) -> anyhow::Result<Value> {
+    let mut body = json!({"title": arguments.title, "tags": arguments.tags, "force": arguments.force});
+    if file == Path::new(PIPED) {
+        body["text"] = piped.into();
+    } else {
+        let text = std::fs::read(file).context("it cannot be read")?;
+        body["text"] = String::from_utf8(text).ok().context("it is not UTF-8 text")?.into();
+        body["path"] = place(file)?.to_str().context("its path is not UTF-8")?.into();
+        let mtime = std::fs::metadata(file).ok().and_then(|facts| facts.modified().ok()).and_then(Timestamp::of_file);
+        body["mtime"] = mtime.map(|moment| moment.to_string()).into();
+    }
     if let Some(user) = &arguments.user {
         body["user_id"] = user.as_str().into();
     }
@@ -138,6 +151,12 @@ async fn ingest(arguments: &Arguments, client: &Client, file: &Path, bar: &Bar) 
     Ok(job)
 }
 
+fn read_piped() -> anyhow::Result<String> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).context("what is piped in cannot be read as UTF-8 text")?;
+    Ok(text)
+}
+
 /// The file's one address: as it was named, unless it was named by a detour.
 fn place(file: &Path) -> std::io::Result<PathBuf> {
     let detour = file.components().any(|part| part == Component::ParentDir);
@@ -150,7 +169,9 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
     let mut unread = Vec::new();
     for path in paths {
         let named = Path::new(path);
-        if named.is_dir() {
+        if path == PIPED {
+            found.insert(named.to_path_buf());
+        } else if named.is_dir() {
             add_folder(named, &mut found, &mut unread);
         } else if named.exists() {
             if !is_text(named) {
@@ -278,10 +299,9 @@ impl Bar {
     fn fail(&self, file: &Path, error: &anyhow::Error) {
         self.clear();
         if self.json {
-            print(&format!(
-                "{}\n",
-                json!({"path": file, "state": "failed", "error": {"detail": format!("{error:#}")}})
-            ));
+            let problem = error.downcast_ref::<Refused>().map(|refused| refused.problem.clone());
+            let problem = problem.unwrap_or_else(|| json!({"detail": format!("{error:#}")}));
+            print(&format!("{}\n", json!({"path": file, "state": "failed", "error": problem})));
         } else {
             tell(&format!("{}: {error:#}", file.display()));
         }

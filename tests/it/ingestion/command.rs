@@ -1,7 +1,7 @@
 //! `memoir ingest`, as it is typed.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use memoir::scripted_model::{Fault, Step};
 use serde_json::{Value, json};
@@ -124,6 +124,45 @@ fn files_are_brought_in_without_a_service() {
     assert!(lines.iter().all(|line| line["state"] == "succeeded" && line["result"]["version"] == 1), "{told}");
     let (code, told, _) = ingest(&["a.md", "--local", "--space", "trees"], folder.path(), &here);
     assert!(code == Some(0) && told.contains("unchanged, version 2"), "{told}");
+}
+
+/// `-`: what another program writes.
+#[test]
+fn what_is_piped_in_is_a_document() {
+    let (folder, database) = (folder(), TestDatabase::sqlite());
+    let run = |arguments: &[&str], piped: &str| {
+        use std::io::Write as _;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_memoir"))
+            .args([&["ingest"], arguments, &["--local", "--json"]].concat())
+            .current_dir(folder.path())
+            .env_clear()
+            .envs([("DATABASE_URL", database.url.as_str()), ("MEMOIR__TELEMETRY__LOG_LEVEL", "error")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(piped.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, told, problem) = run(&["-", "a.md"], "The elm tree.");
+    assert_eq!(code, Some(0), "{problem}");
+    assert_eq!(told.lines().count(), 2, "{told}");
+    let (code, told, problem) = run(&["-", "--title", "Elms"], "The elm tree.");
+    assert_eq!(code, Some(0), "{problem}");
+    let line: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(
+        (&line["path"], &line["state"], &line["result"]["version"]),
+        (&json!("-"), &json!("succeeded"), &json!(1))
+    );
+    for (arguments, piped, wanted) in [
+        (&["-"][..], " ", r#""code":"invalid_request""#),
+        (&["-", "a.md", "--title", "Two"], "The elm tree.", "--title is for one document"),
+    ] {
+        let (code, told, problem) = run(arguments, piped);
+        assert!(code != Some(0) && (told.clone() + &problem).contains(wanted), "{told}{problem}");
+    }
 }
 
 /// Pipes, links in a circle, and detours.
