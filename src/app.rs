@@ -31,7 +31,7 @@ use crate::telemetry::Metrics;
 
 /// How often samples are folded into their histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
-/// How long the result of a question that was asked as a job can be read, and how often that is looked after.
+/// How long the result of a question that was asked as a job, or with a key, can be read again, and how often that is looked after.
 const RESULT_KEEP_SECONDS: i64 = 60 * 60;
 const FORGETTING: Duration = Duration::from_mins(5);
 /// How often expired rows are removed.
@@ -92,8 +92,8 @@ impl App {
             render_metrics: Box::new(move || renderer.render()),
         };
         let llm = Llm::new(config.llm.clone(), &config.telemetry.otlp_endpoint, store.clone(), Arc::clone(&clock));
-        let sources = Sources::new(store.clone());
         let jobs = Jobs::new(store.clone(), config.jobs.clone(), config.audit);
+        let sources = Sources::new(store.clone(), jobs.clone());
         let taxonomy = Taxonomy::new(&config.taxonomy);
         let ingestion = IngestionSettings {
             ingestion: config.ingestion.clone(),
@@ -274,11 +274,12 @@ async fn prune(state: &AppState) {
     }
 }
 
-/// Empties the results of questions that were asked as jobs, an hour after they ended: passages are kept in one place.
+/// Empties the results of questions that were asked as jobs or with a key, an hour after they ended: passages are kept in
+/// one place.
 async fn forget(state: &AppState) {
     loop {
         let before = state.clock.now().minus_seconds(RESULT_KEEP_SECONDS);
-        if let Err(error) = state.store.clear_query_results(queries::KIND, before).await {
+        if let Err(error) = state.store.clear_query_results(queries::KIND, http::ANSWERED, before).await {
             tracing::warn!(%error, "results of questions could not be removed");
         }
         tokio::time::sleep(FORGETTING).await;

@@ -22,9 +22,11 @@ pub struct OptionCache {
     kept: Arc<Mutex<HashMap<Space, Arc<Options>>>>,
 }
 
-/// The categories of one space.
+/// The categories of one space, as they came to be between two removals.
 #[derive(Debug, Default)]
 pub struct Options {
+    /// How often some had been removed when these were read.
+    removals: i64,
     known: RwLock<Known>,
 }
 
@@ -33,8 +35,6 @@ struct Known {
     by_parent: HashMap<i64, Vec<CategoryOption>>,
     count: usize,
     last: i64,
-    /// How often some had been removed when these were read.
-    removals: i64,
 }
 
 impl OptionCache {
@@ -44,19 +44,23 @@ impl OptionCache {
 
     /// The categories of a space as they are now; none where there are too many to keep.
     pub async fn of(&self, space: &Space) -> Result<Option<Arc<Options>>, StoreError> {
-        let options = self.entry(space);
         loop {
-            let (last, count) = options.place();
-            if count > MOST_CATEGORIES {
-                return Ok(None);
+            let options = self.entry(space);
+            let (last, full) = options.place();
+            // Of more than can be kept only the removals are of interest.
+            let limit = if full { 1 } else { MOST_CATEGORIES + 1 };
+            let (removals, come) = self.store.list_options_after(space, last, limit).await?;
+            if removals > options.removals {
+                self.replace(space, &options, removals);
+                continue;
             }
-            let (removals, come) = self.store.list_options_after(space, last, MOST_CATEGORIES + 1).await?;
-            if options.add(removals, come) {
-                break;
+            // What was read before a removal that is known already adds nothing.
+            if removals == options.removals && !full {
+                options.add(come);
             }
+            let (_, full) = options.place();
+            return Ok((!full).then_some(options));
         }
-        let (_, count) = options.place();
-        Ok((count <= MOST_CATEGORIES).then_some(options))
     }
 
     fn entry(&self, space: &Space) -> Arc<Options> {
@@ -65,6 +69,14 @@ impl OptionCache {
             kept.clear();
         }
         Arc::clone(kept.entry(space.clone()).or_default())
+    }
+
+    /// Begins anew after a removal, unless another has done so; whoever walks down the former still can.
+    fn replace(&self, space: &Space, former: &Arc<Options>, removals: i64) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.get(space).is_none_or(|options| Arc::ptr_eq(options, former)) {
+            kept.insert(space.clone(), Arc::new(Options { removals, known: RwLock::default() }));
+        }
     }
 }
 
@@ -78,24 +90,18 @@ impl Options {
         found
     }
 
-    /// The number of the last, and how many there are.
-    fn place(&self) -> (i64, usize) {
+    /// The number of the last, and whether there are more than can be kept.
+    fn place(&self) -> (i64, bool) {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        (known.last, known.count)
+        (known.last, known.count > MOST_CATEGORIES)
     }
 
-    /// Adds what has come, in the order of their numbers; what another has added meanwhile is passed over. `false` if some
-    /// have gone meanwhile: then nothing is known any more.
-    fn add(&self, removals: i64, come: Vec<CategoryOption>) -> bool {
-        let same = self.known.read().unwrap_or_else(PoisonError::into_inner).removals >= removals;
-        if same && come.is_empty() {
-            return true;
+    /// Adds what has come, in the order of their numbers; what another has added meanwhile is passed over.
+    fn add(&self, come: Vec<CategoryOption>) {
+        if come.is_empty() {
+            return;
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.removals < removals {
-            *known = Known { removals, ..Known::default() };
-            return false;
-        }
         for option in come {
             if option.id > known.last {
                 known.last = option.id;
@@ -103,7 +109,6 @@ impl Options {
                 known.by_parent.entry(option.parent_id).or_default().push(option);
             }
         }
-        true
     }
 }
 
@@ -115,15 +120,30 @@ mod tests {
     fn what_comes_twice_is_there_once() {
         let option = |id, parent_id| CategoryOption { id, parent_id, name: format!("Name {id}") };
         let options = Options::default();
-        assert!(options.add(0, vec![option(1, 0), option(2, 1), option(4, 1)]));
-        assert!(options.add(0, vec![option(2, 1), option(4, 1), option(5, 0)]));
+        options.add(vec![option(1, 0), option(2, 1), option(4, 1)]);
+        options.add(vec![option(2, 1), option(4, 1), option(5, 0)]);
         let ids = |parents: &[i64]| options.children(parents).iter().map(|option| option.id).collect::<Vec<_>>();
         assert_eq!((ids(&[0]), ids(&[1]), ids(&[0, 1]), ids(&[9])), (vec![1, 5], vec![2, 4], vec![1, 2, 4, 5], vec![]));
-        assert_eq!(options.place(), (5, 4));
-        // Some were removed: all are read again.
-        assert!(!options.add(1, vec![option(6, 0)]));
-        assert_eq!(options.place(), (0, 0));
-        assert!(options.add(1, vec![option(1, 0), option(6, 0)]));
-        assert_eq!((ids(&[0]), options.place()), (vec![1, 6], (6, 2)));
+        assert_eq!(options.place(), (5, false));
+    }
+
+    #[tokio::test]
+    async fn a_removal_begins_anew_once_and_leaves_walks_under_way_what_they_have() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment =
+            HashMap::from([("DATABASE_URL".to_owned(), format!("sqlite://{}/options.db", folder.path().display()))]);
+        let config = crate::config::Config::load(&crate::config::Origin { file: None, environment }).unwrap();
+        let cache = OptionCache::new(Store::connect(&config.database).await.unwrap());
+        let space: Space = "default".parse().unwrap();
+        let option = |id| CategoryOption { id, parent_id: 0, name: format!("Name {id}") };
+        let under_way = cache.entry(&space);
+        under_way.add(vec![option(1), option(2)]);
+        // Two that learn of the same removal: the second does not undo what the first has read since.
+        cache.replace(&space, &under_way, 1);
+        cache.entry(&space).add(vec![option(2), option(3)]);
+        cache.replace(&space, &under_way, 1);
+        let ids = |options: &Options| options.children(&[0]).iter().map(|option| option.id).collect::<Vec<_>>();
+        assert_eq!((ids(&cache.entry(&space)), ids(&under_way)), (vec![2, 3], vec![1, 2]));
+        assert_eq!(cache.entry(&space).removals, 1);
     }
 }

@@ -16,12 +16,19 @@ pub struct Places {
     /// By level: categories that are there or planned, and places that are held.
     used: Vec<i64>,
     held: Vec<i64>,
+    /// Whether some are kept for subjects that are new.
+    keeps: bool,
 }
 
 impl Places {
     pub fn new(taxonomy: Taxonomy) -> Self {
         let levels = place(taxonomy.depth()) + 2;
-        Self { taxonomy, used: vec![0; levels], held: vec![0; levels] }
+        Self { taxonomy, used: vec![0; levels], held: vec![0; levels], keeps: true }
+    }
+
+    /// Keeps none: whatever was planned may be written, in whichever order.
+    pub fn keep_none(&mut self) {
+        self.keeps = false;
     }
 
     /// A category was made on a level.
@@ -53,12 +60,18 @@ impl Places {
     pub fn has_room_beside(&self, mut levels: Range<i64>) -> bool {
         // More are kept beside leaves, so that there is still room for new branches when there is none for finer leaves.
         let of_leaves = levels.start == self.taxonomy.depth();
-        let kept = |level| kept_free(self.taxonomy.limit(level), of_leaves);
+        let kept = |level| if self.keeps { kept_free(self.taxonomy.limit(level), of_leaves) } else { 0 };
         self.taxonomy.scope() == LimitScope::Parent || levels.all(|level| self.free(level) > kept(level))
     }
 
     fn free(&self, level: i64) -> i64 {
         self.taxonomy.limit(level) - self.used[place(level)] - self.held[place(level)]
+    }
+
+    /// Whether what has leaves already gets no more of them, though a new subject would.
+    pub fn keeps_the_rest(&self) -> bool {
+        let leaves = self.taxonomy.depth();
+        self.taxonomy.scope() == LimitScope::Level && !self.has_room_beside(leaves..leaves + 1)
     }
 
     /// The first level on which no new subject finds room, and its limit.

@@ -66,6 +66,13 @@ impl Tree {
         }
     }
 
+    /// One to write by: what was planned has room wherever there is any, whatever the order in which it is written.
+    pub fn to_write(taxonomy: Taxonomy) -> Self {
+        let mut tree = Self::new(taxonomy);
+        tree.places.keep_none();
+        tree
+    }
+
     /// Takes in what is stored, parents before children; what it knows already stays.
     pub fn load(&mut self, stored: &[Category]) {
         for category in stored {
@@ -116,6 +123,11 @@ impl Tree {
     /// The first level on which no new subject finds room, and its limit.
     pub fn full_level(&self) -> Option<(i64, i64)> {
         self.places.full_level()
+    }
+
+    /// Whether categories that have leaves get no more of them: what is left is kept for subjects that are new.
+    pub fn keeps_the_rest(&self) -> bool {
+        self.places.keeps_the_rest()
     }
 
     /// Gives a child what its parent holds, from the level that it needs on; the rest is taken, or given back.
@@ -278,7 +290,7 @@ mod tests {
         let mut tree = tree(2, &serde_json::json!({}), "level");
         let banking = tree.choose(ROOT, "Banking").unwrap();
         let made = (0..128).filter(|number| tree.choose(banking, &format!("Topic {number}")).is_some()).count();
-        assert_eq!((made, tree.full_level()), (112, None));
+        assert_eq!((made, tree.full_level(), tree.keeps_the_rest()), (112, None, true));
         for number in 0..16 {
             let subject = tree.choose(ROOT, &format!("Subject {number}")).unwrap();
             assert!(tree.choose(subject, "First").is_some());

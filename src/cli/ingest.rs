@@ -1,6 +1,6 @@
 //! `memoir ingest`: brings files in, and shows how far they are.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -196,9 +196,17 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
         bail!("there is no text file below {}", paths.join(", "));
     }
     // One file may be named in several ways, or be reached by links in a circle.
-    let mut seen = HashSet::new();
-    let once = |file: &PathBuf| seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone()));
-    Ok((found.into_iter().filter(once).collect(), unread))
+    let mut once: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
+    for file in found {
+        let real = file.canonicalize().unwrap_or_else(|_| file.clone());
+        // The file itself rather than a link to it.
+        let kept = once.entry(real).or_insert_with(|| file.clone());
+        if kept.is_symlink() && !file.is_symlink() {
+            *kept = file;
+        }
+    }
+    let files: BTreeSet<PathBuf> = once.into_values().collect();
+    Ok((files.into_iter().collect(), unread))
 }
 
 /// Hidden files and folders are left out, and whatever is no plain file: reading it might never end.

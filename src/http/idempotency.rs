@@ -2,7 +2,7 @@
 //!
 //! The key, the effect and the answer are written in one transaction. A second request with the same key
 //! waits for the first one's transaction; then it gets the stored answer, or, if the first one failed,
-//! becomes the first itself. Only successes are stored.
+//! becomes the first itself. Only successes are stored. What takes too long for a transaction is kept when it is done.
 
 use std::str::FromStr as _;
 

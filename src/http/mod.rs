@@ -28,6 +28,7 @@ use utoipa_axum::routes;
 
 pub use idempotency::KEEP_SECONDS as IDEMPOTENCY_KEEP_SECONDS;
 pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo, LlmInfo};
+pub use routes::queries::ANSWERED;
 pub use state::{AppState, HttpSettings};
 
 use routes::{

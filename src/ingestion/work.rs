@@ -235,9 +235,13 @@ impl IngestionWork {
                     draft.paths.extend(leaves.into_iter().map(|leaf| tree.path(leaf)));
                 }
                 fail_point::hit("after_filing");
-                let full = filing.tree.lock().unwrap_or_else(PoisonError::into_inner).full_level();
-                if let Some((level, limit)) = full {
-                    context.warn("level_full", &full_message(level, limit)).await?;
+                let full = {
+                    let tree = filing.tree.lock().unwrap_or_else(PoisonError::into_inner);
+                    let kept = || tree.keeps_the_rest().then(|| kept_message(&self.settings.taxonomy));
+                    tree.full_level().map(|(level, limit)| full_message(level, limit)).or_else(kept)
+                };
+                if let Some(message) = full {
+                    context.warn("level_full", &message).await?;
                 }
                 let last = range.end == total;
                 outcome = match draft.order.whole {
@@ -365,6 +369,15 @@ impl IngestionWork {
             tracing::warn!(%error, "the tables could not be analysed");
         }
     }
+}
+
+fn kept_message(taxonomy: &super::Taxonomy) -> String {
+    let depth = taxonomy.depth();
+    format!(
+        "level {depth} of the hierarchy has nearly all of its {} categories: subjects that have some get no more, as the rest \
+         is kept for new ones. Raise taxonomy.max_categories_default, or remove empty categories (DELETE /v1/categories/{{id}})",
+        taxonomy.limit(depth)
+    )
 }
 
 fn full_message(level: i64, limit: i64) -> String {

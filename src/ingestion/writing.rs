@@ -19,7 +19,7 @@ use crate::config::taxonomy::LimitScope;
 use crate::jobs::{JobContext, JobError};
 use crate::model::chunk::{NewChunk, TAXONOMY};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
-use crate::model::job::Record;
+use crate::model::job::{Record, WRITTEN};
 use crate::model::source::Source;
 use crate::model::source_version::{SourceVersion, VersionFacts};
 use crate::search::passages::Prepared;
@@ -302,7 +302,7 @@ impl Writer<'_> {
     /// The ids of the leaves at the end of these paths, made where they are missing; and how many were made.
     async fn resolve(&self, tx: &mut Tx, paths: &[Vec<String>], now: Timestamp) -> Result<(Vec<i64>, i64), WriteError> {
         let space = self.context.space();
-        let mut tree = Tree::new(self.taxonomy.clone());
+        let mut tree = Tree::to_write(self.taxonomy.clone());
         if self.taxonomy.scope() == LimitScope::Level {
             let all = tx.list_categories(space).await.during("read the hierarchy", "categories")?;
             tree.load(&all);
@@ -340,7 +340,7 @@ impl Writer<'_> {
 
 /// The name under which a job remembers that the part from this passage on is written.
 pub fn part_name(start: usize) -> String {
-    format!("written/{start}")
+    format!("{WRITTEN}{start}")
 }
 
 /// What a job achieved (M-7B.5).

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, Space};
+use crate::base::ids::{JobId, SourceId, Space};
 use crate::config;
 use crate::model::job::{Batch, Claim, Job, JobEvent, JobFilter, JobState, NewJob};
 use crate::model::llm_call::LlmCall;
@@ -182,11 +182,31 @@ impl Jobs {
     /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is over, or the store's.
     pub async fn cancel(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
         let job = self.change(space, id, "cancel_job", JobState::Cancelled, "not over", now).await?;
-        metrics::counter!(
-            crate::base::metrics::JOBS_FINISHED_TOTAL, "kind" => job.kind.clone(), "outcome" => "cancelled"
-        )
-        .increment(1);
+        count_cancelled(&job);
         Ok(job)
+    }
+
+    /// Ends all jobs about a document that are not over, inside the caller's transaction; call [`Jobs::announce_cancelled`]
+    /// with them once that has ended.
+    pub async fn cancel_about(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        id: &SourceId,
+        now: Timestamp,
+    ) -> Result<Vec<Job>, StoreError> {
+        let cancelled = tx.cancel_jobs_about(space, id, now).await?;
+        for job in &cancelled {
+            self.tidy(tx, &job.claim()).await?;
+        }
+        Ok(cancelled)
+    }
+
+    pub fn announce_cancelled(&self, jobs: &[Job]) {
+        jobs.iter().for_each(count_cancelled);
+        if !jobs.is_empty() {
+            self.announce();
+        }
     }
 
     /// Queues a failed or cancelled job again; what it has finished is not done again.
@@ -320,6 +340,13 @@ fn check_waiting(job: Job) -> Result<Job, JobsError> {
         JobState::AwaitingHelper => Ok(job),
         state => Err(JobsError::WrongState { state, wanted: "awaiting its user" }),
     }
+}
+
+fn count_cancelled(job: &Job) {
+    metrics::counter!(
+        crate::base::metrics::JOBS_FINISHED_TOTAL, "kind" => job.kind.clone(), "outcome" => "cancelled"
+    )
+    .increment(1);
 }
 
 /// An id that is none names nothing, which is the same as naming something that is not there.

@@ -5,6 +5,9 @@ use serde_json::Value;
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 
+/// How the names of steps begin that tell of something that is written, and gone when the document is.
+pub const WRITTEN: &str = "written/";
+
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JobState {

@@ -145,13 +145,12 @@ impl Queries {
         Ok(LevelFrame { tokens, twice: instruction != Select::SYSTEM })
     }
 
-    async fn tree(&self, space: &Space, ask: &Ask) -> Result<Vec<Category>, QueryError> {
-        let (store, scope) = (&self.inner.store, ask.scope());
-        Ok(if scope.is_narrow() || store.has_ineligible(space).await? {
-            store.list_categories_in(space, self.inner.depth, &scope).await?
-        } else {
-            store.list_categories(space, &CategoryFilter::default(), &CategoryPage::default()).await?
-        })
+    async fn tree(&self, space: &Space, ask: &Ask) -> Result<Arc<[Category]>, QueryError> {
+        if let Some(part) = self.inner.visible.of(space, &ask.scope()).await? {
+            return Ok(part);
+        }
+        let (all, whole) = (CategoryFilter::default(), CategoryPage::default());
+        Ok(self.inner.store.list_categories(space, &all, &whole).await?.into())
     }
 }
 

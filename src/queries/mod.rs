@@ -17,6 +17,7 @@ mod result;
 mod run;
 mod strategy;
 mod traversal;
+mod visible;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ use crate::config;
 use crate::config::llm::Caps;
 use crate::llm::{Llm, Session};
 use crate::model::llm_call::LlmCall;
-use crate::model::query::{NewQuery, StoredQuery};
+use crate::model::query::{NewQuery, QueryScope, StoredQuery};
 use crate::store::{QueryPage, Store};
 
 pub use ask::{Ask, Wish};
@@ -55,6 +56,7 @@ use page::Cursor;
 use receipt::Trail;
 use run::Trip;
 use traversal::Map;
+use visible::VisibleCache;
 
 /// How long an answer waits for its receipt to be written. A database that is busy does not hold it up any longer.
 const RECEIPT_PATIENCE: Duration = Duration::from_millis(5);
@@ -74,6 +76,7 @@ struct Inner {
     llm: Llm,
     samples: SampleCache,
     options: OptionCache,
+    visible: VisibleCache,
     settings: config::Query,
     chunk_min_tokens: u64,
     depth: i64,
@@ -101,14 +104,16 @@ pub struct Remembered {
 impl Queries {
     #[must_use]
     pub fn new(config: &config::Config, store: Store, llm: Llm, samples: SampleCache) -> Self {
+        let depth = Taxonomy::new(&config.taxonomy).depth();
         let inner = Inner {
             samples,
             options: OptionCache::new(store.clone()),
+            visible: VisibleCache::new(store.clone(), depth),
             store,
             llm,
             settings: config.query.clone(),
             chunk_min_tokens: config.ingestion.chunk_min_tokens,
-            depth: Taxonomy::new(&config.taxonomy).depth(),
+            depth,
             audit: config.audit,
             writes: TaskTracker::new(),
         };
@@ -127,12 +132,27 @@ impl Queries {
         Ok(ask)
     }
 
+    /// Whether anything of a question is kept.
+    pub fn keeps_records(&self) -> bool {
+        self.inner.audit.persist
+    }
+
     /// Takes a question through all its steps.
     ///
     /// # Errors
     /// Every way in which a question can fail, with what was done for it.
     pub async fn answer(&self, who: &Who, ask: &Ask) -> Result<QueryResult, Failed> {
         self.answer_as(QueryId::new(), who, ask, None).await
+    }
+
+    /// Where a question within a scope finds its options.
+    async fn map(&self, space: &Space, scope: &QueryScope) -> Result<Map, QueryError> {
+        let inner = &*self.inner;
+        if let Some(part) = inner.visible.of(space, scope).await? {
+            return Ok(Map::part(&part));
+        }
+        let whole = || Map::Whole { store: inner.store.clone(), space: space.clone() };
+        Ok(inner.options.of(space).await?.map_or_else(whole, Map::Known))
     }
 
     /// The same for a job under its own id, going on from what an earlier attempt was told.
@@ -159,17 +179,9 @@ impl Queries {
         let _forgotten =
             (!inner.audit.persist).then(|| Forget { queries: self.clone(), space: who.space.clone(), id: id.clone() });
         let scope = ask.scope();
-        let narrow = cursor.is_none() && (scope.is_narrow() || inner.store.has_ineligible(&who.space).await?);
         let (map, known_paths) = match &cursor {
             Some(cursor) => (None, self.paths_of(&who.space, cursor).await?),
-            None if narrow => {
-                let part = inner.store.list_categories_in(&who.space, inner.depth, &scope).await?;
-                (Some(Map::part(part)), Vec::new())
-            }
-            None => {
-                let whole = || Map::Whole { store: inner.store.clone(), space: who.space.clone() };
-                (Some(inner.options.of(&who.space).await?.map_or_else(whole, Map::Known)), Vec::new())
-            }
+            None => (Some(self.map(&who.space, &scope).await?), Vec::new()),
         };
         let mut trip = Trip {
             inner,

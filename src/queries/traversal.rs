@@ -140,10 +140,10 @@ pub enum Map {
 
 impl Map {
     /// The part of the hierarchy that these categories are.
-    pub fn part(categories: Vec<Category>) -> Self {
+    pub fn part(categories: &[Category]) -> Self {
         let mut by_parent: HashMap<i64, Vec<Category>> = HashMap::new();
         for category in categories {
-            by_parent.entry(category.parent_id.unwrap_or(0)).or_default().push(category);
+            by_parent.entry(category.parent_id.unwrap_or(0)).or_default().push(category.clone());
         }
         Self::Part(by_parent)
     }

@@ -5,6 +5,7 @@ mod rules;
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space};
+use crate::jobs::Jobs;
 use crate::model::chunk::Chunk;
 use crate::model::source::Source;
 use crate::model::source_version::SourceVersion;
@@ -14,6 +15,7 @@ use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError, Tx
 #[derive(Clone)]
 pub struct Sources {
     store: Store,
+    jobs: Jobs,
 }
 
 /// What a caller says of a document when registering it.
@@ -67,8 +69,8 @@ impl AsStoreError for SourceError {
 
 impl Sources {
     #[must_use]
-    pub fn new(store: Store) -> Self {
-        Self { store }
+    pub fn new(store: Store, jobs: Jobs) -> Self {
+        Self { store, jobs }
     }
 
     /// Registers a document inside the caller's transaction.
@@ -268,7 +270,8 @@ impl Sources {
         now: Timestamp,
     ) -> Result<(), SourceError> {
         let parsed = parse(id)?;
-        self.store
+        let removed = self
+            .store
             .retry_as("remove_source", || async {
                 let mut tx = self.store.begin().await?;
                 let found = tx.find_source(space, &parsed).await?;
@@ -283,11 +286,13 @@ impl Sources {
                     tx.add_chunk_counts(space, &gone).await?;
                 }
                 // One that would bring it back.
-                tx.cancel_jobs_about(space, &parsed, now).await?;
+                let cancelled = self.jobs.cancel_about(&mut tx, space, &parsed, now).await?;
                 tx.remove_source(space, &parsed).await?;
-                Ok(tx.commit().await?)
+                tx.commit().await?;
+                Ok(cancelled)
             })
-            .await
+            .await;
+        removed.map(|cancelled| self.jobs.announce_cancelled(&cancelled))
     }
 }
 

@@ -163,7 +163,6 @@ impl Tx {
         Ok(found)
     }
 
-    /// How many categories each level has.
     /// Whether any passage, of whatever version, lies in one of these.
     pub async fn has_chunks_in(&mut self, space: &Space, ids: &[i64]) -> Result<bool, StoreError> {
         for some in ids.chunks(AT_ONCE) {
@@ -186,6 +185,7 @@ impl Tx {
         Ok(())
     }
 
+    /// How many categories each level has.
     pub async fn count_categories(&mut self, space: &Space) -> Result<BTreeMap<i64, i64>, StoreError> {
         let query = self.sql("SELECT level, COUNT(*) FROM categories WHERE space = ? GROUP BY level");
         let rows = self.fetch_all(query.bind(space.as_str())).await?;

@@ -11,7 +11,7 @@ use sqlx::any::AnyRow;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
-use crate::model::job::{Job, JobFilter, JobState, NewJob};
+use crate::model::job::{Job, JobFilter, JobState, NewJob, WRITTEN};
 
 pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, progress_json, \
      result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at";
@@ -152,17 +152,28 @@ impl Tx {
         Ok(true)
     }
 
-    /// Ends every job about a document that is not over.
-    pub async fn cancel_jobs_about(&mut self, space: &Space, id: &SourceId, now: Timestamp) -> Result<(), StoreError> {
+    /// Ends every job about a document that is not over, and gives those; what they had written goes with the document.
+    pub async fn cancel_jobs_about(
+        &mut self,
+        space: &Space,
+        id: &SourceId,
+        now: Timestamp,
+    ) -> Result<Vec<Job>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM jobs WHERE space = ? AND source_id = ? AND state IN ('queued', 'running', 'awaiting_helper') \
              ORDER BY id"
         );
         let query = self.backend.dialect.query_for_update(&sql).bind(space.as_str().to_owned());
+        let mut cancelled = Vec::new();
         for row in self.fetch_all(query.bind(id.as_str().to_owned())).await? {
-            self.cancel_job(&read_job(&row)?, now).await?;
+            let job = read_job(&row)?;
+            self.cancel_job(&job, now).await?;
+            let written = self.sql("DELETE FROM job_checkpoints WHERE space = ? AND job_id = ? AND step LIKE ?");
+            let written = written.bind(space.as_str()).bind(job.id.as_str()).bind(format!("{WRITTEN}%"));
+            self.execute(written).await?;
+            cancelled.push(job);
         }
-        Ok(())
+        Ok(cancelled)
     }
 
     /// Writes what a job that this transaction has read, and that awaits its user, has heard so far.

@@ -117,15 +117,22 @@ impl Store {
         .await
     }
 
-    /// Empties the results of questions that were asked as jobs and ended before a moment: the only rows that hold
-    /// passages besides the passages themselves. Spans spaces.
-    pub async fn clear_query_results(&self, kind: &'static str, before: Timestamp) -> Result<u64, StoreError> {
+    /// Empties the results of questions that were asked as jobs and ended before a moment, and forgets the answers that
+    /// were kept for a key: the only rows that hold passages besides the passages themselves. Spans spaces.
+    pub async fn clear_query_results(
+        &self,
+        kind: &'static str,
+        route: &'static str,
+        before: Timestamp,
+    ) -> Result<u64, StoreError> {
         self.retry("clear_query_results", || async {
             let mut tx = self.begin().await?;
             let update = "UPDATE jobs SET result_json = NULL WHERE kind = ? AND state = 'succeeded' \
                           AND finished_at < ? AND result_json IS NOT NULL";
             let update = tx.sql(update).bind(kind).bind(before.as_micros());
-            let cleared = tx.execute(update).await?;
+            let mut cleared = tx.execute(update).await?;
+            let delete = tx.sql("DELETE FROM idempotency_keys WHERE route = ? AND created_at < ?");
+            cleared += tx.execute(delete.bind(route).bind(before.as_micros())).await?;
             tx.commit().await?;
             Ok(cleared)
         })

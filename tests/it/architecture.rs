@@ -13,7 +13,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("llm", &["config", "model", "store"]),
     ("jobs", &["config", "llm", "model", "store"]),
     ("search", &["config", "jobs", "llm", "model", "store"]),
-    ("sources", &["store", "model"]),
+    ("sources", &["jobs", "store", "model"]),
     ("documents", &["model", "store"]),
     ("categories", &["config", "store", "model"]),
     ("contextual_helpers", &["llm", "model", "store"]),

@@ -63,14 +63,15 @@ pub async fn create_ingestion(
         (wanted, Idempotency::of(&parts.headers, "create_ingestion", &said)?)
     } else {
         let idempotency = Idempotency::of(&parts.headers, "create_ingestion", &bytes)?;
-        (server_file::fill(read_json(bytes).await?, settings).await?, idempotency)
+        (read_json(bytes).await?, idempotency)
     };
     let (wait, patience) = wait::patience(wanted.wait, wanted.timeout_s)?;
-    let new = NewIngestion { at: caller.named_now(), ..wanted.into_new()? };
-    // Looked for first: the document may be gone by now.
+    // Looked for first: the document, or the file, may be gone by now.
     let response = if let Some(response) = idempotency.answered(&state.store, &caller).await? {
         response
     } else {
+        let wanted = if form { wanted } else { server_file::fill(wanted, settings).await? };
+        let new = NewIngestion { at: caller.named_now(), ..wanted.into_new()? };
         let new = state.ingestion.prepare(&caller.space, new, caller.now).await?;
         let response = queue(&state, &caller, &idempotency, &new).await?;
         state.jobs.announce();

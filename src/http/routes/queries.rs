@@ -5,7 +5,7 @@ mod wire;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -25,6 +25,9 @@ use crate::queries::{Ask, KIND, Queries, QueryResult, Who};
 use crate::store::QueryPage;
 pub use receipts::{QueryListResponse, QueryReceiptResponse, QueryReplayResponse, ReplayQueryRequest};
 pub use wire::{QueryEstimateResponse, QueryRequest};
+
+/// What the keys of questions that are waited for belong to: their answers hold passages, and are soon forgotten.
+pub const ANSWERED: &str = "answer_query";
 
 /// Which receipts, and which part of the list.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -48,14 +51,15 @@ pub struct ListQueriesQuery {
 /// Walks the hierarchy level by level, reads the passages of the leaves that were chosen, makes them fit the budget, and
 /// answers from them, with everything that was decided on the way. With `mode: retrieve` the passages are the answer.
 /// With `wait: false` the answer is a job (202), whose `result` is the same. With an `Idempotency-Key` a question that was
-/// answered is not asked, or paid, again; two at once that are waited for are both asked, and get one answer.
+/// answered is not asked, or paid, again within an hour (not with `audit.persist = false`, which keeps no answers); two at
+/// once that are waited for are both asked, and get one answer.
 ///
 /// Where no passage is found the problem's `context` is the result as far as it came (`no_chunks_found`). Other problems
 /// carry the calls that were made: `budget_exceeded`, `budget_too_small`, `character_budget_not_met`,
 /// `final_prompt_over_budget`, `spend_cap_reached`, `llm_invalid_output`, `llm_unavailable`, `query_timeout`.
 #[utoipa::path(
     post, path = "/v1/queries", tag = "queries", operation_id = "create_query", request_body = QueryRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body within 24 hours gives the first answer again.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body gives the first answer again: a job for 24 hours, an answer for one.")),
     responses(
         (status = 200, description = "The answer and how it came about.", body = QueryResult),
         (status = 202, description = "A job that answers it.", body = JobSummaryResponse, headers(("Location" = String, description = "The job."))),
@@ -74,15 +78,20 @@ pub async fn create_query(
 ) -> Result<Response, ApiError> {
     let wait = request.wait.unwrap_or(true);
     let ask = state.queries.resolve(request.into())?;
-    let idempotency = Idempotency::of(&headers, "create_query", &bytes)?;
     if !wait {
+        let idempotency = Idempotency::of(&headers, "create_query", &bytes)?;
         return queue(&caller, &state, &idempotency, &ask).await;
     }
+    let idempotency = Idempotency::of(&headers, ANSWERED, &bytes)?;
     if let Some(response) = idempotency.answered(&state.store, &caller).await? {
         return Ok(response);
     }
     let result = state.queries.answer(&who(&caller, &identity), &ask).await?;
-    Ok(idempotency.keep(&state.store, &caller, &result).await)
+    Ok(if state.queries.keeps_records() {
+        idempotency.keep(&state.store, &caller, &result).await
+    } else {
+        Json(result).into_response()
+    })
 }
 
 async fn queue(caller: &Caller, state: &AppState, idempotency: &Idempotency, ask: &Ask) -> Result<Response, ApiError> {

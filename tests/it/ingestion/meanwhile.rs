@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::app::send;
 use crate::support::database::TestDatabase;
-use crate::support::ingest::{Ingest, count, document};
+use crate::support::ingest::{Ingest, count, document, until};
 
 const AT_ONCE: usize = 8;
 
@@ -114,5 +114,29 @@ async fn documents_are_changed_while_they_are_written() {
         assert!(changes > 10, "{engine:?}: nothing was changed meanwhile");
         // A knot of two would be cut by the database and the write done again.
         assert_eq!(retries, 0, "{engine:?}");
+    }
+}
+
+/// A document that is removed when a part of it is written: its job ends, leaves no log where none is to be kept, and can be
+/// done again from the beginning.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_is_written_by_parts_is_removed() {
+    for database in TestDatabase::each().await {
+        let settings = [("TAXONOMY__HIERARCHY_DEPTH", "1"), ("INGESTION__WINDOW", "1"), ("AUDIT__PERSIST", "false")];
+        let ingest = Ingest::on(database, &settings).await;
+        ingest.model.edit_script(|script| script.latency_ms = 300);
+        let more = json!({"path": "/a.md", "options": {"batch_size": 1, "transaction_scope": "batch"}});
+        let id = ingest.queue(&document(&["A", "B", "C"], &more)).await;
+        until("a part is written", async || ingest.count("chunks WHERE profile = 'taxonomy'").await == 1).await;
+        let source = ingest.job(&id).await["source_id"].as_str().unwrap().to_owned();
+        let gone = send(ingest.app.request(Method::DELETE, &format!("/v1/sources/{source}"))).await;
+        assert_eq!(gone.status, 204);
+        let job = ingest.finished(&id).await;
+        assert_eq!(job["state"], "cancelled", "{job:#}");
+        assert_eq!((ingest.count("job_batches").await, ingest.count("llm_calls").await), (0, 0));
+        ingest.model.edit_script(|script| script.latency_ms = 0);
+        let job = ingest.retry(&job).await;
+        assert_eq!((&job["state"], &job["result"]["chunks_written"]), (&json!("succeeded"), &json!(3)), "{job:#}");
+        assert_eq!(ingest.count("chunks WHERE profile = 'taxonomy'").await, 3);
     }
 }

@@ -1,9 +1,10 @@
 //! Files of the server that are named instead of sent: those below `ingestion.root`, and nothing else (K-21).
 
+use reqwest::Method;
 use serde_json::json;
 use tempfile::tempdir;
 
-use crate::support::app::TestApp;
+use crate::support::app::{TestApp, send};
 
 const TEXT: &str = "The violin maker chose spruce for the belly and maple for the back.";
 
@@ -12,6 +13,8 @@ async fn a_file_below_the_root_can_be_named_and_nothing_else() {
     let (root, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
     let at = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
     std::fs::create_dir(root.path().join("deep")).unwrap();
+    std::fs::create_dir(root.path().join(".git")).unwrap();
+    std::fs::write(at(".git/config.md"), TEXT).unwrap();
     for (name, content) in
         [("deep/violin.md", TEXT.as_bytes()), ("cello.exe", b"x"), ("latin.txt", b"\xe9t\xe9"), ("empty.md", b"")]
     {
@@ -35,17 +38,42 @@ async fn a_file_below_the_root_can_be_named_and_nothing_else() {
         let version = app.get(&format!("{source}/versions/1")).await.json();
         assert!(version["mtime"].as_str().is_some_and(|mtime| mtime.starts_with("20")), "{version}");
     }
-    let detour = format!("{}/deep/../../{}", at("."), secret.strip_prefix("/tmp").unwrap_or(&secret).display());
-    for path in [secret.to_str().unwrap(), &at("link.md"), &detour, &at("none.md"), "/etc/passwd.txt", "violin.md"] {
+    let (up, other) = (root.path().parent().unwrap(), elsewhere.path().parent().unwrap());
+    assert_eq!(up, other, "the detour leads to the secret");
+    let detour = format!("{}/../{}", at("deep/.."), secret.strip_prefix(other).unwrap().display());
+    assert!(std::path::Path::new(&detour).exists());
+    let hidden = at(".git/config.md");
+    for path in [
+        secret.to_str().unwrap(),
+        &at("link.md"),
+        &detour,
+        &at("none.md"),
+        &hidden,
+        &at("deep"),
+        "/etc/passwd.txt",
+        "violin.md",
+    ] {
         let reply = bring(path).await;
         reply.assert_problem(422, "invalid_request");
         assert_eq!(reply.json()["errors"][0]["field"], "path", "{path}");
         assert!(!reply.text.contains("secret\"") && !reply.text.contains("No such file"), "{}", reply.text);
     }
     bring(&at("cello.exe")).await.assert_problem(415, "unsupported_file_type");
+    // Another name makes no text of it.
+    let renamed = json!({"path": at("cello.exe"), "filename": "cello.md"});
+    app.post("/v1/ingestions", &renamed).await.assert_problem(415, "unsupported_file_type");
     bring(&at("latin.txt")).await.assert_problem(422, "invalid_request");
     bring(&at("empty.md")).await.assert_problem(422, "invalid_request");
     bring(&at("large.md")).await.assert_problem(413, "body_too_large");
+    // A repeat gets the first answer, whatever has become of the file.
+    let keyed = async || {
+        let request = app.request(Method::POST, "/v1/ingestions").header("idempotency-key", "k");
+        send(request.json(&json!({"path": at("deep/violin.md")}))).await
+    };
+    let first = keyed().await;
+    assert_eq!(first.status, 202, "{}", first.text);
+    std::fs::remove_file(at("deep/violin.md")).unwrap();
+    assert_eq!(keyed().await.json(), first.json());
     app.finish().await;
 
     // Without a root no path is looked at.

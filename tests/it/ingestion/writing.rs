@@ -303,6 +303,22 @@ async fn of_two_that_fill_the_last_places_the_loser_is_filed_anew() {
     }
 }
 
+/// Leaves up to the places that are kept for new subjects, and then, in another window, a new subject.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_planned_within_the_limits_has_room_when_it_is_written() {
+    let settings = [
+        ("TAXONOMY__HIERARCHY_DEPTH", "2"),
+        ("TAXONOMY__MAX_CATEGORIES_DEFAULT", "64"),
+        ("INGESTION__WINDOW", "56"),
+        ("JOBS__MAX_ATTEMPTS", "1"),
+    ];
+    let ingest = Ingest::with(&settings).await;
+    let paths: Vec<String> = (1..=56).map(|number| format!("A/A{number}")).chain(["B/B1".to_owned()]).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let job = ingest.succeed(&document(&paths, &json!({}))).await;
+    assert_eq!((&job["result"]["categories_created"], &job["warnings"]), (&json!(59), &json!([])), "{job:#}");
+}
+
 #[tokio::test]
 async fn a_log_that_is_not_to_be_kept_is_gone_when_the_job_is_over() {
     let ingest = Ingest::with(&[FLAT[0], ("AUDIT__PERSIST", "false"), ("JOBS__MAX_ATTEMPTS", "1")]).await;

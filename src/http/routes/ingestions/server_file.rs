@@ -2,7 +2,9 @@
 //!
 //! What is outside of it and what is not there are refused in the same words, so that nobody can ask what the machine has.
 
+use std::fs::Metadata;
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{CreateIngestionRequest, upload};
@@ -19,7 +21,6 @@ pub async fn fill(
     let (None, Some(root), Some(path)) = (&request.text, &settings.ingestion_root, &request.path) else {
         return Ok(request);
     };
-    upload::check_type(&request)?;
     let (root, path, most) = (root.clone(), PathBuf::from(path), settings.max_body_bytes);
     #[expect(clippy::disallowed_methods, reason = "reads one file of bounded size and ends")]
     let read = tokio::task::spawn_blocking(move || read(&root, &path, most)).await;
@@ -31,20 +32,30 @@ pub async fn fill(
 
 /// The text, and when it was last changed.
 fn read(root: &Path, path: &Path, most: usize) -> Result<(String, Option<String>), ApiError> {
-    let unreadable = |_| ApiError::invalid_field("path", "is no file below ingestion.root that can be read");
-    // Links are followed first: what they lead to counts.
-    let place = path.canonicalize().map_err(unreadable)?;
-    let inside = root.canonicalize().is_ok_and(|root| place.starts_with(root));
-    let facts = place.metadata().map_err(unreadable)?;
-    if !inside || !facts.is_file() {
-        return Err(unreadable(std::io::ErrorKind::NotFound.into()));
+    let unreadable = || ApiError::invalid_field("path", "is no file below ingestion.root that can be read");
+    let place = inside(root, path).ok_or_else(unreadable)?;
+    upload::check_type(&place.file_name().unwrap_or_default().to_string_lossy())?;
+    let file = std::fs::File::open(&place).map_err(|_| unreadable())?;
+    let facts = file.metadata().map_err(|_| unreadable())?;
+    // Somebody may have put a link in its place meanwhile: what was opened must be what is inside.
+    let same = |there: &Metadata| (there.dev(), there.ino()) == (facts.dev(), facts.ino());
+    let still = inside(root, path).and_then(|place| place.symlink_metadata().ok());
+    if !facts.is_file() || !still.is_some_and(|there| same(&there)) {
+        return Err(unreadable());
     }
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(&place).map_err(unreadable)?;
-    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|_| unreadable())?;
     if bytes.len() > most {
         return Err(body::too_large("the file", most));
     }
     let text = String::from_utf8(bytes).map_err(|_| ApiError::invalid_field("path", "the file must be UTF-8 text"))?;
     Ok((text, facts.modified().ok().and_then(Timestamp::of_file).map(|time| time.to_string())))
+}
+
+/// Where a plain file really is, if that is below the root and not hidden there. What links lead to counts.
+fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
+    let place = path.canonicalize().ok()?;
+    let below = place.strip_prefix(root.canonicalize().ok()?).ok()?;
+    let hidden = below.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."));
+    (!hidden && place.is_file()).then_some(place)
 }

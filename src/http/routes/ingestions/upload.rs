@@ -44,17 +44,18 @@ pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRe
         return Err(ApiError::invalid_field("metadata.text", "comes as file"));
     }
     request.filename = request.filename.or(filename);
-    check_type(&request)?;
+    let name = request.filename.as_deref().or(request.path.as_deref()).map(basename);
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Err(ApiError::invalid_field("filename", "a file needs a name, with it or in metadata"));
+    };
+    check_type(name)?;
     let text = String::from_utf8(content.into()).map_err(|_| ApiError::invalid_field("file", "must be UTF-8 text"))?;
     request.text = Some(text);
     Ok(request)
 }
 
-pub fn check_type(request: &CreateIngestionRequest) -> Result<(), ApiError> {
-    let name = request.filename.as_deref().or(request.path.as_deref()).map(basename);
-    let Some(name) = name.filter(|name| !name.is_empty()) else {
-        return Err(ApiError::invalid_field("filename", "a file needs a name, with it or in metadata"));
-    };
+/// Whether a file of this name is taken (R-ING-01).
+pub fn check_type(name: &str) -> Result<(), ApiError> {
     let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
     if extension.is_some_and(|extension| TEXT_TYPES.contains(&extension.as_str())) {
         return Ok(());
