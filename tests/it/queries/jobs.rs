@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{texts, three_by_three};
-use crate::support::app::send;
+use crate::support::app::{load, send};
 use crate::support::library::Desk;
+use memoir::base::clock::{Clock as _, Timestamp};
+use memoir::store::Store;
 use reqwest::Method;
 
 async fn finished(desk: &Desk, location: &str) -> Value {
@@ -70,6 +72,28 @@ async fn with_a_key_an_answer_is_paid_once() {
         assert!(reply.status.is_client_error() && reply.header("idempotency-replayed").is_empty(), "{}", reply.text);
     }
     desk.close().await;
+}
+
+/// An answer holds passages, which are kept in one place.
+#[tokio::test]
+async fn an_answer_is_kept_for_its_key_for_an_hour_and_not_where_nothing_is() {
+    let hour = 60 * 60 * 1_000_000;
+    for (persist, kept) in [("true", 1), ("false", 0)] {
+        let desk = Desk::with(&[("AUDIT__PERSIST", persist)]).await;
+        three_by_three(&desk).await;
+        for _ in 0..2 {
+            let request = desk.app.request(Method::POST, "/v1/queries").header("idempotency-key", "k1");
+            Desk::answered(&send(request.json(&json!({"query": "plants"}))).await);
+        }
+        assert_eq!(desk.seen("answer").len(), 2 - kept);
+        let store = Store::connect(&load(&desk.app.database.url, &[]).database).await.unwrap();
+        for (later, removed) in [(hour - 1, 0), (hour + 1, kept)] {
+            let before = Timestamp::from_micros(desk.app.clock.now().as_micros() + later - hour);
+            let cleared = store.clear_query_results("query", "answer_query", before).await.unwrap();
+            assert_eq!(cleared, u64::try_from(removed).unwrap());
+        }
+        desk.close().await;
+    }
 }
 
 #[tokio::test]

@@ -213,8 +213,17 @@ async fn what_is_switched_off_or_removed_leads_nobody_astray() {
             desk.seen("select")[0].user.rsplit_once("options:\n").unwrap().1.to_owned()
         };
         assert_eq!(offered().await, "- Animals\n- Plants\n- Stones");
-        let patch = desk.app.request(Method::PATCH, &format!("/v1/sources/{hidden}")).json(&json!({"eligible": false}));
-        assert_eq!(send(patch).await.status.as_u16(), 200);
+        let switch = async |eligible: bool| {
+            let patch = desk.app.request(Method::PATCH, &format!("/v1/sources/{hidden}"));
+            assert_eq!(send(patch.json(&json!({"eligible": eligible}))).await.status.as_u16(), 200);
+        };
+        switch(false).await;
+        for _ in 0..2 {
+            assert_eq!(offered().await, "- Plants\n- Stones");
+        }
+        switch(true).await;
+        assert_eq!(offered().await, "- Animals\n- Plants\n- Stones");
+        switch(false).await;
         assert_eq!(offered().await, "- Plants\n- Stones");
         let gone = desk.app.request(Method::DELETE, &format!("/v1/sources/{hidden}"));
         assert_eq!(send(gone).await.status.as_u16(), 204);
