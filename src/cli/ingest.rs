@@ -183,8 +183,10 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
             found.insert(named.to_path_buf());
         } else {
             let options = glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::new() };
-            let matches =
-                glob::glob_with(path, options).with_context(|| format!("{path} is neither a file nor a pattern"))?;
+            // `docs/**` alone would be folders.
+            let pattern = if path.ends_with("**") { format!("{path}/*") } else { path.clone() };
+            let matches = glob::glob_with(&pattern, options)
+                .with_context(|| format!("{path} is neither a file nor a pattern"))?;
             let before = found.len();
             found.extend(matches.filter_map(Result::ok).filter(|file| file.is_file() && is_text(file)));
             if found.len() == before {
@@ -199,9 +201,10 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
     let mut once: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for file in found {
         let real = file.canonicalize().unwrap_or_else(|_| file.clone());
-        // The file itself rather than a link to it.
+        // The file itself rather than a link to it, and the straight way rather than one through links.
+        let detour = |path: &Path| (path.is_symlink(), path.components().count());
         let kept = once.entry(real).or_insert_with(|| file.clone());
-        if kept.is_symlink() && !file.is_symlink() {
+        if detour(&file) < detour(kept) {
             *kept = file;
         }
     }

@@ -57,6 +57,7 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for QueryParams<T> {
             Err(rejection) => {
                 let text = rejection.body_text();
                 let message = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+                let message = &message.replace("invalid digit found in string", "must be a whole number");
                 Err(match message.split_once(": ") {
                     Some((field, message)) if !field.contains(' ') => ApiError::invalid_field(field, message),
                     _ => ApiError::invalid_field(quoted(message).unwrap_or("(query)"), message),

@@ -114,6 +114,14 @@ fn tidy(document: &mut Value) {
         }
     }
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
+    for fields in schemas.values_mut().filter_map(|schema| schema.get_mut("properties")?.as_object_mut()) {
+        // What may be left out but is never null has no null for its default.
+        for field in fields.values_mut().filter_map(Value::as_object_mut) {
+            if field.get("type").is_some_and(Value::is_string) && field.get("default").is_some_and(Value::is_null) {
+                field.remove("default");
+            }
+        }
+    }
     let known = schemas.clone();
     for (_, schema) in schemas.iter_mut().filter(|(name, _)| name.ends_with("Response")) {
         flatten(schema, &known);

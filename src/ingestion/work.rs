@@ -89,10 +89,11 @@ impl IngestionWork {
         // the others are at it.
         let desk = self.desks.acquire().await.map_err(|_| JobError::Interrupted)?;
         let document = Document::cut(&order, model, depth, context.id().to_string()).await?;
-        if let Some(message) = document.short_passage(order.chunk_min_tokens) {
+        let same = self.same_content(context, &order, &document).await?;
+        let short = document.short_passage(order.chunk_min_tokens);
+        if let Some(message) = short.filter(|_| order.is_filed() && same.is_none()) {
             context.warn("below_min_tokens", &message).await?;
         }
-        let same = self.same_content(context, &order, &document).await?;
         let searched = match &same {
             None => self.searched(context, &session, &order, &document).await?,
             Some(_) => None,

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::fusion::SAMPLE;
+use super::fusion::{Fused, SAMPLE};
 use super::index::Filter;
 use super::keywords::{Collection, KeywordQuery};
 use super::rank::{Hit, Kind, Question, finish, fuse_all};
@@ -246,9 +246,13 @@ impl Beyond<'_> {
         }
         let keyword = |id: i64| scores.get(&id).copied().unwrap_or(0.0);
         let fused = fuse_all(&ids, keyword, |id| vectors.get(&id).cloned(), question.vector.as_deref());
-        let hit = |(chunk_id, score, semantic): (i64, f64, Option<f64>)| {
-            let source = sources.get(&chunk_id).copied().unwrap_or(u64::MAX);
-            Hit { chunk_id, source, score, keyword: Some(query.share(keyword(chunk_id))), semantic }
+        let hit = |(fused, semantic): (Fused<i64>, Option<f64>)| Hit {
+            chunk_id: fused.id,
+            source: sources.get(&fused.id).copied().unwrap_or(u64::MAX),
+            score: fused.score,
+            keyword: Some(query.share(keyword(fused.id))),
+            semantic,
+            standing: Some((&fused).into()),
         };
         Ok(fused.into_iter().map(hit).collect())
     }
@@ -265,7 +269,7 @@ fn keep_best(best: &mut Vec<Scored>, count: usize, by_source: bool) {
 }
 
 fn plain(found: Scored, score: f64) -> Hit {
-    Hit { chunk_id: found.chunk_id, source: found.source, score, keyword: None, semantic: None }
+    Hit { chunk_id: found.chunk_id, source: found.source, score, keyword: None, semantic: None, standing: None }
 }
 
 fn cosine(asked: &[f32], row: &VectorRow) -> Option<f64> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::fusion::{self, Candidate};
+use super::fusion::{self, Candidate, Fused};
 use super::terms::QueryTerm;
 use super::vectors::{dot, unit};
 
@@ -47,6 +47,15 @@ pub struct Hit {
     pub keyword: Option<f64>,
     /// Cosine with the question.
     pub semantic: Option<f64>,
+    /// What a hybrid score is the mean of.
+    pub standing: Option<Standing>,
+}
+
+/// How far a passage is above the usual candidate in each part, in standard deviations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Standing {
+    pub keyword: f64,
+    pub semantic: f64,
 }
 
 /// The best of what was found: ordered, above the least score, one of each document if that is wanted, no more than `k`.
@@ -69,13 +78,19 @@ pub fn finish(mut hits: Vec<Hit>, question: &Question) -> Vec<Hit> {
     hits
 }
 
+impl<Id> From<&Fused<Id>> for Standing {
+    fn from(fused: &Fused<Id>) -> Self {
+        Self { keyword: fused.keyword, semantic: fused.semantic }
+    }
+}
+
 /// Orders candidates by both parts; gives each with its score and its cosine with the question.
 pub fn fuse_all<Id: Copy + Ord + std::hash::Hash>(
     ids: &[Id],
     keyword: impl Fn(Id) -> f64,
     vector: impl Fn(Id) -> Option<Vec<f32>>,
     asked: Option<&[f32]>,
-) -> Vec<(Id, f64, Option<f64>)> {
+) -> Vec<(Fused<Id>, Option<f64>)> {
     let asked: Vec<f32> = asked.map(|asked| unit(asked).collect()).unwrap_or_default();
     let cosine = |id: Id| Some(f64::from(dot(&asked, &vector(id).filter(|found| found.len() == asked.len())?)));
     let mut seen = HashSet::new();
@@ -84,5 +99,5 @@ pub fn fuse_all<Id: Copy + Ord + std::hash::Hash>(
         distinct.map(|id| Candidate { id, keyword: keyword(id), semantic: cosine(id) }).collect();
     let cosines: std::collections::HashMap<Id, Option<f64>> = all.iter().map(|c| (c.id, c.semantic)).collect();
     let fused = fusion::hybrid(&all, &asked, &vector);
-    fused.into_iter().map(|one| (one.id, one.score, cosines.get(&one.id).copied().flatten())).collect()
+    fused.into_iter().map(|one| (one, cosines.get(&one.id).copied().flatten())).collect()
 }

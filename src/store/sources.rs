@@ -28,6 +28,7 @@ const SELECT_AT: &str = "SELECT id FROM sources WHERE space = ? AND user_id = ? 
 pub struct SourceFilter {
     pub user_id: Option<String>,
     pub filename: Option<String>,
+    pub path: Option<String>,
     pub tag: Option<String>,
     pub eligible: Option<bool>,
     /// Those that there were at this moment, with their versions of then.
@@ -241,6 +242,9 @@ fn select_page(space: &Space, filter: &SourceFilter, page: &SourcePage, versions
         if let Some(text) = text {
             pieces.text(condition, text);
         }
+    }
+    if let Some(path) = &filter.path {
+        pieces.text(" AND s.path_key = ?", sha256_hex(path.as_bytes()));
     }
     if let Some(eligible) = filter.eligible {
         pieces.number(" AND s.eligible = ?", i64::from(eligible));

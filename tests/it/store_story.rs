@@ -85,12 +85,15 @@ async fn sources(store: &Store) {
     assert_eq!(store.list_sources(&here, &nobody, &page(None, 10)).await.unwrap(), []);
     let fitting = SourceFilter {
         user_id: Some("ann".to_owned()),
+        path: None,
         filename: Some("plan.md".to_owned()),
         tag: Some("z".to_owned()),
         eligible: Some(true),
         as_of: None,
     };
     assert_eq!(store.list_sources(&here, &fitting, &page(None, 10)).await.unwrap(), all);
+    let there_alone = SourceFilter { path: Some("/a".to_owned()), ..fitting };
+    assert_eq!(store.list_sources(&here, &there_alone, &page(None, 10)).await.unwrap(), std::slice::from_ref(&first));
 
     // A change replaces the tags.
     let mut changed = first.clone();

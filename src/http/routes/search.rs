@@ -95,7 +95,8 @@ pub struct SearchResponse {
 pub struct SearchItemResponse {
     /// Counted from 1, the best.
     pub rank: usize,
-    /// What the items are ordered by: for `keyword` and `semantic` that part itself, for `hybrid` both parts together.
+    /// What the items are ordered by: for `keyword` and `semantic` that part itself, for `hybrid` the mean of both standings
+    /// as a number from 0 to 1.
     pub score: f64,
     pub score_parts: ScorePartsResponse,
     pub source_id: String,
@@ -129,6 +130,11 @@ pub struct ScorePartsResponse {
     pub keyword: Option<f64>,
     /// Cosine with the question, −1 to 1; null where meanings were not compared, or the passage has no vector.
     pub semantic: Option<f64>,
+    /// For `hybrid`: how far the passage is above the usual candidate by its words, in standard deviations. The score is
+    /// 1 / (1 + e^−m), where m is the mean of this and `semantic_standing`: 0.5 is an ordinary candidate, or the only one.
+    pub keyword_standing: Option<f64>,
+    /// For `hybrid`: the same by meaning, after the question has moved towards the best passage of a first round.
+    pub semantic_standing: Option<f64>,
 }
 
 /// Milliseconds.
@@ -206,7 +212,12 @@ fn item(rank: usize, hit: Hit, found: Found) -> SearchItemResponse {
     SearchItemResponse {
         rank,
         score: hit.score,
-        score_parts: ScorePartsResponse { keyword: hit.keyword, semantic: hit.semantic },
+        score_parts: ScorePartsResponse {
+            keyword: hit.keyword,
+            semantic: hit.semantic,
+            keyword_standing: hit.standing.map(|standing| standing.keyword),
+            semantic_standing: hit.standing.map(|standing| standing.semantic),
+        },
         source_id: found.source_id.to_string(),
         source_version: found.source_version,
         filename: found.filename,

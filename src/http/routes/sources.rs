@@ -171,6 +171,9 @@ pub struct ListSourcesQuery {
     /// Only those with exactly this file name.
     #[serde(default)]
     filename: Option<String>,
+    /// Only those at exactly this path, of which each end user has one at the most.
+    #[serde(default)]
+    path: Option<String>,
     /// Only those that retrieval may (true) or may not (false) use.
     #[serde(default)]
     eligible: Option<bool>,
@@ -192,8 +195,8 @@ impl ListSourcesQuery {
     pub(super) fn parts(self) -> Result<(SourceFilter, Option<String>, usize), ApiError> {
         let limit = page::limit(self.limit)?;
         let as_of = moment("as_of", self.as_of.as_deref())?;
-        let Self { user_id, filename, tag, eligible, cursor, .. } = self;
-        Ok((SourceFilter { user_id, filename, tag, eligible, as_of }, cursor, limit))
+        let Self { user_id, filename, path, tag, eligible, cursor, .. } = self;
+        Ok((SourceFilter { user_id, filename, path, tag, eligible, as_of }, cursor, limit))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::super::fusion::SAMPLE;
+use super::super::fusion::{Fused, SAMPLE};
 use super::super::keywords::{Collection, KeywordQuery, part};
 use super::super::rank::{Hit, Kind, Question, finish, fuse_all};
 use super::super::terms::{QueryTerm, token};
@@ -147,10 +147,11 @@ impl Index {
         held.truncate(SAMPLE);
         rows.extend(held);
         let fused = fuse_all(&rows, |row| scores[row], |row| self.vector(row), question.vector.as_deref());
-        let hit = |(row, score, semantic): (usize, f64, Option<f64>)| Hit {
-            keyword: Some(query.share(scores[row])),
+        let hit = |(fused, semantic): (Fused<usize>, Option<f64>)| Hit {
+            keyword: Some(query.share(scores[fused.id])),
             semantic,
-            ..self.hit(row, score)
+            standing: Some((&fused).into()),
+            ..self.hit(fused.id, fused.score)
         };
         fused.into_iter().map(hit).collect()
     }
@@ -195,6 +196,6 @@ impl Index {
 
     fn hit(&self, row: usize, score: f64) -> Hit {
         let source = u64::from(self.sources[row]);
-        Hit { chunk_id: self.chunk_ids[row], source, score, keyword: None, semantic: None }
+        Hit { chunk_id: self.chunk_ids[row], source, score, keyword: None, semantic: None, standing: None }
     }
 }

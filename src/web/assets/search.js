@@ -24,8 +24,8 @@ export function searchForm(route) {
 
 function item(found) {
   const text = found.text_content.length > LONG ? `${found.text_content.slice(0, LONG)}…` : found.text_content;
-  const parts = Object.entries(found.score_parts).filter(([, score]) => score !== null)
-    .map(([name, score]) => `${name === "keyword" ? "words" : "meaning"} ${score.toFixed(2)}`).join(", ");
+  const parts = [["words", found.score_parts.keyword], ["meaning", found.score_parts.semantic]]
+    .filter(([, score]) => score !== null).map(([name, score]) => `${name} ${score.toFixed(2)}`).join(", ");
   return h("li.passage", { "data-chunk": found.chunk_id },
     h("div.passage-head",
       h("a", { href: `#/library/${found.source_id}/text?version=${found.source_version}&from=${found.start_char}&to=${found.end_char}` }, found.filename),

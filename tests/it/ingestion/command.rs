@@ -176,7 +176,7 @@ async fn every_file_once_and_nothing_that_never_ends() {
     std::os::unix::fs::symlink("..", folder.path().join("more/up")).unwrap();
     std::os::unix::fs::symlink("a.md", folder.path().join("0-latest.md")).unwrap();
     let run = |arguments: &[&str]| ingest(&[arguments, &["--server", &server]].concat(), folder.path(), &[]);
-    for arguments in [&["."][..], &["**/*.md", "**/*.txt"], &["a.md", "more/../a.md", "more/b.txt"]] {
+    for arguments in [&["."][..], &["**/*.md", "**/*.txt"], &["**"], &["a.md", "more/../a.md", "more/b.txt"]] {
         let (code, told, problem) = run(arguments);
         assert_eq!((code, told.lines().count()), (Some(0), 2), "{arguments:?}: {told} {problem}");
     }
@@ -184,6 +184,8 @@ async fn every_file_once_and_nothing_that_never_ends() {
     let mut names: Vec<&str> = sources.iter().map(|source| source["filename"].as_str().unwrap()).collect();
     names.sort_unstable();
     assert_eq!(names, ["a.md", "b.txt"], "a file itself rather than a link to it");
+    let through = |source: &Value| source["path"].as_str().unwrap().contains("/up/");
+    assert!(!sources.iter().any(through), "the straight way: {sources:?}");
     let (code, _, problem) = run(&["pipe.txt"]);
     assert!(code == Some(1) && problem.contains("not a plain file"), "{problem}");
 }

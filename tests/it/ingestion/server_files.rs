@@ -30,7 +30,7 @@ async fn a_file_below_the_root_can_be_named_and_nothing_else() {
     let app = TestApp::with(&settings).await;
     let bring = async |path: &str| app.post("/v1/ingestions", &json!({"path": path, "wait": true})).await;
 
-    for path in [at("deep/violin.md"), at("inside.md")] {
+    for path in [at("deep/violin.md"), at("deep//./violin.md"), at("inside.md")] {
         let job = bring(&path).await.json();
         assert_eq!(job["state"], "succeeded", "{job}");
         let source = format!("/v1/sources/{}", job["source_id"].as_str().unwrap());
@@ -38,6 +38,11 @@ async fn a_file_below_the_root_can_be_named_and_nothing_else() {
         let version = app.get(&format!("{source}/versions/1")).await.json();
         assert!(version["mtime"].as_str().is_some_and(|mtime| mtime.starts_with("20")), "{version}");
     }
+    assert_eq!(app.get("/v1/sources").await.json()["items"].as_array().unwrap().len(), 2, "one file has one address");
+    let there = url::form_urlencoded::byte_serialize(at("deep/violin.md").as_bytes()).collect::<String>();
+    let found = app.get(&format!("/v1/sources?path={there}")).await.json();
+    assert_eq!((&found["items"][0]["latest_version"], found["items"].as_array().unwrap().len()), (&json!(2), 1));
+    assert_eq!(app.get("/v1/sources?path=/none.md").await.json()["items"], json!([]));
     let (up, other) = (root.path().parent().unwrap(), elsewhere.path().parent().unwrap());
     assert_eq!(up, other, "the detour leads to the secret");
     let detour = format!("{}/../{}", at("deep/.."), secret.strip_prefix(other).unwrap().display());

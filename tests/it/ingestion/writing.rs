@@ -316,7 +316,8 @@ async fn what_was_planned_within_the_limits_has_room_when_it_is_written() {
     let paths: Vec<String> = (1..=56).map(|number| format!("A/A{number}")).chain(["B/B1".to_owned()]).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let job = ingest.succeed(&document(&paths, &json!({}))).await;
-    assert_eq!((&job["result"]["categories_created"], &job["warnings"]), (&json!(59), &json!([])), "{job:#}");
+    assert_eq!(job["result"]["categories_created"], 59, "{job:#}");
+    assert_eq!(job["warnings"][0]["code"], "level_full", "what is left is kept: {job:#}");
 }
 
 #[tokio::test]

@@ -42,6 +42,14 @@ async fn each_kind_finds_what_it_should_and_says_why() {
             let parts = &found["items"][0]["score_parts"];
             assert_eq!(parts["keyword"].is_number(), kind != "semantic", "{parts}");
             assert_eq!(parts["semantic"].is_number(), kind != "keyword", "{parts}");
+            for item in found["items"].as_array().unwrap() {
+                let standing = |name: &str| item["score_parts"][name].as_f64();
+                let mean =
+                    standing("keyword_standing").zip(standing("semantic_standing")).map(|(a, b)| f64::midpoint(a, b));
+                assert_eq!(mean.is_some(), kind == "hybrid", "{item}");
+                let score = item["score"].as_f64().unwrap();
+                assert!(mean.is_none_or(|mean| (1.0 / (1.0 + (-mean).exp()) - score).abs() < 1e-6), "{item}");
+            }
             let timings = &found["timings"];
             let sum = timings["provider_ms"].as_f64().unwrap() + timings["own_ms"].as_f64().unwrap();
             assert!((sum - timings["total_ms"].as_f64().unwrap()).abs() < 0.01);

@@ -5,7 +5,7 @@
 use std::fs::Metadata;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::{CreateIngestionRequest, upload};
 use crate::base::clock::Timestamp;
@@ -21,7 +21,10 @@ pub async fn fill(
     let (None, Some(root), Some(path)) = (&request.text, &settings.ingestion_root, &request.path) else {
         return Ok(request);
     };
-    let (root, path, most) = (root.clone(), PathBuf::from(path), settings.max_body_bytes);
+    // One file has one address: without doubled slashes, and (see `inside`) without detours.
+    let path: PathBuf = Path::new(path).components().collect();
+    request.path = Some(path.to_string_lossy().into_owned());
+    let (root, most) = (root.clone(), settings.max_body_bytes);
     #[expect(clippy::disallowed_methods, reason = "reads one file of bounded size and ends")]
     let read = tokio::task::spawn_blocking(move || read(&root, &path, most)).await;
     let (text, mtime) = read.unwrap_or_else(|error| Err(ApiError::internal(error.to_string())))?;
@@ -52,8 +55,12 @@ fn read(root: &Path, path: &Path, most: usize) -> Result<(String, Option<String>
     Ok((text, facts.modified().ok().and_then(Timestamp::of_file).map(|time| time.to_string())))
 }
 
-/// Where a plain file really is, if that is below the root and not hidden there. What links lead to counts.
+/// Where a plain file really is, if that is below the root and not hidden there. What links lead to counts; `..` is refused,
+/// so that one file is not several documents.
 fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
+    if path.components().any(|part| part == Component::ParentDir) {
+        return None;
+    }
     let place = path.canonicalize().ok()?;
     let below = place.strip_prefix(root.canonicalize().ok()?).ok()?;
     let hidden = below.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."));

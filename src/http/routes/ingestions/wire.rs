@@ -77,7 +77,7 @@ pub struct CreateIngestionRequest {
 
 /// A description: free text of at most 300 tokens, or four fields.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be a text, or an object with date, author, topic and description")]
 pub enum HelperRequest {
     Text(String),
     Fields(#[serde(deserialize_with = "object")] HelperFieldsRequest),
@@ -159,7 +159,14 @@ pub struct IngestionUpload {
 impl CreateIngestionRequest {
     /// The same as the area takes it.
     pub fn into_new(self) -> Result<NewIngestion, ApiError> {
-        let text = self.text.ok_or_else(|| ApiError::invalid_field("text", "missing field `text`"))?;
+        let text = self.text.ok_or_else(|| {
+            let rule = if self.path.is_some() {
+                "missing field `text`; the service reads files of its own only below ingestion.root, which is not set"
+            } else {
+                "missing field `text`"
+            };
+            ApiError::invalid_field("text", rule)
+        })?;
         let mtime = match self.mtime.as_deref().map(Timestamp::parse_rfc3339) {
             None => None,
             Some(Some(moment)) => Some(moment.as_micros()),
