@@ -346,12 +346,11 @@ pub async fn update_source(
 )]
 pub async fn delete_source(
     caller: Caller,
-    State(state): State<AppState>,
+    State(sources): State<Sources>,
     PathId(id): PathId,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
-    state.sources.remove(&caller.space, &id, unchanged(&headers), caller.now).await?;
-    state.jobs.announce();
+    sources.remove(&caller.space, &id, unchanged(&headers), caller.now).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
