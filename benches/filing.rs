@@ -1,7 +1,8 @@
 //! How well the embedded model files: labelled collections are filed one text after another, as the service would,
 //! and compared with their true paths and with k-means on the same vectors at the same number of groups.
 //!
-//! `scripts/eval [--list] [DIR]` runs it on `DIR/filing/*.jsonl`; `--list` prints every category with samples.
+//! `scripts/eval [--list] [--shuffles N] [DIR]` runs it on `DIR/filing/*.jsonl`, in three orders unless told otherwise;
+//! `--list` prints every category with samples.
 
 #![expect(clippy::print_stdout, reason = "it prints figures")]
 
@@ -106,7 +107,10 @@ fn report(label: &str, points: &[Vec<f32>], found: &[usize], truth: &[usize], ca
 }
 
 fn main() {
-    let show = std::env::args().any(|argument| argument == "--list");
+    let arguments: Vec<String> = std::env::args().collect();
+    let show = arguments.iter().any(|argument| argument == "--list");
+    let shuffles = arguments.iter().skip_while(|argument| *argument != "--shuffles").nth(1);
+    let shuffles = shuffles.map_or(3, |number| number.parse().expect("--shuffles takes a number"));
     #[expect(clippy::disallowed_methods, reason = "the texts come from outside")]
     let folder = std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
     for file in ["newsgroups", "banking77"] {
@@ -116,7 +120,7 @@ fn main() {
         let top = number(&texts.iter().map(|t| t.path[0].clone()).collect::<Vec<_>>());
         let points: Vec<Vec<f32>> = texts.iter().map(|t| LocalModel::embed(&t.text)).collect();
         let mut cache = HashMap::new();
-        for seed in 1..=3 {
+        for seed in 1..=shuffles {
             let paths = file_all(&texts, seed);
             println!("{file}, shuffle {seed}");
             if texts.iter().any(|t| t.path.len() > 1) {

@@ -3,6 +3,7 @@
 //! that differs from its parent's, and restraint: an existing category is
 //! joined unless a new one fits clearly better.
 
+use super::company;
 use super::meaning::{Choice, SYNONYM};
 use super::names;
 use super::phrases;
@@ -26,10 +27,16 @@ pub const PATIENCE: f32 = 0.1;
 const SHORT_PATIENCE: f32 = 0.06;
 /// The same for a short text and a new domain: few words are thin evidence.
 const DOMAIN_PATIENCE: f32 = 0.04;
+/// Spreads from the middle of a store of one subject that say nothing about a short text, and those beyond which it
+/// does not belong there.
+const USUAL: f32 = 2.0;
+const UNUSUAL: f32 = 3.0;
+/// How much better another domain must fit a text to be clearly its own.
+const CLEARLY: f32 = 0.2;
 /// Likeness at which a passage joins a category named by another's own words.
 const KINSHIP: f32 = 0.45;
 /// Likeness to the samples of a category at which a passage joins it.
-const AT_HOME: f32 = 0.43;
+const AT_HOME: f32 = 0.5;
 /// Weight of the source's helper text beside the passage itself.
 const HELPER: f32 = 0.3;
 
@@ -60,9 +67,11 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     let mut shelves: Option<Shelves> = None;
     for (id, text) in input.chunks {
         let passage = Passage::new(text, input, helper.as_ref());
-        let name = if sampled && (passage.may_be_typical() || passage.can_be_compared()) {
+        let name = if sampled && passage.may_be_typical() {
+            passage.keep_company(&choices)
+        } else if sampled && passage.can_be_compared() {
             let shelves = shelves.get_or_insert_with(|| Shelves::of(input.categories, input.samples));
-            passage.by_samples(&choices, shelves)
+            passage.shelve(&choices, shelves)
         } else {
             passage.file(&choices)
         };
@@ -118,20 +127,27 @@ impl<'a> Passage<'a> {
         }
     }
 
-    fn by_samples(&self, choices: &[Choice], shelves: &mut Shelves) -> String {
-        if self.may_be_typical() { self.keep_company(choices, shelves) } else { self.shelve(choices, shelves) }
-    }
-
     fn may_be_typical(&self) -> bool {
         let broad = grain(self.input.level, self.input.depth) == Grain::Domain;
         broad && self.is_short() && self.profile.is_readable()
     }
 
-    /// Few words are thin evidence of a subject: in a store of one subject a
-    /// short text stays with the others.
-    fn keep_company(&self, choices: &[Choice], shelves: &Shelves) -> String {
-        let typical = shelves.typical(self.input.counts, &sketch(self.text)).and_then(|at| choices.get(at));
-        typical.map_or_else(|| self.file(choices), |choice| choice.name.clone())
+    /// Few words are thin evidence of a subject: in a store of one subject a short text stays with the others, unless
+    /// it is unlike them and clearly about something else.
+    fn keep_company(&self, choices: &[Choice]) -> String {
+        let main = company::main(self.input.samples, self.input.counts, &sketch(self.text));
+        let main = main.and_then(|(at, spreads)| choices.get(at).zip(Some(spreads)));
+        match main {
+            Some((choice, spreads)) if spreads <= USUAL || spreads <= UNUSUAL && !self.is_clearly_elsewhere(choice) => {
+                choice.name.clone()
+            }
+            _ => self.file(choices),
+        }
+    }
+
+    fn is_clearly_elsewhere(&self, choice: &Choice) -> bool {
+        let here = self.nearest(std::slice::from_ref(choice)).map_or(0.0, |(_, fit)| fit);
+        self.wanted().is_some_and(|(_, fit)| fit > here + CLEARLY)
     }
 
     /// Brief texts are told apart by what lies beside them; longer ones have a subject of their own, and comparing them
@@ -248,18 +264,20 @@ impl<'a> Passage<'a> {
 mod tests {
     use super::*;
 
+    const EMPTY: ClassifyInput<'static> = ClassifyInput {
+        contextual_helper: None,
+        level: 1,
+        depth: 2,
+        parent: &[],
+        categories: &[],
+        samples: &[],
+        counts: &[],
+        may_create: true,
+        chunks: &[],
+    };
+
     fn file(level: u32, depth: u32, parent: &[&str], categories: &[&str], may_create: bool, text: &str) -> String {
-        let input = ClassifyInput {
-            contextual_helper: None,
-            level,
-            depth,
-            parent,
-            categories,
-            samples: &[],
-            counts: &[],
-            may_create,
-            chunks: &[(5, text)],
-        };
+        let input = ClassifyInput { level, depth, parent, categories, may_create, chunks: &[(5, text)], ..EMPTY };
         let filed = classify(&input);
         assert_eq!((filed.len(), filed[0].0), (1, 5));
         filed[0].1.clone()
@@ -293,19 +311,41 @@ mod tests {
     }
 
     #[test]
+    fn a_store_of_one_subject_keeps_its_enquiries_and_no_others() {
+        let samples = [
+            "When will my new card arrive?",
+            "Why was I charged a fee for using my card abroad?",
+            "My top-up failed, what should I do?",
+            "The exchange rate of my transfer was wrong",
+            "I do not recognise a payment on my statement",
+            "How do I change the PIN of my card?",
+            "My transfer is still pending",
+            "Can I get a refund for this purchase?",
+            "The cash machine swallowed my card",
+            "Which currencies can I hold in my account?",
+            "Why was my card payment declined?",
+            "I want to verify my identity to open an account",
+            "Is there a limit for cash withdrawals?",
+            "My salary has not arrived in my account yet",
+        ];
+        let filed = |text: &str| {
+            let (samples, counts) = (&[samples.to_vec()], &[samples.len()]);
+            classify(&ClassifyInput { categories: &["Money"], samples, counts, chunks: &[(1, text)], ..EMPTY })
+                .remove(0)
+                .1
+        };
+        for text in ["How long will the delivery of it take?", "I cannot log in to the app any more"] {
+            assert_eq!(filed(text), "Money", "{text}");
+        }
+        for text in ["My dog Rex is afraid of thunder", "I started playing tennis last year", "I play the piano"] {
+            assert_ne!(filed(text), "Money", "{text}");
+        }
+    }
+
+    #[test]
     fn passages_of_one_call_see_each_others_names() {
         let chunks = [(1, "Кошка спит дома. Кошка ест."), (2, "Кошка ест рыбу. Кошка спит.")];
-        let input = ClassifyInput {
-            contextual_helper: None,
-            level: 2,
-            depth: 2,
-            parent: &["Cyrillic texts"],
-            categories: &[],
-            samples: &[],
-            counts: &[],
-            may_create: true,
-            chunks: &chunks,
-        };
+        let input = ClassifyInput { level: 2, parent: &["Cyrillic texts"], chunks: &chunks, ..EMPTY };
         let filed = classify(&input);
         assert_eq!(filed[0].1, filed[1].1);
     }

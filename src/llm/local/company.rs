@@ -1,37 +1,45 @@
-//! Whether a text looks like those that lie in a category, whatever its subject.
-//! Promises to hold nothing typical of a category of which too little is known.
+//! How far a text is from those that lie in a category, whatever its subject.
+//! Promises to say nothing about a category of which too little is known, and to be little moved by texts that do not
+//! belong there.
 
 use std::sync::Arc;
 
-use super::sketch::Sketch;
+use super::sketch::{Sketch, sketch};
 use super::table::{self, Vector};
 
-/// Samples a category must have before a text can be typical of it.
+/// Samples a category must have before it is said how far a text is from it.
 const KNOWN: usize = 12;
-/// How many spreads from the middle is still typical.
-const SPREADS: f32 = 3.0;
+/// Share of all texts, in percent, that the main category of a store of one subject holds.
+const MAIN: usize = 60;
+/// What makes the median distance from a median comparable with a standard deviation.
+const NORMAL: f32 = 1.4826;
 
-/// How near the texts of a category are to its middle.
-#[derive(Debug, Clone)]
-pub struct Company {
-    pub centre: Vector,
-    /// A text nearer than this is typical; out of reach where too little is known.
-    pub least: f32,
+/// The main category of a store of one subject, and how many spreads beyond what is usual there a text is from its
+/// middle. `counts` says how much lies in each; where it is silent the samples stand for it.
+pub fn main(samples: &[Vec<&str>], counts: &[usize], text: &Sketch) -> Option<(usize, f32)> {
+    let count = |at: usize| counts.get(at).copied().unwrap_or_else(|| samples[at].len());
+    let total: usize = (0..samples.len()).map(count).sum();
+    let main = (0..samples.len()).find(|at| 100 * count(*at) >= MAIN * total)?;
+    if samples[main].len() < KNOWN {
+        return None;
+    }
+    Some((main, spreads(&samples[main].iter().map(|text| sketch(text)).collect::<Vec<_>>(), text)))
 }
 
-impl Company {
-    pub fn of(texts: &[Arc<Sketch>]) -> Self {
-        let mut sum = table::ZERO;
-        for text in texts {
-            table::add(&mut sum, &text.vector, 1.0);
-        }
-        let near: Vec<f32> = texts.iter().map(|text| apart(&sum, &text.vector)).collect();
-        let count = near.iter().fold(0.0, |n: f32, _| n + 1.0);
-        let mean = near.iter().sum::<f32>() / count.max(1.0);
-        let spread = (near.iter().map(|n| (n - mean).powi(2)).sum::<f32>() / count.max(1.0)).sqrt();
-        let least = if texts.len() < KNOWN { f32::INFINITY } else { mean - SPREADS * spread };
-        Self { centre: table::unit(sum), least }
+fn spreads(texts: &[Arc<Sketch>], text: &Sketch) -> f32 {
+    let mut sum = table::ZERO;
+    for text in texts {
+        table::add(&mut sum, &text.vector, 1.0);
     }
+    let near: Vec<f32> = texts.iter().map(|text| apart(&sum, &text.vector)).collect();
+    let usual = median(near.clone());
+    let spread = NORMAL * median(near.iter().map(|n| (n - usual).abs()).collect());
+    (usual - table::dot(&table::unit(sum), &text.vector)) / spread.max(f32::EPSILON)
+}
+
+fn median(mut values: Vec<f32>) -> f32 {
+    values.sort_by(f32::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// Likeness of a text to the middle of the others.
@@ -39,4 +47,22 @@ fn apart(sum: &Vector, text: &Vector) -> f32 {
     let mut others = *sum;
     table::add(&mut others, text, -1.0);
     table::dot(&table::unit(others), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice::from_ref;
+
+    use super::*;
+
+    #[test]
+    fn a_stranger_is_far_and_too_little_says_nothing() {
+        let texts: Vec<String> = (0..16).map(|n| format!("Why was my card payment number {n} declined?")).collect();
+        let cards: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let (at, near) = main(from_ref(&cards), &[], &sketch("My card was declined")).expect("a main category");
+        let (_, far) = main(from_ref(&cards), &[], &sketch("The cat sleeps in the garden")).expect("a main category");
+        assert!(at == 0 && near < far, "{near} {far}");
+        assert_eq!(main(&[cards[..5].to_vec()], &[], &sketch("")), None);
+        assert_eq!(main(&[cards.clone(), cards], &[], &sketch("")), None);
+    }
 }

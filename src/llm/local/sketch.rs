@@ -1,4 +1,4 @@
-//! What is compared of a text when samples stand for a category: its vector.
+//! What is compared of a text when samples stand for a category: its vector, and its words one by one.
 //! Promises equal sketches of equal texts, and a bounded memory of sketches:
 //! the same samples come with every call.
 
@@ -16,6 +16,8 @@ const OPENING: usize = 600;
 /// Texts of at most this many tokens keep their grammar words: in a short
 /// question "how", "why" and "not" tell much.
 const SHORT: usize = 60;
+/// Words kept of a text, the most telling ones.
+const WORDS: usize = 40;
 /// Sketches kept; the memory is emptied when it is full (about 1 kB each).
 const KEPT: usize = 8_192;
 
@@ -24,6 +26,15 @@ const KEPT: usize = 8_192;
 pub struct Sketch {
     /// Mean of the rows, length 1.
     pub vector: Vector,
+    /// Every word once, the most telling ones first.
+    pub words: Vec<Word>,
+}
+
+/// A word of a text, and its part in what the text says; the parts of all its words sum up to 1.
+#[derive(Debug, Clone, Copy)]
+pub struct Word {
+    pub row: u16,
+    pub part: f32,
 }
 
 /// Sketches by hash and length of their text.
@@ -61,15 +72,28 @@ impl Sketch {
         for line in clean::telling_lines(text) {
             ids.extend(tokens::ids(line).into_iter().filter(|id| *id != tokens::UNKNOWN));
         }
-        let short = ids.len() <= SHORT;
-        let mut sum = table::ZERO;
-        for id in ids {
-            if short || words::kind(id) != Kind::Stop {
-                table::add_row(&mut sum, id, 1.0);
-            }
+        if ids.len() > SHORT {
+            ids.retain(|id| words::kind(*id) != Kind::Stop);
         }
-        Self { vector: table::unit(sum) }
+        let mut sum = table::ZERO;
+        for id in &ids {
+            table::add_row(&mut sum, *id, 1.0);
+        }
+        Self { vector: table::unit(sum), words: weighed(ids) }
     }
+}
+
+fn weighed(mut ids: Vec<u16>) -> Vec<Word> {
+    ids.sort_unstable();
+    ids.dedup();
+    let mut words: Vec<Word> = ids.into_iter().map(|row| Word { row, part: table::length(row) }).collect();
+    words.sort_by(|a, b| b.part.total_cmp(&a.part));
+    words.truncate(WORDS);
+    let all: f32 = words.iter().map(|word| word.part).sum();
+    for word in &mut words {
+        word.part /= all.max(f32::MIN_POSITIVE);
+    }
+    words
 }
 
 #[cfg(test)]
@@ -89,7 +113,9 @@ mod tests {
     #[test]
     fn any_text_has_a_sketch() {
         for text in ["", "🙂", "机器学习", &"x".repeat(100_000), &"é".repeat(5_000)] {
-            assert!(sketch(text).vector.iter().all(|v| v.is_finite()));
+            let sketch = sketch(text);
+            assert!(sketch.vector.iter().all(|v| v.is_finite()));
+            assert!(sketch.words.len() <= WORDS && sketch.words.iter().all(|word| word.part.is_finite()));
         }
     }
 }

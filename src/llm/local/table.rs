@@ -32,15 +32,42 @@ fn word(at: usize) -> u32 {
 
 /// Adds `weight` times row `id` to `sum`. Unknown rows add nothing.
 pub fn add_row(sum: &mut Vector, id: u16, weight: f32) {
-    let (id, rows) = (usize::from(id), rows());
-    if id >= rows {
-        return;
-    }
-    let factor = weight * f32::from_bits(word(HEADER + 4 * id));
-    let start = HEADER + 4 * rows + id * DIMS;
-    for (value, byte) in sum.iter_mut().zip(&BYTES[start..start + DIMS]) {
+    let Some(row) = row(id) else { return };
+    let factor = weight * f32::from_bits(word(HEADER + 4 * usize::from(id)));
+    for (value, byte) in sum.iter_mut().zip(row) {
         *value += factor * f32::from(byte.cast_signed());
     }
+}
+
+/// How long row `id` is: the table gives telling words long rows, and grammar short ones. 0 for unknown rows.
+pub fn length(id: u16) -> f32 {
+    lengths().get(usize::from(id)).map_or(0.0, |length| length * f32::from_bits(word(HEADER + 4 * usize::from(id))))
+}
+
+/// Cosine of the angle between two rows.
+pub fn nearness(a: u16, b: u16) -> f32 {
+    let (Some(x), Some(y)) = (row(a), row(b)) else { return 0.0 };
+    let lengths = lengths()[usize::from(a)] * lengths()[usize::from(b)];
+    if lengths > 0.0 { whole_dot(x, y) / lengths } else { 0.0 }
+}
+
+/// The whole numbers of a row.
+fn row(id: u16) -> Option<&'static [u8]> {
+    let (id, rows) = (usize::from(id), rows());
+    let start = HEADER + 4 * rows + id * DIMS;
+    (id < rows).then(|| &BYTES[start..start + DIMS])
+}
+
+#[expect(clippy::cast_precision_loss, reason = "at most 256 products of 127 by 127")]
+fn whole_dot(a: &[u8], b: &[u8]) -> f32 {
+    let product = |(x, y): (&u8, &u8)| i32::from(x.cast_signed()) * i32::from(y.cast_signed());
+    a.iter().zip(b).map(product).sum::<i32>() as f32
+}
+
+/// Lengths of the whole numbers of all rows.
+fn lengths() -> &'static [f32] {
+    static LENGTHS: OnceLock<Vec<f32>> = OnceLock::new();
+    LENGTHS.get_or_init(|| (0..=u16::MAX).map_while(row).map(|row| whole_dot(row, row).sqrt()).collect())
 }
 
 /// Inner product. Eight running sums let the compiler use wide registers.
@@ -87,6 +114,21 @@ mod tests {
         add_row(&mut sum, u16::MAX, 1.0);
         assert!(sum.iter().all(|v| *v == 0.0));
         assert!(unit(ZERO).iter().all(|v| *v == 0.0));
+    }
+
+    #[test]
+    fn rows_are_compared_as_their_vectors_are() {
+        let vector = |id| {
+            let mut sum = ZERO;
+            add_row(&mut sum, id, 1.0);
+            sum
+        };
+        for (a, b) in [(1488, 1488), (1488, 2000), (29_527, 5)] {
+            let (x, y) = (vector(a), vector(b));
+            assert!((nearness(a, b) - dot(&unit(x), &unit(y))).abs() < 1e-5, "{a} {b}");
+            assert!((length(a) - dot(&x, &x).sqrt()).abs() < 1e-3 * length(a), "{a}");
+        }
+        assert!(nearness(u16::MAX, 1) == 0.0 && length(u16::MAX) == 0.0);
     }
 
     #[test]

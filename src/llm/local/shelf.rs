@@ -1,0 +1,102 @@
+//! One category as the samples of what lies in it.
+//! Promises a likeness that does not favour a category for its mere size, and that is little moved by samples which
+//! have nothing in common with the others.
+
+use std::sync::Arc;
+
+use super::frame::Reading;
+use super::wording::Wording;
+
+/// Share of the nearest samples beside the category as a whole.
+const NEAREST: f32 = 0.3;
+/// How many nearest samples count.
+const TOP: usize = 3;
+/// Likeness expected of two texts of one category, and how many pairs of samples that expectation counts for.
+const COHESION: f32 = 0.12;
+const PAIRS: f32 = 40.0;
+/// Cohesion below which no category is thought to be; keeps the division tame.
+const LEAST: f32 = 0.003;
+
+#[derive(Debug, Clone, Default)]
+pub struct Shelf {
+    each: Vec<Arc<Reading>>,
+    /// Likeness of every two samples: for each the earlier ones, in their order.
+    pairs: Vec<f32>,
+    /// How much each sample speaks for the category; all together 1.
+    says: Vec<f32>,
+    /// How alike the samples are.
+    cohesion: f32,
+}
+
+impl Shelf {
+    pub fn of(texts: impl IntoIterator<Item = Reading>) -> Self {
+        let mut shelf = Self::default();
+        for text in texts {
+            shelf.put(Arc::new(text));
+        }
+        shelf.weigh();
+        shelf
+    }
+
+    pub fn lay(&mut self, text: Arc<Reading>) {
+        self.put(text);
+        self.weigh();
+    }
+
+    pub fn len(&self) -> usize {
+        self.each.len()
+    }
+
+    fn put(&mut self, text: Arc<Reading>) {
+        let mut wording = Wording::new(&text.sketch);
+        self.pairs.extend(self.each.iter().map(|one| text.likeness(&mut wording, one)));
+        drop(wording);
+        self.each.push(text);
+    }
+
+    /// A text that lies among strangers says little about the category.
+    fn weigh(&mut self) {
+        let mut sums = vec![COHESION; self.each.len()];
+        self.for_each_pair(|a, b, like| {
+            sums[a] += like;
+            sums[b] += like;
+        });
+        // Parts of a whole: how many samples there are does not matter.
+        self.says = sums.iter().map(|sum| sum.powi(2)).collect();
+        let all: f32 = self.says.iter().sum();
+        self.says.iter_mut().for_each(|says| *says /= all.max(f32::MIN_POSITIVE));
+
+        let alone: f32 = self.says.iter().map(|says| says.powi(2)).sum();
+        let mut alike = 0.0;
+        self.for_each_pair(|a, b, like| alike += 2.0 * self.says[a] * self.says[b] * like);
+        // As many samples as would say as much if all said the same.
+        let number = 1.0 / alone.max(f32::MIN_POSITIVE);
+        let pairs = (number * (number - 1.0)).max(0.0);
+        let mean = if pairs > 0.0 { alike / (1.0 - alone).max(f32::EPSILON) } else { 0.0 };
+        self.cohesion = ((mean * pairs + PAIRS * COHESION) / (pairs + PAIRS)).max(LEAST);
+    }
+
+    fn for_each_pair(&self, mut each: impl FnMut(usize, usize, f32)) {
+        let places = (1..self.each.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
+        for ((a, b), like) in places.zip(&self.pairs) {
+            each(a, b, *like);
+        }
+    }
+
+    /// Likeness of a text to what lies here. A loose category is forgiven its looseness.
+    pub fn likeness(&self, text: &Reading, wording: &mut Wording<'_>) -> f32 {
+        let (mut mean, mut near) = (0.0, [f32::MIN; TOP]);
+        for (one, says) in self.each.iter().zip(&self.says) {
+            let mut like = text.likeness(wording, one);
+            mean += says * like;
+            for slot in &mut near {
+                if like > *slot {
+                    std::mem::swap(&mut like, slot);
+                }
+            }
+        }
+        let known = near.iter().filter(|n| **n > f32::MIN);
+        let (near, number) = known.fold((0.0, 0.0f32), |(sum, number), n| (sum + n, number + 1.0));
+        (1.0 - NEAREST) * mean / self.cohesion.max(LEAST).sqrt() + NEAREST * near / number.max(1.0)
+    }
+}
