@@ -1,6 +1,6 @@
 //! What a document that is being filed has put where so far, over what was there before; for the embedded model.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::categories::samples::{CHARS, FIRST, LATEST, Samples};
@@ -14,11 +14,11 @@ pub struct Shelves {
     own: HashMap<Node, Shelf>,
 }
 
-/// How many passages lie in a category, and the latest of them.
+/// How many passages were put into a category, and the first and the latest of them.
 #[derive(Default)]
 struct Shelf {
     count: usize,
-    latest: VecDeque<Arc<str>>,
+    samples: Vec<Arc<str>>,
 }
 
 impl Shelves {
@@ -30,11 +30,9 @@ impl Shelves {
     pub fn put(&mut self, node: Node, text: &str) {
         let own = self.own.entry(node).or_default();
         own.count += 1;
-        if own.latest.len() == FIRST + LATEST {
-            own.latest.pop_front();
-        }
         let end = text.char_indices().nth(CHARS).map_or(text.len(), |(at, _)| at);
-        own.latest.push_back(text[..end].into());
+        own.samples.push(text[..end].into());
+        thin(&mut own.samples);
     }
 
     /// What lies in the categories that may be chosen below a parent, in their order.
@@ -47,11 +45,16 @@ impl Shelves {
         let mut contents = stored.cloned().unwrap_or_default();
         if let Some(own) = self.own.get(&node) {
             contents.count += own.count;
-            contents.samples.extend(own.latest.iter().cloned());
+            contents.samples.extend(own.samples.iter().cloned());
         }
-        if contents.samples.len() > FIRST + LATEST {
-            contents.samples.drain(FIRST..contents.samples.len() - LATEST);
-        }
+        thin(&mut contents.samples);
         contents
+    }
+}
+
+/// Leaves the first and the latest.
+fn thin(samples: &mut Vec<Arc<str>>) {
+    if samples.len() > FIRST + LATEST {
+        samples.drain(FIRST..samples.len() - LATEST);
     }
 }

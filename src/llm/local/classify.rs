@@ -133,9 +133,10 @@ impl<'a> Passage<'a> {
     }
 
     /// Few words are thin evidence of a subject: in a store of one subject a short text stays with the others, unless
-    /// it is unlike them and clearly about something else.
+    /// it is very unlike them, or rather unlike them and clearly about something else.
     fn keep_company(&self, choices: &[Choice]) -> String {
-        let main = company::main(self.input.samples, self.input.counts, &sketch(self.text));
+        let main =
+            company::main(self.input.categories.len(), self.input.samples, self.input.counts, &sketch(self.text));
         let main = main.and_then(|(at, spreads)| choices.get(at).zip(Some(spreads)));
         match main {
             Some((choice, spreads)) if spreads <= USUAL || spreads <= UNUSUAL && !self.is_clearly_elsewhere(choice) => {

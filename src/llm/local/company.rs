@@ -11,19 +11,19 @@ use super::table::{self, Vector};
 const KNOWN: usize = 12;
 /// Share of all texts, in percent, that the main category of a store of one subject holds.
 const MAIN: usize = 60;
+/// A spread below which no category is thought to be, even one of equal texts.
+const LEAST: f32 = 0.03;
 /// What makes the median distance from a median comparable with a standard deviation.
 const NORMAL: f32 = 1.4826;
 
 /// The main category of a store of one subject, and how many spreads beyond what is usual there a text is from its
-/// middle. `counts` says how much lies in each; where it is silent the samples stand for it.
-pub fn main(samples: &[Vec<&str>], counts: &[usize], text: &Sketch) -> Option<(usize, f32)> {
-    let count = |at: usize| counts.get(at).copied().unwrap_or_else(|| samples[at].len());
-    let total: usize = (0..samples.len()).map(count).sum();
-    let main = (0..samples.len()).find(|at| 100 * count(*at) >= MAIN * total)?;
-    if samples[main].len() < KNOWN {
-        return None;
-    }
-    Some((main, spreads(&samples[main].iter().map(|text| sketch(text)).collect::<Vec<_>>(), text)))
+/// middle. Of `number` categories; `counts` says how much lies in each, and where it is silent the samples stand for it.
+pub fn main(number: usize, samples: &[Vec<&str>], counts: &[usize], text: &Sketch) -> Option<(usize, f32)> {
+    let count = |at: usize| counts.get(at).copied().unwrap_or_else(|| samples.get(at).map_or(0, Vec::len));
+    let total: usize = (0..number).map(count).sum();
+    let main = (0..number).find(|at| 100 * count(*at) >= MAIN * total)?;
+    let known = samples.get(main).filter(|texts| texts.len() >= KNOWN)?;
+    Some((main, spreads(&known.iter().map(|text| sketch(text)).collect::<Vec<_>>(), text)))
 }
 
 fn spreads(texts: &[Arc<Sketch>], text: &Sketch) -> f32 {
@@ -34,7 +34,7 @@ fn spreads(texts: &[Arc<Sketch>], text: &Sketch) -> f32 {
     let near: Vec<f32> = texts.iter().map(|text| apart(&sum, &text.vector)).collect();
     let usual = median(near.clone());
     let spread = NORMAL * median(near.iter().map(|n| (n - usual).abs()).collect());
-    (usual - table::dot(&table::unit(sum), &text.vector)) / spread.max(f32::EPSILON)
+    (usual - table::dot(&table::unit(sum), &text.vector)) / spread.max(LEAST)
 }
 
 fn median(mut values: Vec<f32>) -> f32 {
@@ -56,13 +56,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn equal_texts_are_no_measure_of_others() {
+        let texts = [vec!["Payment received"; 16]];
+        for (text, most) in [("Payment received", 0.1), ("The payment was received", 12.0)] {
+            let (_, spreads) = main(1, &texts, &[], &sketch(text)).expect("a main category");
+            assert!(spreads <= most, "{text}: {spreads}");
+        }
+    }
+
+    #[test]
     fn a_stranger_is_far_and_too_little_says_nothing() {
         let texts: Vec<String> = (0..16).map(|n| format!("Why was my card payment number {n} declined?")).collect();
         let cards: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let (at, near) = main(from_ref(&cards), &[], &sketch("My card was declined")).expect("a main category");
-        let (_, far) = main(from_ref(&cards), &[], &sketch("The cat sleeps in the garden")).expect("a main category");
+        let (at, near) = main(1, from_ref(&cards), &[], &sketch("My card was declined")).expect("a main category");
+        let (_, far) =
+            main(1, from_ref(&cards), &[], &sketch("The cat sleeps in the garden")).expect("a main category");
         assert!(at == 0 && near < far, "{near} {far}");
-        assert_eq!(main(&[cards[..5].to_vec()], &[], &sketch("")), None);
-        assert_eq!(main(&[cards.clone(), cards], &[], &sketch("")), None);
+        assert_eq!(main(1, &[cards[..5].to_vec()], &[], &sketch("")), None);
+        assert_eq!(main(2, &[cards.clone(), cards], &[], &sketch("")), None);
     }
 }

@@ -1,7 +1,7 @@
 //! What sibling categories have in common, and texts seen against it: what sets a text apart from all siblings, and
 //! how common it is among them.
-//! Promises to depend on the first few samples of each category alone, which do not change once they are there: what
-//! was read against a frame stays true while others are filed.
+//! Promises to depend on the first few samples of each category alone. Whoever gives samples gives the first ones always
+//! (`categories::samples`), so that what was read against a frame stays true while others are filed.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::sketch::Sketch;
 use super::table::{self, Vector};
 use super::wording::Wording;
 
-/// Samples of each category that the frame is made of.
+/// Samples of each category that the frame is made of; no more than are always given.
 pub const FIRST: usize = 4;
 /// Samples the common mean must outweigh before it is taken away in full.
 const CAUTION: f32 = 2.0;
@@ -39,19 +39,18 @@ pub struct Reading {
 }
 
 impl Frame {
-    /// Of the samples of each category.
-    pub fn of(texts: &[Vec<Arc<Sketch>>]) -> Self {
-        let first = || texts.iter().flat_map(|category| category.iter().take(FIRST));
+    /// Of the first samples of all categories, in their order.
+    pub fn of(first: &[Arc<Sketch>]) -> Self {
         let (mut mean, mut count) = (table::ZERO, CAUTION);
-        for text in first() {
+        for text in first {
             table::add(&mut mean, &text.vector, 1.0);
             count += 1.0;
         }
         for value in &mut mean {
             *value /= count;
         }
-        let step = first().count().div_ceil(WITNESSES).max(1);
-        let witnesses = first().step_by(step).map(|text| apart(&text.vector, &mean)).collect();
+        let step = first.len().div_ceil(WITNESSES).max(1);
+        let witnesses = first.iter().step_by(step).map(|text| apart(&text.vector, &mean)).collect();
         Self { mean, witnesses }
     }
 

@@ -48,9 +48,10 @@ impl Shelf {
     }
 
     fn put(&mut self, text: Arc<Reading>) {
-        let mut wording = Wording::new(&text.sketch);
-        self.pairs.extend(self.each.iter().map(|one| text.likeness(&mut wording, one)));
-        drop(wording);
+        if !self.each.is_empty() {
+            let mut wording = Wording::new(&text.sketch);
+            self.pairs.extend(self.each.iter().map(|one| text.likeness(&mut wording, one)));
+        }
         self.each.push(text);
     }
 

@@ -18,7 +18,7 @@ const OPENING: usize = 600;
 const SHORT: usize = 60;
 /// Words kept of a text, the most telling ones.
 const WORDS: usize = 40;
-/// Sketches kept; the memory is emptied when it is full (about 1 kB each).
+/// Sketches kept; the memory is emptied when it is full (about 1.4 kB each).
 const KEPT: usize = 8_192;
 
 /// A text as far as it is compared.

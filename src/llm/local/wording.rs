@@ -9,8 +9,8 @@ use super::table;
 /// A text that is compared with many.
 pub struct Wording<'a> {
     text: &'a Sketch,
-    /// Where a row of the table stands in `seen`, counted from 1; 0 before it was met.
-    met: Vec<u32>,
+    /// Where a row of the table stands in `seen`, counted from 1; 0 before it was met. For all rows there can be.
+    met: Vec<u16>,
     seen: Vec<Seen>,
     /// Nearness of each word seen to each word of the text.
     near: Vec<f32>,
@@ -29,7 +29,7 @@ struct Seen {
 impl<'a> Wording<'a> {
     pub fn new(text: &'a Sketch) -> Self {
         let best = vec![0.0; text.words.len()];
-        Self { text, met: vec![0; table::rows()], seen: Vec::new(), near: Vec::new(), best }
+        Self { text, met: vec![0; usize::from(u16::MAX) + 1], seen: Vec::new(), near: Vec::new(), best }
     }
 
     /// 1 for equal words, about 0.3 for texts that have nothing to do with each other; 0 where one has no words.
@@ -52,7 +52,7 @@ impl<'a> Wording<'a> {
     }
 
     fn meet(&mut self, row: u16) -> usize {
-        let known = self.met[usize::from(row)] as usize;
+        let known = usize::from(self.met[usize::from(row)]);
         if known > 0 {
             return known - 1;
         }
@@ -60,7 +60,7 @@ impl<'a> Wording<'a> {
         self.near.extend(self.text.words.iter().map(|word| table::nearness(word.row, row)));
         let best = self.near[from..].iter().copied().fold(-1.0, f32::max);
         self.seen.push(Seen { from, best });
-        self.met[usize::from(row)] = u32::try_from(self.seen.len()).unwrap_or(u32::MAX);
+        self.met[usize::from(row)] = u16::try_from(self.seen.len()).unwrap_or_default();
         self.seen.len() - 1
     }
 }
