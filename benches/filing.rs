@@ -1,7 +1,8 @@
 //! How well the embedded model files: labelled collections are filed one text after another, as the service would,
 //! and compared with their true paths and with k-means on the same vectors at the same number of groups.
 //!
-//! `scripts/eval [--list] [--shuffles N] [DIR]` runs it on `DIR/filing/*.jsonl`, in three orders unless told otherwise;
+//! `scripts/eval [--list] [--shuffles N] [--again N] [DIR]` runs it on `DIR/filing/*.jsonl`, in three orders unless told
+//! otherwise; `--again` brings every text in again N times, in the same order, which files it anew among all others;
 //! `--list` prints every category with samples.
 
 #![expect(clippy::print_stdout, reason = "it prints figures")]
@@ -70,13 +71,28 @@ impl Filing {
         }
         self.tree.path(at)
     }
+
+    fn take_back(&mut self, text: &str, path: &[String]) {
+        let cut: String = text.chars().take(CHARS).collect();
+        let mut at = ROOT;
+        for name in path {
+            at = self.tree.choose(at, name).expect("a category that is there");
+            let filed = self.filed.entry(at).or_default();
+            if let Some(place) = filed.iter().position(|one| *one == cut) {
+                filed.remove(place);
+            }
+        }
+    }
 }
 
-fn file_all(texts: &[Text], seed: u64) -> Vec<Vec<String>> {
+fn file_all(texts: &[Text], seed: u64, again: usize) -> Vec<Vec<String>> {
     let mut filing = Filing::new();
     let mut paths = vec![Vec::new(); texts.len()];
-    for i in Random(seed).order(texts.len()) {
-        paths[i] = filing.file(&texts[i].text);
+    for _ in 0..=again {
+        for i in Random(seed).order(texts.len()) {
+            filing.take_back(&texts[i].text, &paths[i]);
+            paths[i] = filing.file(&texts[i].text);
+        }
     }
     paths
 }
@@ -109,8 +125,9 @@ fn report(label: &str, points: &[Vec<f32>], found: &[usize], truth: &[usize], ca
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let show = arguments.iter().any(|argument| argument == "--list");
-    let shuffles = arguments.iter().skip_while(|argument| *argument != "--shuffles").nth(1);
-    let shuffles = shuffles.map_or(3, |number| number.parse().expect("--shuffles takes a number"));
+    let option = |name: &str| arguments.iter().skip_while(|argument| *argument != name).nth(1);
+    let shuffles = option("--shuffles").map_or(3, |number| number.parse().expect("--shuffles takes a number"));
+    let again = option("--again").map_or(0, |number| number.parse().expect("--again takes a number"));
     #[expect(clippy::disallowed_methods, reason = "the texts come from outside")]
     let folder = std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
     for file in ["newsgroups", "banking77"] {
@@ -121,7 +138,7 @@ fn main() {
         let points: Vec<Vec<f32>> = texts.iter().map(|t| LocalModel::embed(&t.text)).collect();
         let mut cache = HashMap::new();
         for seed in 1..=shuffles {
-            let paths = file_all(&texts, seed);
+            let paths = file_all(&texts, seed, again);
             println!("{file}, shuffle {seed}");
             if texts.iter().any(|t| t.path.len() > 1) {
                 let level1 = number(&paths.iter().map(|p| p[0].clone()).collect::<Vec<_>>());
