@@ -14,8 +14,8 @@ use super::wording::Wording;
 /// What a category loses for every e-fold of its fair share that it holds: where most texts end up, different matters
 /// have piled up, and its mean resembles everything a little.
 const CROWDED: f32 = 0.03;
-/// Sets of siblings kept as they were read.
-const KEPT: usize = 4;
+/// Samples kept as they were read, about 2 kB each: several large sets of siblings, or very many small ones.
+const KEPT: usize = 4_096;
 
 /// All siblings.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct Shelves {
 }
 
 /// What was read lately of one set of siblings. Filing a text changes one shelf and seldom the frame, so that nearly
-/// all can be taken over. About 2 kB a sample.
+/// all can be taken over.
 #[derive(Clone)]
 struct Siblings {
     key: u64,
@@ -49,8 +49,12 @@ impl Shelves {
         let (siblings, shelves) = known.renew(&texts);
         let mut lately = lately();
         lately.retain(|other| other.key != key);
-        lately.truncate(KEPT - 1);
         lately.insert(0, siblings);
+        let mut kept = 0;
+        lately.retain(|siblings| {
+            kept += siblings.samples();
+            kept <= KEPT
+        });
         shelves
     }
 
@@ -86,6 +90,10 @@ impl Shelves {
 }
 
 impl Siblings {
+    fn samples(&self) -> usize {
+        self.shelves.values().map(|shelf| shelf.len()).sum()
+    }
+
     /// Reads what is new, and forgets what is no longer there.
     fn renew(self, texts: &[Vec<&str>]) -> (Self, Shelves) {
         let mut shelves = HashMap::with_capacity(texts.len());
