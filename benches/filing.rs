@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use measure::{Random, Text, kmeans, load, number, score};
 use memoir::categories::Taxonomy;
-use memoir::categories::samples::{CHARS, FIRST, LATEST};
+use memoir::categories::samples::{CHARS, thin};
 use memoir::categories::tree::{Node, ROOT, Tree};
 use memoir::config::{Config, Origin};
 use memoir::llm::local::{ClassifyInput, LocalModel};
@@ -27,13 +27,10 @@ struct Filing {
     filed: HashMap<Node, Vec<String>>,
 }
 
-/// The service's rule: the first few and the latest, cut to their openings.
 fn sampled(texts: &[String]) -> Vec<&str> {
-    if texts.len() <= FIRST + LATEST {
-        return texts.iter().map(String::as_str).collect();
-    }
-    let latest = &texts[texts.len() - LATEST..];
-    texts[..FIRST].iter().chain(latest).map(String::as_str).collect()
+    let mut samples = texts.iter().map(String::as_str).collect();
+    thin(&mut samples);
+    samples
 }
 
 impl Filing {

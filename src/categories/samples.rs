@@ -10,7 +10,8 @@ use crate::base::ids::Space;
 use crate::model::category::{Category, CategoryContents};
 use crate::store::{CategoryFilter, CategoryPage, Sample, Store, StoreError};
 
-/// How many of the first and of the latest passages are shown, and how much of each.
+/// How many of the first and of the latest passages are shown, and how much of each. The first ones are always among them:
+/// the embedded model goes by at least four of those as long as they are there (`llm::local::frame`).
 pub const FIRST: usize = 4;
 pub const LATEST: usize = 12;
 pub const CHARS: usize = 600;
@@ -84,6 +85,13 @@ impl SampleCache {
     }
 }
 
+/// Leaves the first and the latest.
+pub fn thin<T>(samples: &mut Vec<T>) {
+    if samples.len() > FIRST + LATEST {
+        samples.drain(FIRST..samples.len() - LATEST);
+    }
+}
+
 /// The samples of leaves, and of all that is above them.
 fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
     let parents: HashMap<i64, Option<i64>> =
@@ -102,9 +110,7 @@ fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
         texts.sort_by_key(|(moment, id, _)| (*moment, *id));
         let step = texts.len().div_ceil(SPREAD).max(1);
         let spread = texts.iter().step_by(step).map(|(_, _, text)| Arc::clone(text)).collect();
-        if texts.len() > FIRST + LATEST {
-            texts.drain(FIRST..texts.len() - LATEST);
-        }
+        thin(&mut texts);
         let samples = texts.into_iter().map(|(_, _, text)| text).collect();
         let count = usize::try_from(category.chunk_count).unwrap_or(0);
         (category.id, CategoryContents { count, samples, spread })

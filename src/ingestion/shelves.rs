@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::categories::samples::{CHARS, FIRST, LATEST, Samples};
+use crate::categories::samples::{CHARS, Samples, thin};
 use crate::categories::tree::{Node, Tree};
 use crate::model::category::CategoryContents;
 
@@ -49,12 +49,5 @@ impl Shelves {
         }
         thin(&mut contents.samples);
         contents
-    }
-}
-
-/// Leaves the first and the latest.
-fn thin(samples: &mut Vec<Arc<str>>) {
-    if samples.len() > FIRST + LATEST {
-        samples.drain(FIRST..samples.len() - LATEST);
     }
 }
