@@ -1,9 +1,8 @@
 //! How well the embedded model files: labelled collections are filed one text after another, as the service would,
 //! and compared with their true paths and with k-means on the same vectors at the same number of groups.
 //!
-//! `scripts/eval [--list] [--shuffles N] [--again N] [DIR]` runs it on `DIR/filing/*.jsonl`, in three orders unless told
-//! otherwise; `--again` brings every text in again N times, in the same order, which files it anew among all others;
-//! `--list` prints every category with samples.
+//! `scripts/eval [--list] [--once] [--shuffles N] [DIR]` runs it on `DIR/filing/*.jsonl`, in three orders unless told
+//! otherwise; `--once` does without the second look; `--list` prints every category with samples.
 
 #![expect(clippy::print_stdout, reason = "it prints figures")]
 
@@ -13,7 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use measure::{Random, Text, kmeans, load, number, score};
 use memoir::categories::Taxonomy;
-use memoir::categories::samples::{CHARS, thin};
+use memoir::categories::samples::{CHARS, FIRST, READ, thin};
+use memoir::categories::second_look::{ENOUGH, turns};
 use memoir::categories::tree::{Node, ROOT, Tree};
 use memoir::config::{Config, Origin};
 use memoir::llm::local::{ClassifyInput, LocalModel};
@@ -23,14 +23,23 @@ const DEPTH: u32 = 2;
 /// A hierarchy within the limits that the service has unless told otherwise, and what lies in it.
 struct Filing {
     tree: Tree,
-    /// Texts below every category, in the order of filing.
-    filed: HashMap<Node, Vec<String>>,
+    /// Texts below every category, by when they came.
+    filed: HashMap<Node, Filed>,
 }
 
-fn sampled(texts: &[String]) -> Vec<&str> {
-    let mut samples = texts.iter().map(String::as_str).collect();
+type Filed = BTreeMap<usize, String>;
+
+fn sampled(texts: &Filed) -> Vec<&str> {
+    let mut samples = texts.values().map(String::as_str).collect();
     thin(&mut samples);
     samples
+}
+
+/// Passages of a leaf that can be looked at again, as `SampleCache` reads them.
+fn at_hand(texts: &Filed) -> impl Iterator<Item = usize> {
+    let late = texts.len().saturating_sub(READ);
+    let read = texts.iter().enumerate().filter(move |(at, _)| *at < FIRST || *at >= late);
+    read.filter(|(_, (_, text))| text.chars().count() < CHARS).map(|(_, (when, _))| *when)
 }
 
 impl Filing {
@@ -40,58 +49,80 @@ impl Filing {
         Self { tree: Tree::new(Taxonomy::new(&config.taxonomy)), filed: HashMap::new() }
     }
 
-    fn file(&mut self, text: &str) -> Vec<String> {
+    fn file(&mut self, when: usize, text: &str) -> Vec<String> {
         let cut: String = text.chars().take(CHARS).collect();
         let mut at = ROOT;
         for level in 1..=DEPTH {
-            let path = self.tree.path(at);
-            let names = self.tree.options(at);
-            let filed: Vec<&[String]> =
-                self.tree.offered(at).map(|node| self.filed.get(&node).map_or(&[][..], Vec::as_slice)).collect();
-            let samples: Vec<Vec<&str>> = filed.iter().map(|texts| sampled(texts)).collect();
-            let counts: Vec<usize> = filed.iter().map(|texts| texts.len()).collect();
-            let name = LocalModel::classify(&ClassifyInput {
-                contextual_helper: None,
-                level,
-                depth: DEPTH,
-                parent: &path.iter().map(String::as_str).collect::<Vec<_>>(),
-                categories: &names.iter().map(String::as_str).collect::<Vec<_>>(),
-                samples: &samples,
-                counts: &counts,
-                may_create: self.tree.may_create(at),
-                chunks: &[(1, text)],
-            })
-            .remove(0)
-            .1;
+            let name = self.ask(at, level, text, None);
             at = self.tree.choose(at, &name).unwrap_or_else(|| panic!("made {name:?} where it might not"));
-            self.filed.entry(at).or_default().push(cut.clone());
+            self.filed.entry(at).or_default().insert(when, cut.clone());
         }
         self.tree.path(at)
     }
 
-    fn take_back(&mut self, text: &str, path: &[String]) {
-        let cut: String = text.chars().take(CHARS).collect();
-        let mut at = ROOT;
-        for name in path {
-            at = self.tree.choose(at, name).expect("a category that is there");
-            let filed = self.filed.entry(at).or_default();
-            if let Some(place) = filed.iter().position(|one| *one == cut) {
-                filed.remove(place);
+    fn ask(&self, parent: Node, level: u32, text: &str, home: Option<usize>) -> String {
+        let (path, names, none) = (self.tree.path(parent), self.tree.options(parent), Filed::new());
+        let filed: Vec<&Filed> = self.tree.offered(parent).map(|node| self.filed.get(&node).unwrap_or(&none)).collect();
+        let samples: Vec<Vec<&str>> = filed.iter().map(|texts| sampled(texts)).collect();
+        let counts: Vec<usize> = filed.iter().map(|texts| texts.len()).collect();
+        LocalModel::classify(&ClassifyInput {
+            contextual_helper: None,
+            level,
+            depth: DEPTH,
+            parent: &path.iter().map(String::as_str).collect::<Vec<_>>(),
+            categories: &names.iter().map(String::as_str).collect::<Vec<_>>(),
+            samples: &samples,
+            counts: &counts,
+            may_create: home.is_none() && self.tree.may_create(parent),
+            chunks: &[(1, text)],
+            homes: &[home],
+        })
+        .remove(0)
+        .1
+    }
+
+    /// Looks again at some of those below the parent of a leaf that a text was filed in; gives those that moved.
+    fn look_again(&mut self, when: usize, leaf: &[String]) -> Vec<(usize, Vec<String>)> {
+        let parent = leaf[..leaf.len() - 1].iter().fold(ROOT, |at, name| self.tree.choose(at, name).expect("a parent"));
+        let leaves: Vec<Node> = self.tree.offered(parent).collect();
+        let held = |leaf: &Node| self.filed.get(leaf).filter(|texts| texts.len() > 1);
+        let pool: Vec<(usize, usize)> = leaves
+            .iter()
+            .enumerate()
+            .flat_map(|(home, leaf)| held(leaf).into_iter().flat_map(at_hand).map(move |text| (text, home)))
+            .collect();
+        if leaves.iter().map(|leaf| self.filed.get(leaf).map_or(0, BTreeMap::len)).sum::<usize>() < ENOUGH {
+            return Vec::new();
+        }
+        let mut moved = Vec::new();
+        for place in turns(when as u64, 1, pool.len()) {
+            let (text, home) = pool[place];
+            let name = self.ask(parent, DEPTH, &self.filed[&leaves[home]][&text], Some(home));
+            let leaf = self.tree.choose(parent, &name).expect("a sibling");
+            if leaf != leaves[home] {
+                let cut = self.filed.get_mut(&leaves[home]).and_then(|filed| filed.remove(&text)).expect("a text");
+                self.filed.entry(leaf).or_default().insert(text, cut);
+                moved.push((text, self.tree.path(leaf)));
             }
         }
+        moved
     }
 }
 
-fn file_all(texts: &[Text], seed: u64, again: usize) -> Vec<Vec<String>> {
+fn file_all(texts: &[Text], seed: u64, once: bool) -> (Vec<Vec<String>>, usize) {
     let mut filing = Filing::new();
-    let mut paths = vec![Vec::new(); texts.len()];
-    for _ in 0..=again {
-        for i in Random(seed).order(texts.len()) {
-            filing.take_back(&texts[i].text, &paths[i]);
-            paths[i] = filing.file(&texts[i].text);
+    let (mut paths, mut moves) = (vec![Vec::new(); texts.len()], 0);
+    let order = Random(seed).order(texts.len());
+    for (when, i) in order.iter().enumerate() {
+        paths[*i] = filing.file(when, &texts[*i].text);
+        if !once {
+            for (text, path) in filing.look_again(when, &paths[*i]) {
+                paths[order[text]] = path;
+                moves += 1;
+            }
         }
     }
-    paths
+    (paths, moves)
 }
 
 fn list(texts: &[Text], paths: &[Vec<String>]) {
@@ -124,10 +155,10 @@ fn main() {
     let show = arguments.iter().any(|argument| argument == "--list");
     let option = |name: &str| arguments.iter().skip_while(|argument| *argument != name).nth(1);
     let shuffles = option("--shuffles").map_or(3, |number| number.parse().expect("--shuffles takes a number"));
-    let again = option("--again").map_or(0, |number| number.parse().expect("--again takes a number"));
+    let once = arguments.iter().any(|argument| argument == "--once");
     #[expect(clippy::disallowed_methods, reason = "the texts come from outside")]
     let folder = std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
-    for file in ["newsgroups", "banking77"] {
+    for file in std::env::var("FILES").unwrap_or("newsgroups banking77".into()).split(" ") {
         let texts = load(&format!("{folder}/filing/{file}.jsonl"));
         assert!(!texts.is_empty(), "{folder}/filing/{file}.jsonl has no texts");
         let leaf = number(&texts.iter().map(|t| t.path.join("/")).collect::<Vec<_>>());
@@ -135,8 +166,8 @@ fn main() {
         let points: Vec<Vec<f32>> = texts.iter().map(|t| LocalModel::embed(&t.text)).collect();
         let mut cache = HashMap::new();
         for seed in 1..=shuffles {
-            let paths = file_all(&texts, seed, again);
-            println!("{file}, shuffle {seed}");
+            let (paths, moves) = file_all(&texts, seed, once);
+            println!("{file}, shuffle {seed}, {moves} moves");
             if texts.iter().any(|t| t.path.len() > 1) {
                 let level1 = number(&paths.iter().map(|p| p[0].clone()).collect::<Vec<_>>());
                 report("level 1", &points, &level1, &top, &mut cache);

@@ -70,6 +70,7 @@ fn embedded_model(folder: &str) {
                     samples: &samples,
                     counts: &counts,
                     may_create: true,
+                    homes: &[],
                     chunks: &chunks,
                 }));
             }
@@ -121,6 +122,7 @@ async fn door(model: &ScriptedModel) {
         categories: (0..40).map(|number| format!("Seafaring subject {number}")).collect(),
         contents: [].into(),
         may_create: true,
+        homes: Arc::default(),
         chunks: (1..=5).map(|id| (id, Arc::clone(&text))).collect(),
     };
     let session = Session::of_caller(Space::default());

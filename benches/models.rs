@@ -51,6 +51,7 @@ fn classify(categories: &[&str], may_create: bool) -> Classify {
         categories: categories.iter().map(ToString::to_string).collect(),
         contents: [].into(),
         may_create,
+        homes: Arc::default(),
         chunks: (1..).zip(TEXTS).map(|(id, text)| (id, text.into())).collect(),
     }
 }

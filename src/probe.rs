@@ -150,6 +150,7 @@ impl Probe {
                 contents: [].into(),
                 may_create: true,
                 chunks,
+                homes: std::sync::Arc::default(),
             };
             let answered = self.llm.ask(&session, task).await;
             self.llm.flush().await?;

@@ -3,6 +3,7 @@
 pub mod options;
 mod places;
 pub mod samples;
+pub mod second_look;
 mod taxonomy;
 pub mod tree;
 

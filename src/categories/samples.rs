@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::ids::Space;
+use crate::base::text::char_count;
 use crate::model::category::{Category, CategoryContents};
 use crate::store::{CategoryFilter, CategoryPage, Sample, Store, StoreError};
 
@@ -16,7 +17,7 @@ pub const FIRST: usize = 4;
 pub const LATEST: usize = 12;
 pub const CHARS: usize = 600;
 /// Passages of each leaf that are read, and most of a category that are told to whoever looks for an answer.
-const READ: usize = 28;
+pub const READ: usize = 28;
 const SPREAD: usize = 64;
 /// Beyond this the names must do: reading would take too long.
 const MOST_PASSAGES: i64 = 200_000;
@@ -26,7 +27,23 @@ const MOST_SPACES: usize = 16;
 const SHARE: u32 = 20;
 
 /// What lies in the categories of one space, by their ids.
-pub type Samples = HashMap<i64, CategoryContents>;
+#[derive(Debug, Default)]
+pub struct Samples {
+    contents: HashMap<i64, CategoryContents>,
+    /// Of leaves alone.
+    filed: HashMap<i64, Vec<Sample>>,
+}
+
+impl Samples {
+    pub fn get(&self, category: i64) -> Option<&CategoryContents> {
+        self.contents.get(&category)
+    }
+
+    /// Passages of a leaf that are known whole, oldest first.
+    pub fn filed(&self, leaf: i64) -> &[Sample] {
+        self.filed.get(&leaf).map_or(&[], Vec::as_slice)
+    }
+}
 
 /// Keeps samples by space; cheap to clone.
 #[derive(Clone)]
@@ -77,7 +94,7 @@ impl SampleCache {
         let categories = self.store.list_categories(space, &filter, &page).await?;
         let roots = categories.iter().filter(|category| category.level == 1);
         if roots.map(|category| category.chunk_count).sum::<i64>() > MOST_PASSAGES {
-            return Ok(Samples::new());
+            return Ok(Samples::default());
         }
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let samples = self.store.list_samples(space, count(FIRST), count(READ), count(CHARS)).await?;
@@ -97,13 +114,20 @@ fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
     let parents: HashMap<i64, Option<i64>> =
         categories.iter().map(|category| (category.id, category.parent_id)).collect();
     let mut below: HashMap<i64, Vec<(i64, i64, Arc<str>)>> = HashMap::new();
+    let mut filed: HashMap<i64, Vec<Sample>> = HashMap::new();
     for sample in samples {
-        let text: Arc<str> = sample.text.into();
         let mut category = Some(sample.category_id);
         while let Some(id) = category {
-            below.entry(id).or_default().push((sample.created_at.as_micros(), sample.id, Arc::clone(&text)));
+            below.entry(id).or_default().push((sample.created_at.as_micros(), sample.id, Arc::clone(&sample.text)));
             category = parents.get(&id).copied().flatten();
         }
+        // What has as many characters as are read may have more.
+        if char_count(&sample.text) < CHARS {
+            filed.entry(sample.category_id).or_default().push(sample);
+        }
+    }
+    for filed in filed.values_mut() {
+        filed.sort_by_key(|sample| (sample.created_at, sample.id));
     }
     let contents = |category: &Category| {
         let mut texts = below.remove(&category.id).unwrap_or_default();
@@ -115,5 +139,5 @@ fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
         let count = usize::try_from(category.chunk_count).unwrap_or(0);
         (category.id, CategoryContents { count, samples, spread })
     };
-    categories.iter().map(contents).collect()
+    Samples { contents: categories.iter().map(contents).collect(), filed }
 }

@@ -11,6 +11,7 @@ pub struct Taxonomy {
     depth: i64,
     scope: LimitScope,
     limits: Arc<[i64]>,
+    second_look: bool,
 }
 
 impl Taxonomy {
@@ -20,6 +21,7 @@ impl Taxonomy {
             depth: i64::try_from(settings.hierarchy_depth).unwrap_or(1),
             scope: settings.limit_scope,
             limits: (1..=settings.hierarchy_depth).map(limit).collect(),
+            second_look: settings.second_look,
         }
     }
 
@@ -30,6 +32,11 @@ impl Taxonomy {
 
     pub fn scope(&self) -> LimitScope {
         self.scope
+    }
+
+    /// Whether passages are looked at again as others come.
+    pub fn second_look(&self) -> bool {
+        self.second_look
     }
 
     /// The most categories of a level, or of one parent's children on it.

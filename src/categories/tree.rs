@@ -215,6 +215,10 @@ impl Tree {
     }
 
     /// The id of a stored category; 0 for the root.
+    pub fn parent(&self, node: Node) -> Node {
+        self.entries[node.0].parent
+    }
+
     pub fn stored(&self, node: Node) -> Option<i64> {
         self.entries[node.0].stored
     }

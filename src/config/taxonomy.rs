@@ -12,6 +12,7 @@ pub struct Taxonomy {
     max_categories_default: Option<u64>,
     max_categories_per_level: Map<String, Value>,
     pub limit_scope: LimitScope,
+    pub second_look: bool,
 }
 
 /// Over what a limit counts (D-8).

@@ -276,6 +276,7 @@ impl Filing<'_> {
             contents: self.shelves().map_or_else(|| [].into(), |shelves| shelves.below(call.parent, &tree)),
             may_create: tree.may_create(call.parent),
             chunks: ordinals.iter().map(chunk).collect(),
+            homes: Arc::default(),
         };
         (task, shown)
     }

@@ -41,7 +41,7 @@ impl Shelves {
     }
 
     fn contents(&self, node: Node, tree: &Tree) -> CategoryContents {
-        let stored = tree.stored(node).and_then(|id| self.stored.get(&id));
+        let stored = tree.stored(node).and_then(|id| self.stored.get(id));
         let mut contents = stored.cloned().unwrap_or_default();
         if let Some(own) = self.own.get(&node) {
             contents.count += own.count;

@@ -15,8 +15,10 @@ use super::describing::{Described, Describing};
 use super::document::{Document, count};
 use super::embedding::Embedding;
 use super::filing::Filing;
+use super::hierarchy::fullness;
 use super::request::Order;
 use super::saver::Saver;
+use super::second_look::SecondLook;
 use super::shelves::Shelves;
 use super::write_error::WriteError;
 use super::writing::{Draft, Searched, Writer, Written, part_name, result};
@@ -24,8 +26,7 @@ use crate::base::fail_point;
 use crate::base::ids::SourceId;
 use crate::base::text::char_count;
 use crate::categories::samples::SampleCache;
-use crate::categories::tree::{Node, Tree};
-use crate::config::taxonomy::LimitScope;
+use crate::categories::tree::Tree;
 use crate::contextual_helpers::ContextualHelpers;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::{Llm, Session};
@@ -34,7 +35,7 @@ use crate::model::job::Record;
 use crate::model::source_version::SourceVersion;
 use crate::search::Search;
 use crate::sources::Sources;
-use crate::store::{CategoryFilter, CategoryPage, Store};
+use crate::store::Store;
 
 /// The name of this kind of work.
 pub const KIND: &str = "ingestion";
@@ -114,6 +115,7 @@ impl IngestionWork {
             words: &document.words,
             chunks: document.chunks(&order.text),
             paths: Vec::new(),
+            moves: Vec::new(),
             helper: helper.clone().filter(|_| store_helper),
             searched,
             same,
@@ -219,12 +221,15 @@ impl IngestionWork {
         };
         let window = draft.order.window;
         for _ in 0..MOST_REFILINGS {
-            let mut written = None;
+            let (mut written, mut all_leaves) = (None, Vec::with_capacity(total));
             draft.paths.clear();
             saver.restart().await;
             *filing.tree.get_mut().unwrap_or_else(PoisonError::into_inner) = self.load_tree(context).await?;
+            let mut samples = None;
             if self.llm.is_embedded("classify", session) {
-                filing.shelves = Some(Mutex::new(Shelves::over(self.samples.of(context.space()).await?)));
+                let read = self.samples.of(context.space()).await?;
+                filing.shelves = Some(Mutex::new(Shelves::over(Arc::clone(&read))));
+                samples = Some(read).filter(|_| self.settings.taxonomy.second_look());
             }
             let mut outcome = Ok(());
             for start in (0..total).step_by(window) {
@@ -233,18 +238,22 @@ impl IngestionWork {
                     filing.file(range.clone(), |parents| self.load_children(context, &filing.tree, parents)).await?;
                 {
                     let tree = filing.tree.lock().unwrap_or_else(PoisonError::into_inner);
-                    draft.paths.extend(leaves.into_iter().map(|leaf| tree.path(leaf)));
+                    draft.paths.extend(leaves.iter().map(|leaf| tree.path(*leaf)));
+                    all_leaves.extend(leaves);
                 }
                 fail_point::hit("after_filing");
                 let full = {
                     let tree = filing.tree.lock().unwrap_or_else(PoisonError::into_inner);
-                    let kept = || tree.keeps_the_rest().then(|| kept_message(&self.settings.taxonomy));
-                    tree.full_level().map(|(level, limit)| full_message(level, limit)).or_else(kept)
+                    fullness(&tree, &self.settings.taxonomy)
                 };
                 if let Some(message) = full {
                     context.warn("level_full", &message).await?;
                 }
                 let last = range.end == total;
+                if let Some(samples) = samples.as_ref().filter(|_| last) {
+                    let looking = SecondLook { store: &self.store, llm: &self.llm, session, context };
+                    draft.moves = looking.look(&filing.tree, &all_leaves, samples).await?;
+                }
                 outcome = match draft.order.whole {
                     true if last => {
                         context.report("committing", json!({"chunks": total}));
@@ -330,35 +339,6 @@ impl IngestionWork {
         Writer { store: &self.store, sources: &self.sources, taxonomy: &self.settings.taxonomy, context }
     }
 
-    /// The hierarchy as it is. Where limits count over a level all of it is needed, and they keep it small; otherwise
-    /// children are loaded as their parents are chosen.
-    async fn load_tree(&self, context: &JobContext) -> Result<Tree, JobError> {
-        let mut tree = Tree::new(self.settings.taxonomy.clone());
-        if self.settings.taxonomy.scope() == LimitScope::Level {
-            let (filter, page) = (CategoryFilter::default(), CategoryPage::default());
-            tree.load(&self.store.list_categories(context.space(), &filter, &page).await?);
-        }
-        Ok(tree)
-    }
-
-    async fn load_children(
-        &self,
-        context: &JobContext,
-        tree: &Mutex<Tree>,
-        parents: Vec<Node>,
-    ) -> Result<(), JobError> {
-        if self.settings.taxonomy.scope() == LimitScope::Level {
-            return Ok(());
-        }
-        let ids: Vec<i64> = {
-            let tree = tree.lock().unwrap_or_else(PoisonError::into_inner);
-            parents.iter().filter_map(|parent| tree.stored(*parent)).collect()
-        };
-        let children = self.store.list_children(context.space(), &ids).await?;
-        tree.lock().unwrap_or_else(PoisonError::into_inner).load(&children);
-        Ok(())
-    }
-
     /// PostgreSQL plans badly over rows that it has not looked at.
     async fn analyze(&self, written: i64) {
         let before = self.unanalyzed.fetch_add(written, Ordering::Relaxed);
@@ -370,20 +350,4 @@ impl IngestionWork {
             tracing::warn!(%error, "the tables could not be analysed");
         }
     }
-}
-
-fn kept_message(taxonomy: &super::Taxonomy) -> String {
-    let depth = taxonomy.depth();
-    format!(
-        "level {depth} of the hierarchy has nearly all of its {} categories: subjects that have some get no more, as the rest \
-         is kept for new ones. Raise taxonomy.max_categories_default, or remove empty categories (DELETE /v1/categories/{{id}})",
-        taxonomy.limit(depth)
-    )
-}
-
-fn full_message(level: i64, limit: i64) -> String {
-    format!(
-        "level {level} of the hierarchy has all of its {limit} categories, so subjects that are new go to the nearest one: \
-         raise taxonomy.max_categories_default, or remove empty categories (DELETE /v1/categories/{{id}})"
-    )
 }

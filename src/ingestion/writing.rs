@@ -17,7 +17,7 @@ use crate::categories::Taxonomy;
 use crate::categories::tree::{ROOT, Tree};
 use crate::config::taxonomy::LimitScope;
 use crate::jobs::{JobContext, JobError};
-use crate::model::chunk::{NewChunk, TAXONOMY};
+use crate::model::chunk::{Move, NewChunk, TAXONOMY};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::{Record, WRITTEN};
 use crate::model::source::Source;
@@ -36,6 +36,8 @@ pub struct Draft<'d> {
     pub chunks: Vec<NewChunk<'d>>,
     /// The names from level 1 to the leaf of each passage; as many as are planned.
     pub paths: Vec<Vec<String>>,
+    /// Passages of others that go to another category.
+    pub moves: Vec<Move>,
     /// A description that is not stored yet.
     pub helper: Option<NewHelper>,
     /// An earlier version that says the same: its passages are shared.
@@ -66,6 +68,9 @@ pub struct Written {
     /// Passages for searches alone.
     #[serde(default)]
     pub searched: i64,
+    /// Passages of others that went to another category.
+    #[serde(default)]
+    pub moved: Vec<Move>,
 }
 
 /// Writes parts of drafts.
@@ -109,6 +114,8 @@ impl Writer<'_> {
                 self.write_searched(&mut tx, draft, &range, result.is_some(), &mut written, now).await?;
             }
             if result.is_some() {
+                // Before the document says something else: what is moved is counted where it lies from then on.
+                self.move_others(&mut tx, draft, &mut written).await?;
                 let counts = counts.filter(|_| so_far.is_none());
                 self.complete(&mut tx, draft, &source, (so_far.is_some(), counts), &mut written, now).await?;
             }
@@ -252,6 +259,11 @@ impl Writer<'_> {
         for (chunk, leaf) in draft.chunks[range].iter().zip(leaves) {
             chunks.push(NewChunk { category_id: leaf, ..*chunk });
         }
+        if draft.order.at.is_some() {
+            let leaves: BTreeSet<i64> = chunks.iter().map(|chunk| chunk.category_id).collect();
+            let leaves: Vec<i64> = leaves.into_iter().collect();
+            tx.date_back(space, &leaves, now).await.during("date categories back", "categories")?;
+        }
         let source_id = SourceId::from_stored(written.source_id.clone());
         let added = tx.add_chunks(space, &source_id, written.version_id, &chunks, now).await;
         added.during("add passages", "chunks")?;
@@ -262,6 +274,22 @@ impl Writer<'_> {
             *counts.entry(chunk.category_id).or_insert(0) += 1;
         }
         Ok(counts)
+    }
+
+    /// Moves passages that were looked at again, as far as they lie where they lay then.
+    async fn move_others(&self, tx: &mut Tx, draft: &Draft<'_>, written: &mut Written) -> Result<(), WriteError> {
+        let space = self.context.space();
+        let mut counts = BTreeMap::new();
+        for wish in &draft.moves {
+            if tx.move_chunk(space, wish).await.during("move a passage", "chunks")? {
+                let moment = Timestamp::from_micros(wish.filed_at);
+                tx.date_back(space, &[wish.to], moment).await.during("date categories back", "categories")?;
+                *counts.entry(wish.from).or_insert(0) -= 1;
+                *counts.entry(wish.to).or_insert(0) += 1;
+                written.moved.push(*wish);
+            }
+        }
+        self.add_counts(tx, &counts).await
     }
 
     /// What makes the passages of a range found by searches. Passages for searches alone come with the last part.
@@ -343,12 +371,14 @@ pub fn part_name(start: usize) -> String {
     format!("{WRITTEN}{start}")
 }
 
-/// What a job achieved (M-7B.5).
+/// What a job achieved (M-7B.5), and which passages of others it moved.
 pub fn result(written: &Written, spent: crate::model::llm_call::Spent, shared: Option<i64>) -> Value {
+    let moved = |wish: &Move| json!({"chunk_id": wish.chunk_id, "from": wish.from, "to": wish.to});
     json!({
         "source_id": written.source_id, "version": written.version, "chunks_written": written.chunks,
         "retrieval_chunks_written": written.searched,
         "categories_created": written.categories, "helper_version": written.helper_version,
         "shares_chunks_of_version": shared, "llm_calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.usd,
+        "moved": written.moved.iter().map(moved).collect::<Vec<_>>(),
     })
 }

@@ -1,5 +1,7 @@
 //! A passage of a document, verbatim.
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 
@@ -25,6 +27,16 @@ pub struct Chunk {
     pub end_char: i64,
     pub category_id: Option<i64>,
     pub created_at: Timestamp,
+}
+
+/// A passage that goes from one category to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    pub chunk_id: i64,
+    /// When it was first filed, in microseconds.
+    pub filed_at: i64,
+    pub from: i64,
+    pub to: i64,
 }
 
 /// A passage to be stored.

@@ -264,7 +264,7 @@ impl Walker<'_> {
             options: Arc::clone(labels),
             contents: self.samples.as_ref().map_or_else(
                 || [].into(),
-                |samples| ids.iter().map(|id| samples.get(id).cloned().unwrap_or_default()).collect(),
+                |samples| ids.iter().map(|id| samples.get(*id).cloned().unwrap_or_default()).collect(),
             ),
             at_most: most,
         };

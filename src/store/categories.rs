@@ -1,6 +1,6 @@
 //! Rows of `categories`: the hierarchy of a space.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -216,6 +216,25 @@ impl Tx {
             }
             if self.insert(insert).await?.is_none() {
                 return Err(StoreError::Conflict { constraint: "categories_name" });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets leaves, and all that is above them, be no younger than what was put into them: who looks back at a moment finds
+    /// every passage of then in its place. The caller holds the space's lock.
+    pub async fn date_back(&mut self, space: &Space, leaves: &[i64], moment: Timestamp) -> Result<(), StoreError> {
+        for some in leaves.chunks(AT_ONCE) {
+            let mut ids = BTreeSet::new();
+            for row in self.fetch_all(select_paths(&self.backend.dialect, space, some)).await? {
+                ids.insert(row.try_get::<i64, _>(1)?);
+            }
+            for some in ids.into_iter().collect::<Vec<_>>().chunks(AT_ONCE) {
+                let sql = "UPDATE categories SET created_at = ? WHERE COALESCE(space, '') = ? AND created_at > ? \
+                           AND id IN (??)";
+                let update = self.backend.dialect.query_list(sql, some.len()).bind(moment.as_micros());
+                let update = update.bind(space.as_str()).bind(moment.as_micros());
+                self.execute(some.iter().fold(update, |update, id| update.bind(*id))).await?;
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Rows of `chunks`: passages, by their document or by their category.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -10,7 +11,7 @@ use super::dialect::Statement;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
-use crate::model::chunk::{Chunk, NewChunk, RETRIEVAL, TAXONOMY};
+use crate::model::chunk::{Chunk, Move, NewChunk, RETRIEVAL, TAXONOMY};
 
 const SELECT: &str = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal, c.text_content, c.token_count, \
      c.start_char, c.end_char, c.category_id, c.created_at FROM chunks c \
@@ -25,7 +26,7 @@ pub struct Sample {
     pub category_id: i64,
     pub created_at: Timestamp,
     pub id: i64,
-    pub text: String,
+    pub text: Arc<str>,
 }
 
 /// Which passages of a category.
@@ -129,7 +130,7 @@ impl Store {
                     category_id: row.try_get(0)?,
                     created_at: Timestamp::from_micros(row.try_get(1)?),
                     id: row.try_get(2)?,
-                    text: row.try_get(3)?,
+                    text: row.try_get::<String, _>(3)?.into(),
                 })
             };
             self.fetch_all(query).await?.iter().map(read).collect()
@@ -204,6 +205,17 @@ impl Tx {
              start_char, end_char, category_id, created_at, tokenizer) VALUES {values}"
         );
         self.backend.dialect.assembled(&sql).persistent(rows == self.backend.dialect.bulk() || rows == 1)
+    }
+
+    /// Puts a passage of what its document says now into another category, unless either is gone or it lies elsewhere by
+    /// now; tells whether it did. The caller holds the space's lock.
+    pub async fn move_chunk(&mut self, space: &Space, wish: &Move) -> Result<bool, StoreError> {
+        let sql = "UPDATE chunks SET category_id = ? WHERE space = ? AND id = ? AND category_id = ? \
+                   AND EXISTS (SELECT 1 FROM categories k WHERE k.space = ? AND k.id = ?) \
+                   AND EXISTS (SELECT 1 FROM sources s WHERE s.space = chunks.space AND s.id = chunks.source_id \
+                   AND s.content_version_id = chunks.version_id)";
+        let update = self.sql(sql).bind(wish.to).bind(space.as_str()).bind(wish.chunk_id).bind(wish.from);
+        Ok(self.execute(update.bind(space.as_str()).bind(wish.to)).await? == 1)
     }
 
     /// How many filed passages of a version lie in each category.

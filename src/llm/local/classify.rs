@@ -35,8 +35,6 @@ const UNUSUAL: f32 = 3.0;
 const CLEARLY: f32 = 0.2;
 /// Likeness at which a passage joins a category named by another's own words.
 const KINSHIP: f32 = 0.45;
-/// Likeness to the samples of a category at which a passage joins it.
-const AT_HOME: f32 = 0.5;
 /// Weight of the source's helper text beside the passage itself.
 const HELPER: f32 = 0.3;
 
@@ -65,15 +63,18 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     let mut filed = Vec::with_capacity(input.chunks.len());
     let sampled = input.samples.iter().any(|s| !s.is_empty());
     let mut shelves: Option<Shelves> = None;
-    for (id, text) in input.chunks {
+    for (at, (id, text)) in input.chunks.iter().enumerate() {
         let passage = Passage::new(text, input, helper.as_ref());
-        let name = if sampled && passage.may_be_typical() {
-            passage.keep_company(&choices)
-        } else if sampled && passage.can_be_compared() {
-            let shelves = shelves.get_or_insert_with(|| Shelves::of(input.categories, input.samples));
-            passage.shelve(&choices, shelves)
-        } else {
-            passage.file(&choices)
+        let home = input.homes.get(at).copied().flatten().filter(|home| *home < input.categories.len());
+        let comparable = sampled && passage.can_be_compared();
+        let shelves = comparable.then(|| shelves.get_or_insert_with(|| Shelves::of(input.categories, input.samples)));
+        let name = match (home, shelves) {
+            (Some(home), Some(shelves)) => choices[passage.shelve_again(home, shelves)].name.clone(),
+            // Of what nothing but the name is known there is no news.
+            (Some(home), None) => choices[home].name.clone(),
+            (None, Some(shelves)) => passage.shelve(&choices, shelves),
+            (None, None) if sampled && passage.may_be_typical() => passage.keep_company(&choices),
+            (None, None) => passage.file(&choices),
         };
         if !choices.iter().any(|c| names::same(&c.name, &name)) {
             choices.push(Choice::new(&name));
@@ -85,7 +86,7 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
 
 /// A passage to file, with all that is known about it.
 pub struct Passage<'a> {
-    text: &'a str,
+    pub text: &'a str,
     pub input: &'a ClassifyInput<'a>,
     pub profile: Profile,
     /// Likeness to every topic of the inventory.
@@ -117,7 +118,7 @@ impl<'a> Passage<'a> {
         self.profile.words <= SHORT
     }
 
-    fn file(&self, choices: &[Choice]) -> String {
+    pub fn file(&self, choices: &[Choice]) -> String {
         let wanted = self.wanted();
         let nearest = self.nearest(choices);
         match (wanted, nearest) {
@@ -158,31 +159,6 @@ impl<'a> Passage<'a> {
         brief && self.profile.is_readable() && grain(self.input.level, self.input.depth) != Grain::Domain
     }
 
-    /// Files by likeness to what lies in the categories.
-    fn shelve(&self, choices: &[Choice], shelves: &mut Shelves) -> String {
-        let read = shelves.read(&sketch(self.text));
-        let likeness = shelves.likeness(&read, self.input.counts);
-        let best = (0..likeness.len().min(choices.len())).max_by(|a, b| likeness[*a].total_cmp(&likeness[*b]));
-        let name = match best {
-            Some(at) if likeness[at] >= AT_HOME || !self.input.may_create => choices[at].name.clone(),
-            Some(at) => self.fresh_name(choices).unwrap_or_else(|| choices[at].name.clone()),
-            None => self.file(choices),
-        };
-        let at = choices.iter().position(|c| names::same(&c.name, &name)).unwrap_or(choices.len());
-        shelves.lay(at, &read);
-        name
-    }
-
-    /// A name no sibling and no ancestor has.
-    fn fresh_name(&self, choices: &[Choice]) -> Option<String> {
-        let wanted = self.wanted().map(|(place, _)| inventory().name(place));
-        let wishes = wanted.into_iter().chain(self.own_phrases());
-        let mut names = wishes.filter_map(|w| names::tidy(&w));
-        names.find(|n| {
-            !self.input.parent.iter().any(|p| names::same(p, n)) && !choices.iter().any(|c| names::same(&c.name, n))
-        })
-    }
-
     fn join_or_make(&self, place: Place, fit: f32, nearest: Option<(&Choice, f32)>, choices: &[Choice]) -> String {
         let wished = Choice::new(&inventory().name(place));
         if let Some(same) = choices.iter().find(|c| names::same(&c.name, &wished.name)) {
@@ -211,7 +187,7 @@ impl<'a> Passage<'a> {
         names::first_free(std::iter::once(wished.name).chain(self.own_phrases()), self.input.parent)
     }
 
-    fn wanted(&self) -> Option<(Place, f32)> {
+    pub fn wanted(&self) -> Option<(Place, f32)> {
         let readable = self.profile.is_readable();
         let all = inventory();
         if self.profile.is_code() {
@@ -252,7 +228,7 @@ impl<'a> Passage<'a> {
         }
     }
 
-    fn own_phrases(&self) -> impl Iterator<Item = String> + use<'_> {
+    pub fn own_phrases(&self) -> impl Iterator<Item = String> + use<'_> {
         // Searched for only when it is come to: most passages get a known name.
         let deep = self.input.parent.len().min(8);
         let search = move || phrases::key_phrases(self.text, self.profile.about(), deep + 2);
@@ -275,6 +251,7 @@ mod tests {
         counts: &[],
         may_create: true,
         chunks: &[],
+        homes: &[],
     };
 
     fn file(level: u32, depth: u32, parent: &[&str], categories: &[&str], may_create: bool, text: &str) -> String {

@@ -33,7 +33,7 @@ pub struct Frame {
 pub struct Reading {
     pub sketch: Arc<Sketch>,
     /// What sets it apart, of length 1.
-    apart: Vector,
+    pub apart: Vector,
     /// 1 for a text that is as like to the others as most are, more for one that everything resembles a little.
     common: f32,
 }

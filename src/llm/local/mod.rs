@@ -21,6 +21,7 @@ mod select;
 mod sentences;
 mod shelf;
 mod shelves;
+mod shelving;
 mod sketch;
 mod summarize;
 mod table;
@@ -72,6 +73,9 @@ pub struct ClassifyInput<'a> {
     pub counts: &'a [usize],
     pub may_create: bool,
     pub chunks: &'a [(i64, &'a str)],
+    /// For each passage the place in `categories` where it lies already, and
+    /// which it leaves only for a better one; empty when all are new.
+    pub homes: &'a [Option<usize>],
 }
 
 /// A passage an answer may be drawn from.

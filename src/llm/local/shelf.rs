@@ -5,6 +5,8 @@
 use std::sync::Arc;
 
 use super::frame::Reading;
+use super::sketch::Sketch;
+use super::table::{self, Vector};
 use super::wording::Wording;
 
 /// Share of the nearest samples beside the category as a whole.
@@ -17,7 +19,7 @@ const PAIRS: f32 = 40.0;
 /// Cohesion below which no category is thought to be; keeps the division tame.
 const LEAST: f32 = 0.003;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Shelf {
     each: Vec<Arc<Reading>>,
     /// Likeness of every two samples: for each the earlier ones, in their order.
@@ -26,6 +28,14 @@ pub struct Shelf {
     says: Vec<f32>,
     /// How alike the samples are.
     cohesion: f32,
+    /// The middle of the samples, of length 1.
+    middle: Vector,
+}
+
+impl Default for Shelf {
+    fn default() -> Self {
+        Self { each: Vec::new(), pairs: Vec::new(), says: Vec::new(), cohesion: LEAST, middle: table::ZERO }
+    }
 }
 
 impl Shelf {
@@ -40,6 +50,23 @@ impl Shelf {
 
     pub fn lay(&mut self, text: Arc<Reading>) {
         self.put(text);
+        self.weigh();
+    }
+
+    /// The place of a text among the samples.
+    pub fn find(&self, text: &Sketch) -> Option<usize> {
+        self.each.iter().position(|one| one.sketch.vector == text.vector)
+    }
+
+    pub fn take(&mut self, place: usize) {
+        let mut left = Vec::with_capacity(self.pairs.len());
+        self.for_each_pair(|a, b, like| {
+            if a != place && b != place {
+                left.push(like);
+            }
+        });
+        self.pairs = left;
+        self.each.remove(place);
         self.weigh();
     }
 
@@ -67,6 +94,12 @@ impl Shelf {
         let all: f32 = self.says.iter().sum();
         self.says.iter_mut().for_each(|says| *says /= all.max(f32::MIN_POSITIVE));
 
+        let mut middle = table::ZERO;
+        for (one, says) in self.each.iter().zip(&self.says) {
+            table::add(&mut middle, &one.apart, *says);
+        }
+        self.middle = table::unit(middle);
+
         let alone: f32 = self.says.iter().map(|says| says.powi(2)).sum();
         let mut alike = 0.0;
         self.for_each_pair(|a, b, like| alike += 2.0 * self.says[a] * self.says[b] * like);
@@ -82,6 +115,11 @@ impl Shelf {
         for ((a, b), like) in places.zip(&self.pairs) {
             each(a, b, *like);
         }
+    }
+
+    /// How near a text is to the middle of what lies here.
+    pub fn nearness(&self, text: &Reading) -> f32 {
+        table::dot(&self.middle, &text.apart)
     }
 
     /// Likeness of a text to what lies here. A loose category is forgiven its looseness.

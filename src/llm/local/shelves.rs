@@ -14,6 +14,10 @@ use super::wording::Wording;
 /// What a category loses for every e-fold of its fair share that it holds: where most texts end up, different matters
 /// have piled up, and its mean resembles everything a little.
 const CROWDED: f32 = 0.03;
+/// Categories that a text is compared with sample by sample: those whose middle it is nearest to.
+const NEAR: usize = 24;
+/// Likeness of a text to a category that is not worth a closer look; less than any has.
+const FAR: f32 = -1.0;
 /// Samples kept as they were read, about 2 kB each: several large sets of siblings, or very many small ones.
 const KEPT: usize = 4_096;
 
@@ -70,13 +74,37 @@ impl Shelves {
         let fair = held.iter().sum::<f32>() / held.iter().fold(0.0, |n: f32, _| n + 1.0).max(1.0);
         let crowding = |held: f32| CROWDED * (held / fair.max(1.0)).max(1.0).ln();
         let mut wording = Wording::new(&text.sketch);
-        self.all.iter().zip(held).map(|(shelf, held)| shelf.likeness(text, &mut wording) - crowding(held)).collect()
+        let mut likeness = vec![FAR; self.all.len()];
+        for at in self.near(text) {
+            likeness[at] = self.all[at].likeness(text, &mut wording) - crowding(held[at]);
+        }
+        likeness
+    }
+
+    /// The categories that are worth a closer look.
+    fn near(&self, text: &Reading) -> Vec<usize> {
+        let mut near: Vec<usize> = (0..self.all.len()).collect();
+        if near.len() > NEAR {
+            let nearness: Vec<f32> = self.all.iter().map(|shelf| shelf.nearness(text)).collect();
+            near.select_nth_unstable_by(NEAR, |a, b| nearness[*b].total_cmp(&nearness[*a]).then(a.cmp(b)));
+            near.truncate(NEAR);
+        }
+        near
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a logarithm of it is taken")]
     fn held(&self, at: usize, counts: &[usize]) -> f32 {
         let sampled = self.all.get(at).map_or(0, |shelf| shelf.len());
         counts.get(at).map_or(sampled, |count| sampled.max(*count)) as f32
+    }
+
+    /// Takes a text off its shelf, if it is one of the samples there.
+    pub fn take(&mut self, at: usize, text: &Sketch) {
+        if let Some(shelf) = self.all.get_mut(at)
+            && let Some(place) = shelf.find(text)
+        {
+            Arc::make_mut(shelf).take(place);
+        }
     }
 
     /// Lays a text on a shelf. Those before it that are not there yet are made as well: names may have come up for texts

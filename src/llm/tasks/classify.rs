@@ -1,6 +1,6 @@
 //! Filing: which category of one level does each passage belong to (M-2A)?
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -34,6 +34,9 @@ pub struct Classify {
     pub may_create: bool,
     /// Ordinal and text, in the order of the document.
     pub chunks: Vec<(i64, Arc<str>)>,
+    /// For passages that are filed already, where in `categories` each of them lies; for the embedded model, which leaves
+    /// them there unless another is clearly better. Not part of the frame.
+    pub homes: Arc<BTreeMap<i64, usize>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -87,6 +90,7 @@ Answer for every chunk exactly once, with its number and its category, and nothi
         let parent: Vec<&str> = self.parent.iter().map(String::as_str).collect();
         let categories: Vec<&str> = self.categories.iter().map(String::as_str).collect();
         let chunks: Vec<(i64, &str)> = self.chunks.iter().map(|(id, text)| (*id, &**text)).collect();
+        let homes: Vec<Option<usize>> = chunks.iter().map(|(id, _)| self.homes.get(id).copied()).collect();
         let counts: Vec<usize> = self.contents.iter().map(|contents| contents.count).collect();
         let samples: Vec<Vec<&str>> =
             self.contents.iter().map(|contents| contents.samples.iter().map(|text| &**text).collect()).collect();
@@ -100,6 +104,7 @@ Answer for every chunk exactly once, with its number and its category, and nothi
             counts: &counts,
             may_create: self.may_create,
             chunks: &chunks,
+            homes: &homes,
         });
         ClassifyOutput { chunks: filed.into_iter().map(|(id, category)| ClassifiedChunk { id, category }).collect() }
     }
@@ -192,6 +197,7 @@ mod tests {
             categories: [String::from("Quantum"), String::from("Optics")].into(),
             contents: [].into(),
             may_create,
+            homes: Arc::default(),
             chunks: vec![(1, "First \"\"\" text".into()), (2, "Second\n".into())],
         }
     }

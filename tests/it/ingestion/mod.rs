@@ -7,6 +7,7 @@ mod filing;
 mod helpers;
 mod kills;
 mod meanwhile;
+mod second_look;
 mod server_files;
 mod sums;
 mod text;

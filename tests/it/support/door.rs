@@ -97,6 +97,7 @@ pub fn passages(texts: &[&str], categories: &[&str], may_create: bool) -> Classi
         categories: categories.iter().map(ToString::to_string).collect(),
         contents: [].into(),
         may_create,
+        homes: Arc::default(),
         chunks: (1..).zip(texts).map(|(id, text)| (id, (*text).into())).collect(),
     }
 }

@@ -1,0 +1,54 @@
+//! Whose turn it is to be looked at again when new passages come. The first texts of a space are filed among few others;
+//! once there are more, some of them belong elsewhere.
+//!
+//! Nothing is remembered of who was looked at: multiples of the golden ratio, of which every stretch is spread evenly,
+//! let everybody have their turn about as often.
+
+/// Passages that are looked at for each new one.
+const FOR_EACH: usize = 4;
+/// Most that are looked at for one document.
+pub const MOST: usize = 200;
+/// Passages that must lie below a parent before any of them is looked at again.
+pub const ENOUGH: usize = 50;
+
+/// The golden ratio's fraction, of 2^64.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The places of those whose turn it is, out of so many, for a document that is the space's `write`-th and brings `new`
+/// passages; each once.
+pub fn turns(write: u64, new: usize, out_of: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = Vec::new();
+    for turn in 0..new.saturating_mul(FOR_EACH).min(MOST).min(out_of) {
+        let at = write.wrapping_mul(MOST as u64).wrapping_add(turn as u64).wrapping_mul(GOLDEN);
+        let place = (u128::from(at) * out_of as u128) >> 64;
+        let place = usize::try_from(place).unwrap_or(0);
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_has_a_turn_before_long() {
+        for out_of in [1, 7, 100, 2_310] {
+            let mut seen = vec![0; out_of];
+            for write in 0..out_of as u64 {
+                turns(write, 1, out_of).into_iter().for_each(|place| seen[place] += 1);
+            }
+            let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
+            assert!(*least >= 1 && (out_of < 8 || *most <= 12), "of {out_of}: {least} to {most}");
+        }
+    }
+
+    #[test]
+    fn a_large_document_looks_at_no_more_than_it_may() {
+        assert_eq!(turns(3, 1_000_000, 100_000).len(), MOST);
+        assert!(turns(3, 1_000, 5).len() <= 5);
+        assert!(turns(3, 1, 0).is_empty() && turns(3, 0, 5).is_empty());
+    }
+}

@@ -1,0 +1,63 @@
+//! The hierarchy as a job sees it: read as far as it is needed, and what is said when it is full.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::work::IngestionWork;
+use crate::categories::Taxonomy;
+use crate::categories::tree::{Node, Tree};
+use crate::config::taxonomy::LimitScope;
+use crate::jobs::{JobContext, JobError};
+use crate::store::{CategoryFilter, CategoryPage};
+
+impl IngestionWork {
+    /// The hierarchy as it is. Where limits count over a level all of it is needed, and they keep it small; otherwise
+    /// children are loaded as their parents are chosen.
+    pub(super) async fn load_tree(&self, context: &JobContext) -> Result<Tree, JobError> {
+        let mut tree = Tree::new(self.settings.taxonomy.clone());
+        if self.settings.taxonomy.scope() == LimitScope::Level {
+            let (filter, page) = (CategoryFilter::default(), CategoryPage::default());
+            tree.load(&self.store.list_categories(context.space(), &filter, &page).await?);
+        }
+        Ok(tree)
+    }
+
+    pub(super) async fn load_children(
+        &self,
+        context: &JobContext,
+        tree: &Mutex<Tree>,
+        parents: Vec<Node>,
+    ) -> Result<(), JobError> {
+        if self.settings.taxonomy.scope() == LimitScope::Level {
+            return Ok(());
+        }
+        let ids: Vec<i64> = {
+            let tree = tree.lock().unwrap_or_else(PoisonError::into_inner);
+            parents.iter().filter_map(|parent| tree.stored(*parent)).collect()
+        };
+        let children = self.store.list_children(context.space(), &ids).await?;
+        tree.lock().unwrap_or_else(PoisonError::into_inner).load(&children);
+        Ok(())
+    }
+}
+
+/// What its user should know of a hierarchy that is full, or nearly so.
+pub fn fullness(tree: &Tree, taxonomy: &Taxonomy) -> Option<String> {
+    let kept = || tree.keeps_the_rest().then(|| kept_message(taxonomy));
+    tree.full_level().map(|(level, limit)| full_message(level, limit)).or_else(kept)
+}
+
+fn kept_message(taxonomy: &Taxonomy) -> String {
+    let depth = taxonomy.depth();
+    format!(
+        "level {depth} of the hierarchy has nearly all of its {} categories: subjects that have some get no more, as the rest \
+         is kept for new ones. Raise taxonomy.max_categories_default, or remove empty categories (DELETE /v1/categories/{{id}})",
+        taxonomy.limit(depth)
+    )
+}
+
+fn full_message(level: i64, limit: i64) -> String {
+    format!(
+        "level {level} of the hierarchy has all of its {limit} categories, so subjects that are new go to the nearest one: \
+         raise taxonomy.max_categories_default, or remove empty categories (DELETE /v1/categories/{{id}})"
+    )
+}

@@ -1,0 +1,132 @@
+//! Looks again at passages that are filed already, below the parents that a document's own passages went to
+//! (`categories::second_look`). Only the embedded model does so: it goes by what lies in each category, of which there
+//! is more now, and it costs nothing but its time.
+//!
+//! What is found is written with the document. If it cannot be had, everything stays where it is.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::categories::samples::Samples;
+use crate::categories::second_look::{ENOUGH, MOST, turns};
+use crate::categories::tree::{Node, Tree};
+use crate::jobs::{JobContext, JobError};
+use crate::llm::tasks::classify::{Classify, ClassifyOutput};
+use crate::llm::{Llm, Session};
+use crate::model::category::CategoryContents;
+use crate::model::chunk::Move;
+use crate::model::job::Record;
+use crate::store::{Sample, Store};
+
+/// The step that holds what was found.
+const STEP: &str = "second_look";
+
+pub struct SecondLook<'a> {
+    pub store: &'a Store,
+    pub llm: &'a Llm,
+    pub session: &'a Session,
+    pub context: &'a JobContext,
+}
+
+/// Passages below one parent.
+struct Look {
+    task: Classify,
+    /// By their number in the task, less one.
+    passages: Vec<Sample>,
+    /// The categories of the task.
+    leaves: Vec<i64>,
+}
+
+impl SecondLook<'_> {
+    /// Which passages belong elsewhere, now that those of this document have found their leaves.
+    ///
+    /// # Errors
+    /// [`JobError::LeaseLost`], or the store's.
+    pub async fn look(&self, tree: &Mutex<Tree>, new: &[Node], samples: &Samples) -> Result<Vec<Move>, JobError> {
+        if let Some(saved) = self.context.saved(STEP).and_then(|saved| serde_json::from_value(saved).ok()) {
+            return Ok(saved);
+        }
+        let writes = self.store.find_chunk_writes(self.context.space()).await?;
+        let looks = plan(&tree.lock().unwrap_or_else(PoisonError::into_inner), new, samples, writes.unsigned_abs());
+        if looks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut moves = Vec::new();
+        for look in looks {
+            match self.llm.ask(self.session, look.task.clone()).await {
+                Ok(answered) => moves.extend(look.moves(&answered.value)),
+                Err(error) => {
+                    tracing::info!(%error, "no second look at what is filed");
+                    break;
+                }
+            }
+        }
+        let saved = serde_json::to_value(&moves).unwrap_or_default();
+        self.context.record_paid(self.llm, Record::step(STEP.to_owned(), saved)).await?;
+        Ok(moves)
+    }
+}
+
+fn plan(tree: &Tree, new: &[Node], samples: &Samples, write: u64) -> Vec<Look> {
+    let mut parents: BTreeMap<Node, usize> = BTreeMap::new();
+    for leaf in new {
+        *parents.entry(tree.parent(*leaf)).or_default() += 1;
+    }
+    let mut left = MOST;
+    let mut looks = Vec::new();
+    for (parent, new) in parents {
+        let look = look_below(tree, parent, samples, |pool| {
+            let mut places = turns(write, new, pool);
+            places.truncate(left);
+            places
+        });
+        left -= look.as_ref().map_or(0, |look| look.passages.len());
+        looks.extend(look);
+    }
+    looks
+}
+
+/// Those below a parent whose turn it is.
+fn look_below(tree: &Tree, parent: Node, samples: &Samples, turns: impl FnOnce(usize) -> Vec<usize>) -> Option<Look> {
+    let offered = tree.offered(parent).zip(tree.options(parent));
+    let stored = offered.filter_map(|(node, name)| Some((tree.stored(node)?, name)));
+    let (leaves, categories): (Vec<i64>, Vec<String>) = stored.unzip();
+    let contents: Arc<[CategoryContents]> =
+        leaves.iter().map(|leaf| samples.get(*leaf).cloned().unwrap_or_default()).collect();
+    if contents.iter().map(|contents| contents.count).sum::<usize>() < ENOUGH {
+        return None;
+    }
+    // The last one of a category stays: who moves must not leave an empty one behind.
+    let full = (0..leaves.len()).filter(|at| contents[*at].count > 1);
+    let pool: Vec<(usize, &Sample)> =
+        full.flat_map(|at| samples.filed(leaves[at]).iter().map(move |sample| (at, sample))).collect();
+    let chosen: Vec<(usize, &Sample)> = turns(pool.len()).into_iter().map(|place| pool[place]).collect();
+    if chosen.is_empty() {
+        return None;
+    }
+    let depth = u32::try_from(tree.path(parent).len() + 1).unwrap_or(u32::MAX);
+    let task = Classify {
+        contextual_helper: None,
+        level: depth,
+        depth,
+        parent: tree.path(parent).into(),
+        categories: categories.into(),
+        contents,
+        may_create: false,
+        chunks: (1..).zip(&chosen).map(|(id, (_, sample))| (id, Arc::clone(&sample.text))).collect(),
+        homes: Arc::new((1..).zip(&chosen).map(|(id, (home, _))| (id, *home)).collect()),
+    };
+    Some(Look { task, passages: chosen.into_iter().map(|(_, sample)| sample.clone()).collect(), leaves })
+}
+
+impl Look {
+    fn moves(&self, answered: &ClassifyOutput) -> Vec<Move> {
+        let found = answered.chunks.iter().filter_map(|chunk| {
+            let sample = self.passages.get(usize::try_from(chunk.id - 1).ok()?)?;
+            let to = self.leaves[self.task.categories.iter().position(|name| *name == chunk.category)?];
+            let filed_at = sample.created_at.as_micros();
+            Some(Move { chunk_id: sample.id, filed_at, from: sample.category_id, to })
+        });
+        found.filter(|wish| wish.from != wish.to).collect()
+    }
+}
