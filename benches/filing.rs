@@ -158,7 +158,7 @@ fn main() {
     let once = arguments.iter().any(|argument| argument == "--once");
     #[expect(clippy::disallowed_methods, reason = "the texts come from outside")]
     let folder = std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
-    for file in std::env::var("FILES").unwrap_or("newsgroups banking77".into()).split(" ") {
+    for file in ["newsgroups", "banking77"] {
         let texts = load(&format!("{folder}/filing/{file}.jsonl"));
         assert!(!texts.is_empty(), "{folder}/filing/{file}.jsonl has no texts");
         let leaf = number(&texts.iter().map(|t| t.path.join("/")).collect::<Vec<_>>());

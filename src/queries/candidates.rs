@@ -31,7 +31,8 @@ pub enum Shelf {
     Recorded {
         store: Store,
         space: Space,
-        chunk_ids: Vec<i64>,
+        /// Each passage's leaf of then: it may lie elsewhere by now.
+        leaves: HashMap<i64, i64>,
         helpers: Vec<(SourceId, i64)>,
         next: Option<Place>,
     },
@@ -88,9 +89,13 @@ impl Shelf {
                     }
                 }
             }
-            Self::Recorded { store, space, chunk_ids, .. } => {
+            Self::Recorded { store, space, leaves, .. } => {
                 let begun = Instant::now();
-                rows = store.list_chunks_by_id(space, chunk_ids).await?;
+                let ids: Vec<i64> = leaves.keys().copied().collect();
+                rows = store.list_chunks_by_id(space, &ids).await?;
+                for chunk in &mut rows {
+                    chunk.category_id = leaves.get(&chunk.id).copied().unwrap_or(chunk.category_id);
+                }
                 if let Some(latency) = latencies.get_mut(first) {
                     *latency = milliseconds(begun);
                 }

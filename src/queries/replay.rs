@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::receipt::{Receipt, Totals, fingerprint};
+use super::receipt::{PathRecord, Receipt, Totals, fingerprint};
 use super::run::Trip;
 use super::traversal::Map;
 use super::{Ask, Failed, Queries, QueryError, QueryResult, Remembered, Shelf, Trail, Who};
@@ -98,11 +98,15 @@ impl Queries {
             let path = receipt.paths.iter().find(|path| path.names == error.path)?;
             path.ids.last().copied()
         });
+        let leaves = |path: &PathRecord| {
+            let leaf = path.ids.last().copied().unwrap_or_default();
+            path.chunk_ids.iter().map(move |id| (*id, leaf)).collect::<Vec<_>>()
+        };
         let helpers = receipt.helpers.iter().filter_map(|(id, version)| Some((id.parse().ok()?, *version)));
         let books = Shelf::Recorded {
             store: inner.store.clone(),
             space: who.space.clone(),
-            chunk_ids: receipt.paths.iter().flat_map(|path| path.chunk_ids.iter().copied()).collect(),
+            leaves: receipt.paths.iter().flat_map(leaves).collect(),
             helpers: helpers.collect(),
             next: receipt.next.clone(),
         };

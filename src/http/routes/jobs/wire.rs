@@ -53,7 +53,8 @@ pub struct JobSummaryResponse {
     /// How often it is begun at the most.
     pub max_attempts: i64,
     pub warnings: Vec<JobWarningResponse>,
-    /// What it has achieved, once it has succeeded.
+    /// What it has achieved, once it has succeeded. Of an ingestion also which passages of others it has moved to
+    /// another category (`moved`: `chunk_id`, `from`, `to`), which only the embedded model does.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub result: Option<Map<String, Value>>,
     /// Why it failed, or why it is tried again.
