@@ -38,7 +38,9 @@ mod tests {
         for out_of in [1, 7, 100, 2_310] {
             let mut seen = vec![0; out_of];
             for write in 0..out_of as u64 {
-                turns(write, 1, out_of).into_iter().for_each(|place| seen[place] += 1);
+                for place in turns(write, 1, out_of) {
+                    seen[place] += 1;
+                }
             }
             let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
             assert!(*least >= 1 && (out_of < 8 || *most <= 12), "of {out_of}: {least} to {most}");

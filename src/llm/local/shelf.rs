@@ -55,7 +55,7 @@ impl Shelf {
 
     /// The place of a text among the samples.
     pub fn find(&self, text: &Sketch) -> Option<usize> {
-        self.each.iter().position(|one| one.sketch.vector == text.vector)
+        self.each.iter().position(|one| one.sketch.is(text))
     }
 
     pub fn take(&mut self, place: usize) {

@@ -55,3 +55,53 @@ impl Passage<'_> {
 fn nearest(likeness: &[f32]) -> Option<usize> {
     (0..likeness.len()).max_by(|a, b| likeness[*a].total_cmp(&likeness[*b]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ClassifyInput, LocalModel};
+
+    const CARDS: [&str; 4] = [
+        "When will my new card arrive?",
+        "My card has not come in the post",
+        "How long does the delivery of a card take?",
+        "Is my card on its way?",
+    ];
+    const RATES: [&str; 4] = [
+        "Which exchange rate do you use?",
+        "The exchange rate is wrong",
+        "How is the exchange rate set?",
+        "I got a bad exchange rate",
+    ];
+
+    /// Where each of these goes that lies in the first of two categories, beside cards.
+    fn again(stray: &[&str]) -> Vec<String> {
+        let cards: Vec<&str> = CARDS.into_iter().chain(stray.iter().copied()).collect();
+        let counts = [cards.len(), RATES.len()];
+        let filed = LocalModel::classify(&ClassifyInput {
+            contextual_helper: None,
+            level: 2,
+            depth: 2,
+            parent: &["Money"],
+            categories: &["Alpha", "Beta"],
+            samples: &[cards, RATES.to_vec()],
+            counts: &counts,
+            may_create: false,
+            chunks: &(1..).zip(stray.iter().copied()).collect::<Vec<_>>(),
+            homes: &vec![Some(0); stray.len()],
+        });
+        filed.into_iter().map(|(_, name)| name).collect()
+    }
+
+    #[test]
+    fn a_passage_in_the_wrong_place_moves_and_others_stay() {
+        let stray =
+            ["Why was my exchange rate so low?", "Where is the card that I ordered?", "Which exchange rate is this?"];
+        assert_eq!(again(&stray), ["Beta", "Alpha", "Beta"]);
+    }
+
+    #[test]
+    fn a_passage_that_cannot_be_compared_stays() {
+        let long = "The exchange rate moved again. ".repeat(40);
+        assert_eq!(again(&["", "🙂", &long]), ["Alpha"; 3]);
+    }
+}
