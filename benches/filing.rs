@@ -99,7 +99,7 @@ impl Filing {
             let (text, home) = pool[place];
             let name = self.ask(parent, DEPTH, &self.filed[&leaves[home]][&text], Some(home));
             let leaf = self.tree.choose(parent, &name).expect("a sibling");
-            if leaf != leaves[home] {
+            if leaf != leaves[home] && self.filed[&leaves[home]].len() > 1 {
                 let cut = self.filed.get_mut(&leaves[home]).and_then(|filed| filed.remove(&text)).expect("a text");
                 self.filed.entry(leaf).or_default().insert(text, cut);
                 moved.push((text, self.tree.path(leaf)));

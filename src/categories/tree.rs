@@ -214,11 +214,11 @@ impl Tree {
         path
     }
 
-    /// The id of a stored category; 0 for the root.
     pub fn parent(&self, node: Node) -> Node {
         self.entries[node.0].parent
     }
 
+    /// The id of a stored category; 0 for the root.
     pub fn stored(&self, node: Node) -> Option<i64> {
         self.entries[node.0].stored
     }
@@ -244,7 +244,7 @@ mod tests {
     fn tree(depth: u64, limits: &serde_json::Value, scope: &str) -> Tree {
         let settings = serde_json::json!({
             "hierarchy_depth": depth, "max_categories_default": 128, "max_categories_per_level": limits,
-            "limit_scope": scope,
+            "limit_scope": scope, "second_look": true,
         });
         Tree::new(Taxonomy::new(&serde_json::from_value(settings).unwrap()))
     }

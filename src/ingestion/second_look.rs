@@ -7,25 +7,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::base::ids::Space;
 use crate::categories::samples::Samples;
 use crate::categories::second_look::{ENOUGH, MOST, turns};
 use crate::categories::tree::{Node, Tree};
-use crate::jobs::{JobContext, JobError};
+use crate::jobs::JobError;
 use crate::llm::tasks::classify::{Classify, ClassifyOutput};
 use crate::llm::{Llm, Session};
 use crate::model::category::CategoryContents;
 use crate::model::chunk::Move;
-use crate::model::job::Record;
 use crate::store::{Sample, Store};
-
-/// The step that holds what was found.
-const STEP: &str = "second_look";
 
 pub struct SecondLook<'a> {
     pub store: &'a Store,
     pub llm: &'a Llm,
     pub session: &'a Session,
-    pub context: &'a JobContext,
+    pub space: &'a Space,
 }
 
 /// Passages below one parent.
@@ -41,12 +38,12 @@ impl SecondLook<'_> {
     /// Which passages belong elsewhere, now that those of this document have found their leaves.
     ///
     /// # Errors
-    /// [`JobError::LeaseLost`], or the store's.
+    /// The store's.
     pub async fn look(&self, tree: &Mutex<Tree>, new: &[Node], samples: &Samples) -> Result<Vec<Move>, JobError> {
-        if let Some(saved) = self.context.saved(STEP).and_then(|saved| serde_json::from_value(saved).ok()) {
-            return Ok(saved);
+        if self.llm.must_spare_calls() {
+            return Ok(Vec::new());
         }
-        let writes = self.store.find_chunk_writes(self.context.space()).await?;
+        let writes = self.store.find_chunk_writes(self.space).await?;
         let looks = plan(&tree.lock().unwrap_or_else(PoisonError::into_inner), new, samples, writes.unsigned_abs());
         if looks.is_empty() {
             return Ok(Vec::new());
@@ -61,8 +58,8 @@ impl SecondLook<'_> {
                 }
             }
         }
-        let saved = serde_json::to_value(&moves).unwrap_or_default();
-        self.context.record_paid(self.llm, Record::step(STEP.to_owned(), saved)).await?;
+        // Nothing is saved with the job: another run looks again, for nothing. But its calls are told of when it ends.
+        self.llm.flush().await?;
         Ok(moves)
     }
 }
@@ -96,7 +93,7 @@ fn look_below(tree: &Tree, parent: Node, samples: &Samples, turns: impl FnOnce(u
     if contents.iter().map(|contents| contents.count).sum::<usize>() < ENOUGH {
         return None;
     }
-    // The last one of a category stays: who moves must not leave an empty one behind.
+    // One that lies alone stays.
     let full = (0..leaves.len()).filter(|at| contents[*at].count > 1);
     let pool: Vec<(usize, &Sample)> =
         full.flat_map(|at| samples.filed(leaves[at]).iter().map(move |sample| (at, sample))).collect();
@@ -128,5 +125,29 @@ impl Look {
             Some(Move { chunk_id: sample.id, filed_at, from: sample.category_id, to })
         });
         found.filter(|wish| wish.from != wish.to).collect()
+    }
+}
+
+/// The moves that leave a passage behind in every category: whoever walks there must find something. `held` says how
+/// many there are.
+pub fn emptying_none(moves: &[Move], mut held: BTreeMap<i64, i64>) -> Vec<Move> {
+    let may_go = |wish: &&Move| {
+        let left = held.entry(wish.from).or_default();
+        *left -= 1;
+        *left > 0
+    };
+    moves.iter().filter(may_go).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_one_of_a_category_stays() {
+        let wish = |chunk_id, from, to| Move { chunk_id, filed_at: 0, from, to };
+        let moves = [wish(1, 7, 8), wish(2, 7, 8), wish(3, 8, 7), wish(4, 9, 7), wish(5, 6, 7)];
+        let allowed = emptying_none(&moves, BTreeMap::from([(7, 2), (8, 4), (9, 1)]));
+        assert_eq!(allowed.iter().map(|wish| wish.chunk_id).collect::<Vec<_>>(), [1, 3]);
     }
 }

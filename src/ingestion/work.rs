@@ -251,7 +251,7 @@ impl IngestionWork {
                 }
                 let last = range.end == total;
                 if let Some(samples) = samples.as_ref().filter(|_| last) {
-                    let looking = SecondLook { store: &self.store, llm: &self.llm, session, context };
+                    let looking = SecondLook { store: &self.store, llm: &self.llm, session, space: context.space() };
                     draft.moves = looking.look(&filing.tree, &all_leaves, samples).await?;
                 }
                 outcome = match draft.order.whole {

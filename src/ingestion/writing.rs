@@ -8,6 +8,7 @@ use std::ops::Range;
 use serde_json::{Value, json};
 
 use super::request::Order;
+use super::second_look::emptying_none;
 use super::write_error::{During, WriteError, held};
 use crate::base::clock::Timestamp;
 use crate::base::fail_point;
@@ -114,10 +115,10 @@ impl Writer<'_> {
                 self.write_searched(&mut tx, draft, &range, result.is_some(), &mut written, now).await?;
             }
             if result.is_some() {
-                // Before the document says something else: what is moved is counted where it lies from then on.
-                self.move_others(&mut tx, draft, &mut written).await?;
                 let counts = counts.filter(|_| so_far.is_none());
                 self.complete(&mut tx, draft, &source, (so_far.is_some(), counts), &mut written, now).await?;
+                // Last: what this document said before stays where it was.
+                self.move_others(&mut tx, draft, &mut written).await?;
             }
             fail_point::hit("in_transaction");
             match result.zip(ending.as_ref()) {
@@ -278,16 +279,26 @@ impl Writer<'_> {
 
     /// Moves passages that were looked at again, as far as they lie where they lay then.
     async fn move_others(&self, tx: &mut Tx, draft: &Draft<'_>, written: &mut Written) -> Result<(), WriteError> {
+        if draft.moves.is_empty() {
+            return Ok(());
+        }
         let space = self.context.space();
-        let mut counts = BTreeMap::new();
-        for wish in &draft.moves {
-            if tx.move_chunk(space, wish).await.during("move a passage", "chunks")? {
-                let moment = Timestamp::from_micros(wish.filed_at);
-                tx.date_back(space, &[wish.to], moment).await.during("date categories back", "categories")?;
-                *counts.entry(wish.from).or_insert(0) -= 1;
-                *counts.entry(wish.to).or_insert(0) += 1;
-                written.moved.push(*wish);
+        let left: Vec<i64> = draft.moves.iter().map(|wish| wish.from).collect();
+        let held = tx.find_chunk_counts(space, &left).await.during("count passages", "categories")?;
+        let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
+        let mut oldest: BTreeMap<i64, i64> = BTreeMap::new();
+        for wish in emptying_none(&draft.moves, held) {
+            if tx.move_chunk(space, &wish).await.during("move a passage", "chunks")? {
+                *counts.entry(wish.from).or_default() -= 1;
+                *counts.entry(wish.to).or_default() += 1;
+                let oldest = oldest.entry(wish.to).or_insert(wish.filed_at);
+                *oldest = wish.filed_at.min(*oldest);
+                written.moved.push(wish);
             }
+        }
+        for (leaf, moment) in oldest {
+            let dated = tx.date_back(space, &[leaf], Timestamp::from_micros(moment)).await;
+            dated.during("date categories back", "categories")?;
         }
         self.add_counts(tx, &counts).await
     }

@@ -86,7 +86,7 @@ impl Llm {
     /// # Errors
     /// The model is not known; anything else is in [`Partly::error`].
     pub async fn ask_partly<T: Task>(&self, session: &Session, task: T) -> Result<Partly<T::Output>, LlmError> {
-        let (target, fallback) = self.targets::<T>(session)?;
+        let (target, fallback) = self.targets(session, &task)?;
         let attempts = Attempts::new(self, session);
         let retries = self.settings().validation_retries;
         let item_repairs = task.item_retries().unwrap_or(retries);
@@ -129,7 +129,7 @@ impl Llm {
     }
 
     /// Who is asked, and who then.
-    fn targets<T: Task>(&self, session: &Session) -> Result<(Target, Option<Target>), LlmError> {
+    fn targets<T: Task>(&self, session: &Session, task: &T) -> Result<(Target, Option<Target>), LlmError> {
         if session.is_recorded() {
             // Nobody is asked; whoever was asked then may not even be configured any more.
             let nobody = || self.target(crate::config::llm::LOCAL);
@@ -138,7 +138,7 @@ impl Llm {
         let target = self.target(session.model.as_deref().unwrap_or_else(|| self.settings().model_for(T::STAGE)))?;
         let fallback = match self.settings().fallback_model.as_str() {
             "" => None,
-            _ if session.probing => None,
+            _ if session.probing || task.is_for_one_model() => None,
             model => Some(self.target(model)?).filter(|fallback| fallback.name() != target.name()),
         };
         Ok((target, fallback))

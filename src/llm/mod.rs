@@ -161,6 +161,12 @@ impl Llm {
         self.target(model).is_ok_and(|target| target.is_embedded())
     }
 
+    /// Whether the calls or tokens of jobs are capped: then nothing is asked that can be done without.
+    pub fn must_spare_calls(&self) -> bool {
+        let caps = &self.settings().caps;
+        [caps.job, caps.space_day].iter().any(|caps| caps.calls > 0 || caps.tokens > 0)
+    }
+
     fn settings(&self) -> &config::Llm {
         &self.inner.settings
     }

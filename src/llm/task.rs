@@ -63,6 +63,11 @@ pub trait Task: Clone + Send + Sync + 'static {
         parts.pop()
     }
 
+    /// Whether nobody else is asked when the model cannot answer: it is not worth that.
+    fn is_for_one_model(&self) -> bool {
+        false
+    }
+
     /// How often wrong items are asked again; the setting's word unless the task knows better.
     fn item_retries(&self) -> Option<u64> {
         None

@@ -1,6 +1,6 @@
 //! Passages of the leaves that were reached: each leaf once, as many as may be in one trip to the database, in the one order (M-4.3, M-9.D).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -88,6 +88,9 @@ impl Shelf {
                         empty[*place] = true;
                     }
                 }
+                // One that went from a leaf that was read to one that was not is there twice.
+                let mut seen = HashSet::new();
+                rows.retain(|chunk| seen.insert(chunk.id));
             }
             Self::Recorded { store, space, leaves, .. } => {
                 let begun = Instant::now();

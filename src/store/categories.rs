@@ -221,6 +221,19 @@ impl Tx {
         Ok(())
     }
 
+    /// How many passages lie in each of these, of what the documents say now.
+    pub async fn find_chunk_counts(&mut self, space: &Space, ids: &[i64]) -> Result<BTreeMap<i64, i64>, StoreError> {
+        let mut counts = BTreeMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            let sql = "SELECT id, chunk_count FROM categories WHERE COALESCE(space, '') = ? AND id IN (??)";
+            let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
+            for row in self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id))).await? {
+                counts.insert(row.try_get(0)?, row.try_get(1)?);
+            }
+        }
+        Ok(counts)
+    }
+
     /// Lets leaves, and all that is above them, be no younger than what was put into them: who looks back at a moment finds
     /// every passage of then in its place. The caller holds the space's lock.
     pub async fn date_back(&mut self, space: &Space, leaves: &[i64], moment: Timestamp) -> Result<(), StoreError> {

@@ -68,26 +68,27 @@ impl Shelves {
     }
 
     /// Likeness of a text to every category, in their order. `counts` says how much lies in each; where it is silent
-    /// the samples stand for it.
-    pub fn likeness(&self, text: &Reading, counts: &[usize]) -> Vec<f32> {
+    /// the samples stand for it. `home`, where it lies, is looked at closely in any case.
+    pub fn likeness(&self, text: &Reading, counts: &[usize], home: Option<usize>) -> Vec<f32> {
         let held: Vec<f32> = (0..self.all.len()).map(|at| self.held(at, counts)).collect();
         let fair = held.iter().sum::<f32>() / held.iter().fold(0.0, |n: f32, _| n + 1.0).max(1.0);
         let crowding = |held: f32| CROWDED * (held / fair.max(1.0)).max(1.0).ln();
         let mut wording = Wording::new(&text.sketch);
         let mut likeness = vec![FAR; self.all.len()];
-        for at in self.near(text) {
+        for at in self.near(text, home) {
             likeness[at] = self.all[at].likeness(text, &mut wording) - crowding(held[at]);
         }
         likeness
     }
 
     /// The categories that are worth a closer look.
-    fn near(&self, text: &Reading) -> Vec<usize> {
+    fn near(&self, text: &Reading, home: Option<usize>) -> Vec<usize> {
         let mut near: Vec<usize> = (0..self.all.len()).collect();
         if near.len() > NEAR {
             let nearness: Vec<f32> = self.all.iter().map(|shelf| shelf.nearness(text)).collect();
             near.select_nth_unstable_by(NEAR, |a, b| nearness[*b].total_cmp(&nearness[*a]).then(a.cmp(b)));
             near.truncate(NEAR);
+            near.extend(home.filter(|home| !near.contains(home)));
         }
         near
     }
@@ -156,7 +157,7 @@ mod tests {
 
     fn likeness(names: &[&str], samples: &[Vec<&str>], text: &str) -> Vec<f32> {
         let shelves = Shelves::of(names, samples);
-        shelves.likeness(&shelves.read(&sketch(text)), &[])
+        shelves.likeness(&shelves.read(&sketch(text)), &[], None)
     }
 
     #[test]
@@ -187,6 +188,21 @@ mod tests {
     }
 
     #[test]
+    fn the_nearest_and_its_home_are_looked_at_closely() {
+        let texts: Vec<String> = (0..2 * NEAR).map(|n| format!("A question about matter number {n}")).collect();
+        let names: Vec<String> = (0..2 * NEAR).map(|n| format!("Matter {n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let shelves = Shelves::of(&names, &texts.iter().map(|text| vec![text.as_str()]).collect::<Vec<_>>());
+        let read = shelves.read(&sketch(&texts[7]));
+        let far = |likeness: &[f32]| likeness.iter().filter(|l| **l <= FAR).count();
+        let likeness = shelves.likeness(&read, &[], None);
+        let last = likeness.iter().position(|l| *l <= FAR).expect("one that is far");
+        assert!(far(&likeness) == NEAR && likeness.iter().all(|l| *l <= likeness[7]));
+        let at_home = shelves.likeness(&read, &[], Some(last));
+        assert!(far(&at_home) == NEAR - 1 && at_home[last] > FAR);
+    }
+
+    #[test]
     fn a_text_that_looks_like_a_border_is_none() {
         let split = fingerprint(fingerprint(0, &["a"]), &["b"]);
         for other in [["a", "+", "b"].as_slice(), &["a", "b"], &["a", "", "b"]] {
@@ -199,7 +215,7 @@ mod tests {
         let mut shelves = Shelves::of(&["One"], &[vec!["The exchange rate is unfair"]]);
         let card = shelves.read(&sketch("Where is my new card?"));
         shelves.lay(2, &card);
-        let likeness = shelves.likeness(&card, &[]);
+        let likeness = shelves.likeness(&card, &[], None);
         assert!(likeness.len() == 3 && likeness[2] > likeness[1] && likeness[2] > likeness[0], "{likeness:?}");
     }
 
@@ -208,6 +224,6 @@ mod tests {
         let mut shelves = Shelves::of(&[], &[]);
         let read = shelves.read(&sketch(""));
         shelves.lay(3, &read);
-        assert!(shelves.likeness(&read, &[]).iter().all(|l| l.is_finite()));
+        assert!(shelves.likeness(&read, &[], None).iter().all(|l| l.is_finite()));
     }
 }

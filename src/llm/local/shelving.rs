@@ -17,7 +17,7 @@ impl Passage<'_> {
     /// Files a new passage, and lays it beside what it was filed with.
     pub fn shelve(&self, choices: &[Choice], shelves: &mut Shelves) -> String {
         let read = shelves.read(&sketch(self.text));
-        let likeness = shelves.likeness(&read, self.input.counts);
+        let likeness = shelves.likeness(&read, self.input.counts, None);
         let name = match nearest(&likeness[..likeness.len().min(choices.len())]) {
             Some(at) if likeness[at] >= AT_HOME || !self.input.may_create => choices[at].name.clone(),
             Some(at) => self.fresh_name(choices).unwrap_or_else(|| choices[at].name.clone()),
@@ -33,7 +33,7 @@ impl Passage<'_> {
         let sketch = sketch(self.text);
         shelves.take(home, &sketch);
         let read = shelves.read(&sketch);
-        let likeness = shelves.likeness(&read, self.input.counts);
+        let likeness = shelves.likeness(&read, self.input.counts, Some(home));
         let known = &likeness[..likeness.len().min(self.input.categories.len())];
         let better = nearest(known).filter(|at| known[*at] > known[home] + WORTH_MOVING);
         let at = better.unwrap_or(home);

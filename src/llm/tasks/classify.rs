@@ -151,6 +151,10 @@ Answer for every chunk exactly once, with its number and its category, and nothi
         Self { chunks, ..self.clone() }
     }
 
+    fn is_for_one_model(&self) -> bool {
+        !self.homes.is_empty()
+    }
+
     fn merge(parts: Vec<ClassifyOutput>) -> Option<ClassifyOutput> {
         let mut chunks: Vec<ClassifiedChunk> = parts.into_iter().flat_map(|part| part.chunks).collect();
         chunks.sort_by_key(|chunk| chunk.id);

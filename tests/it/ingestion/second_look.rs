@@ -1,11 +1,14 @@
 //! Passages that are filed already are looked at again as others come, by the embedded model alone, and nothing is lost on
 //! the way to another category.
 
+use memoir::model::chunk::Move;
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::app::TestApp;
+use crate::support::app::{TestApp, send};
 use crate::support::database::TestDatabase;
 use crate::support::ingest::count;
+use crate::support::library::Library;
 
 const CARDS: [&str; 4] = [
     "When will my new card arrive?",
@@ -19,94 +22,139 @@ const RATES: [&str; 4] = [
     "How is the exchange rate of a currency set?",
     "I got a bad exchange rate for my currency",
 ];
+const STRAY: &str = "Why is the exchange rate for my payment so bad?";
 
-/// Enquiries about two matters in turn.
-fn enquiries() -> impl Iterator<Item = String> {
-    let each = |forms: [&'static str; 4]| (1..12).flat_map(move |n| forms.map(|form| format!("{form} Case {n}.")));
-    each(CARDS).zip(each(RATES)).flat_map(|(card, rate)| [card, rate])
+/// Enquiries, each a little different.
+fn enquiries(forms: [&str; 4], cases: std::ops::Range<usize>) -> Vec<String> {
+    cases.flat_map(|case| forms.map(|form| format!("{form} Case {case}."))).collect()
 }
 
-async fn bring(app: &TestApp, text: &str) -> Value {
-    let body = json!({"text": text, "wait": true});
-    let reply = app.post("/v1/ingestions", &body).await;
-    assert_eq!(reply.status, 200, "{}", reply.text);
-    let job = reply.json();
-    assert_eq!(job["state"], "succeeded", "{job:#}");
-    job
+/// A space in which enquiries of one kind lie among those of the other, because they came before them.
+struct Space {
+    app: TestApp,
+    library: Library,
+    cards: i64,
+    rates: i64,
 }
 
-/// Categories whose count is not that of the rows below them.
-async fn miscounted(database: &TestDatabase) -> i64 {
-    let sql = "SELECT COUNT(*) FROM categories k WHERE k.chunk_count <> (SELECT COUNT(*) FROM chunks c \
-               JOIN categories leaf ON leaf.id = c.category_id WHERE leaf.id = k.id OR leaf.parent_id = k.id)";
-    count(database, sql).await
-}
+impl Space {
+    async fn on(database: TestDatabase, strays: &[&str], leaf: &str, settings: &[(&str, &str)]) -> Self {
+        let settings = [&[("TAXONOMY__HIERARCHY_DEPTH", "2")], settings].concat();
+        let app = TestApp::on(database, &settings).await;
+        let library = Library::at(&app.database.url).await;
+        let (stray, cards, rates) = (["Money", leaf], ["Money", "Cards"], ["Money", "Rates"]);
+        for (number, text) in strays.iter().enumerate() {
+            library.add(&format!("/stray-{number}.txt"), &[(&stray, text)]).await;
+        }
+        for (path, leaf, texts) in
+            [("/cards.txt", &cards, enquiries(CARDS, 1..8)), ("/rates.txt", &rates, enquiries(RATES, 1..8))]
+        {
+            let chunks: Vec<(&[&str], &str)> = texts.iter().map(|text| (leaf.as_slice(), text.as_str())).collect();
+            library.add(path, &chunks).await;
+        }
+        let (cards, rates) = (library.category(&cards).await, library.category(&rates).await);
+        Self { app, library, cards, rates }
+    }
 
-/// The leaf that holds most of the passages that begin like this.
-async fn leaf_of(database: &TestDatabase, form: &str) -> i64 {
-    let sql = format!(
-        "SELECT category_id FROM chunks WHERE category_id IS NOT NULL AND text_content LIKE '{form}%' \
-         GROUP BY category_id ORDER BY COUNT(*) DESC, category_id LIMIT 1"
-    );
-    count(database, &sql).await
+    async fn bring(&self, body: Value) -> Vec<Value> {
+        let mut body = body;
+        body["wait"] = json!(true);
+        let reply = self.app.post("/v1/ingestions", &body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        let job = reply.json();
+        assert_eq!(job["state"], "succeeded", "{job:#}");
+        job["result"]["moved"].as_array().unwrap().clone()
+    }
+
+    /// Brings texts until a passage has moved, or there are no more of them.
+    async fn bring_until_moved(&self, chunk: i64) -> Vec<Value> {
+        let mut moved = Vec::new();
+        for text in enquiries(CARDS, 20..24).iter().chain(&enquiries(RATES, 20..24)) {
+            moved.extend(self.bring(json!({"text": text})).await);
+            if moved.iter().any(|one| one["chunk_id"] == chunk) {
+                break;
+            }
+        }
+        moved
+    }
+
+    async fn chunk(&self, text: &str) -> i64 {
+        let sql = format!("SELECT MIN(id) FROM chunks WHERE category_id IS NOT NULL AND text_content = '{text}'");
+        count(&self.app.database, &sql).await
+    }
+
+    /// Categories whose count is not that of the passages below them, of what documents say now.
+    async fn miscounted(&self) -> i64 {
+        let sql = "SELECT COUNT(*) FROM categories k WHERE k.chunk_count <> (SELECT COUNT(*) FROM chunks c \
+                   JOIN sources s ON s.id = c.source_id AND s.content_version_id = c.version_id \
+                   JOIN categories leaf ON leaf.id = c.category_id WHERE leaf.id = k.id OR leaf.parent_id = k.id)";
+        count(&self.app.database, sql).await
+    }
 }
 
 #[tokio::test]
 async fn what_lies_in_the_wrong_place_moves_to_the_right_one() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let app = TestApp::on(database, &[("TAXONOMY__HIERARCHY_DEPTH", "2")]).await;
-        let mut texts = enquiries();
-        for text in texts.by_ref().take(52) {
-            bring(&app, &text).await;
-        }
-        let database = &app.database;
-        let (cards, rates) =
-            (leaf_of(database, "When will my new card").await, leaf_of(database, "Which exchange").await);
-        let parents = format!("SELECT COUNT(DISTINCT parent_id) FROM categories WHERE id IN ({cards}, {rates})");
-        assert!(cards != rates && count(database, &parents).await == 1, "{engine:?}");
-        let stray = format!("SELECT MAX(id) FROM chunks WHERE category_id = {rates}");
-        let stray = count(database, &stray).await;
-        // As if it had come when there was no better place for it.
-        for sql in [
-            format!("UPDATE chunks SET category_id = {cards} WHERE id = {stray}"),
-            format!("UPDATE categories SET chunk_count = chunk_count + 1 WHERE id = {cards}"),
-            format!(
-                "UPDATE categories SET chunk_count = chunk_count - 1, created_at = created_at + 3600000000 WHERE id = {rates}"
-            ),
-        ] {
-            database.execute(&sql).await;
-        }
-        let mut moved = Vec::new();
-        for text in texts {
-            let job = bring(&app, &text).await;
-            moved.extend(job["result"]["moved"].as_array().unwrap().iter().cloned());
-            if moved.iter().any(|one| one["chunk_id"] == stray) {
-                break;
-            }
-        }
+        let space = Space::on(database, &[STRAY], "Cards", &[]).await;
+        let stray = space.chunk(STRAY).await;
+        let moved = space.bring_until_moved(stray).await;
         let its: Vec<&Value> = moved.iter().filter(|one| one["chunk_id"] == stray).collect();
-        assert_eq!(its.first().map(|one| &one["from"]), Some(&json!(cards)), "{engine:?}: {moved:?}");
-        let chunk = app.get(&format!("/v1/chunks/{stray}")).await.json();
-        assert_eq!(chunk["category_id"], its[its.len() - 1]["to"], "{engine:?}");
-        assert!(chunk["text_content"].as_str().unwrap().contains("exchange rate"), "{engine:?}: {chunk}");
-        let home = &chunk["category_id"];
+        assert_eq!(its, [&json!({"chunk_id": stray, "from": space.cards, "to": space.rates})], "{engine:?}: {moved:?}");
+        let chunk = space.app.get(&format!("/v1/chunks/{stray}")).await.json();
+        assert_eq!((&chunk["category_id"], &chunk["text_content"]), (&json!(space.rates), &json!(STRAY)), "{engine:?}");
+        assert_eq!(space.miscounted().await, 0, "{engine:?}");
+        // Its category was made after it, and is there whenever it was.
         let then = chunk["created_at"].as_str().unwrap();
-        let back = app.get(&format!("/v1/categories/{home}/chunks?limit=200&as_of={then}")).await.json();
-        let there = back["items"].as_array().unwrap().iter().any(|one| one["chunk_id"] == stray);
-        assert!(there, "{engine:?}: {back}");
-        assert_eq!(miscounted(database).await, 0, "{engine:?}");
+        let back = space.app.get(&format!("/v1/categories/{}/chunks?as_of={then}", space.rates)).await.json();
+        assert_eq!(back["items"].as_array().unwrap().len(), 1, "{engine:?}: {back}");
+        assert_eq!(back["items"][0]["chunk_id"], stray, "{engine:?}");
     }
 }
 
 #[tokio::test]
-async fn who_does_not_want_it_keeps_everything_in_its_place() {
-    let settings = [("TAXONOMY__HIERARCHY_DEPTH", "2"), ("TAXONOMY__SECOND_LOOK", "false")];
-    let app = TestApp::with(&settings).await;
-    for text in enquiries().take(56) {
-        let job = bring(&app, &text).await;
-        assert_eq!(job["result"]["moved"], json!([]));
+async fn who_does_not_want_it_or_counts_calls_keeps_everything_in_its_place() {
+    for setting in [("TAXONOMY__SECOND_LOOK", "false"), ("LLM__CAPS__SPACE_DAY__CALLS", "100000")] {
+        let space = Space::on(TestDatabase::sqlite(), &[STRAY], "Cards", &[setting]).await;
+        let stray = space.chunk(STRAY).await;
+        assert_eq!(space.bring_until_moved(stray).await, Vec::<Value>::new(), "{setting:?}");
     }
-    let asked = "SELECT COUNT(*) FROM job_checkpoints WHERE step = 'second_look'";
-    assert_eq!(count(&app.database, asked).await, 0);
+}
+
+#[tokio::test]
+async fn what_has_changed_since_it_was_looked_at_is_left_alone() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let space = Space::on(database, &[STRAY, "former", "removed"], "Cards", &[]).await;
+        let (cards, rates) = (space.cards, space.rates);
+        let gone = space.library.category(&["Money", "Gone"]).await;
+        let source = |text: &str| format!("SELECT source_id FROM chunks WHERE text_content = '{text}'");
+        let document = async |text: &str| {
+            let mut connection = space.app.database.connect().await;
+            let row = sqlx::query(sqlx::AssertSqlSafe(source(text))).fetch_one(&mut connection).await.unwrap();
+            sqlx::Row::get::<String, _>(&row, 0)
+        };
+        let (stray, former, removed) =
+            (space.chunk(STRAY).await, space.chunk("former").await, space.chunk("removed").await);
+        let id = document("former").await.parse().unwrap();
+        space.library.add_version(&id, 2, &[(&["Money", "Cards"], "new")]).await;
+        let path = format!("/v1/sources/{}", document("removed").await);
+        send(space.app.request(Method::DELETE, &path)).await;
+        send(space.app.request(Method::DELETE, &format!("/v1/categories/{gone}"))).await;
+        let (store, here) = (&space.library.store, &space.library.space);
+        for (chunk_id, from, to, wanted) in [
+            (stray, cards, gone, false),
+            (former, cards, rates, false),
+            (removed, cards, rates, false),
+            (stray, rates, cards, false),
+            (stray, cards, rates, true),
+            (stray, cards, rates, false),
+        ] {
+            let mut tx = store.begin().await.unwrap();
+            tx.lock_chunks(here).await.unwrap();
+            let moved = tx.move_chunk(here, &Move { chunk_id, filed_at: 0, from, to }).await.unwrap();
+            assert_eq!(moved, wanted, "{engine:?}: {chunk_id} from {from} to {to}");
+            tx.commit().await.unwrap();
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! Providers that are busy, away or in trouble (F6, F7, F8): patience, a breaker, the fallback model, and an end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memoir::llm::LlmError;
+use memoir::llm::tasks::classify::Classify;
 use memoir::scripted_model::{Fault, Script};
 use serde_json::json;
 
@@ -252,6 +254,17 @@ async fn the_fallback_model_is_asked_once() {
         let _ = door.llm.ask(&door.session(), five_passages()).await;
         assert_eq!(door.model.requests().len(), calls);
     }
+}
+
+/// A second look at what is filed is not worth it.
+#[tokio::test]
+async fn what_is_for_one_model_is_not_asked_of_another() {
+    let door = Door::with(&[("LLM__FALLBACK_MODEL", "anthropic_stub:small")]).await;
+    door.model.always(memoir::scripted_model::Step::new(status(503, &[], "")).only_model("m"));
+    let task = Classify { homes: Arc::new((1..=5).map(|id| (id, 0)).collect()), ..five_passages() };
+    let error = door.llm.ask(&door.session(), task).await.unwrap_err();
+    assert!(matches!(&error, LlmError::Unavailable { model, .. } if model == "openai_stub:m"), "{error}");
+    assert!(door.model.requests().iter().all(|seen| seen.model == "m"));
 }
 
 #[tokio::test]
