@@ -36,6 +36,11 @@ pub fn has_control_but_breaks(text: &str) -> bool {
 /// What makes two category names one: NFKC, case folded, white space collapsed (K-14).
 #[must_use]
 pub fn name_key(name: &str) -> String {
+    // Most names are: of every list that a model chooses from the keys are made.
+    if name.is_ascii() { one_line(&name.to_ascii_lowercase()) } else { folded(name) }
+}
+
+fn folded(name: &str) -> String {
     // Upper and then lower case folds what lower case alone leaves apart, such as ß and SS.
     one_line(&name.nfkc().collect::<String>().to_uppercase().to_lowercase()).nfkc().collect()
 }
@@ -127,6 +132,14 @@ mod tests {
         }
         assert_ne!(name_key("Cafe"), name_key("Café"));
         assert_eq!(category_name(" A / B\nC "), "A/B C");
+    }
+
+    #[test]
+    fn plain_names_have_the_key_that_all_have() {
+        let all: String = (0..128_u8).map(char::from).collect();
+        for name in [all.as_str(), " Card\tDelivery\r\n2 ", "", "A/B", &all.repeat(2)] {
+            assert_eq!(name_key(name), folded(name), "{name:?}");
+        }
     }
 
     #[test]
