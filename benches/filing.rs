@@ -153,8 +153,8 @@ fn report(label: &str, points: &[Vec<f32>], found: &[usize], truth: &[usize], ca
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let show = arguments.iter().any(|argument| argument == "--list");
-    let option = |name: &str| arguments.iter().skip_while(|argument| *argument != name).nth(1);
-    let shuffles = option("--shuffles").map_or(3, |number| number.parse().expect("--shuffles takes a number"));
+    let shuffles = arguments.iter().skip_while(|argument| *argument != "--shuffles").nth(1);
+    let shuffles = shuffles.map_or(3, |number| number.parse().expect("--shuffles takes a number"));
     let once = arguments.iter().any(|argument| argument == "--once");
     #[expect(clippy::disallowed_methods, reason = "the texts come from outside")]
     let folder = std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned());

@@ -260,11 +260,6 @@ impl Writer<'_> {
         for (chunk, leaf) in draft.chunks[range].iter().zip(leaves) {
             chunks.push(NewChunk { category_id: leaf, ..*chunk });
         }
-        if draft.order.at.is_some() {
-            let leaves: BTreeSet<i64> = chunks.iter().map(|chunk| chunk.category_id).collect();
-            let leaves: Vec<i64> = leaves.into_iter().collect();
-            tx.date_back(space, &leaves, now).await.during("date categories back", "categories")?;
-        }
         let source_id = SourceId::from_stored(written.source_id.clone());
         let added = tx.add_chunks(space, &source_id, written.version_id, &chunks, now).await;
         added.during("add passages", "chunks")?;

@@ -234,7 +234,7 @@ impl Tx {
         Ok(counts)
     }
 
-    /// Lets leaves, and all that is above them, be no younger than what was put into them: who looks back at a moment finds
+    /// Lets leaves, and all that is above them, be no younger than what was moved into them: who looks back at a moment finds
     /// every passage of then in its place. The caller holds the space's lock.
     pub async fn date_back(&mut self, space: &Space, leaves: &[i64], moment: Timestamp) -> Result<(), StoreError> {
         for some in leaves.chunks(AT_ONCE) {

@@ -37,7 +37,7 @@ pub struct CategoryResponse {
     pub name: String,
     /// Passages below it, of the documents' latest versions.
     pub chunk_count: i64,
-    /// When it was made, or when the oldest passage that was put into it came, if that was before.
+    /// When it was made, or when the oldest passage that was moved into it came, if that was before.
     #[schema(format = DateTime)]
     pub created_at: String,
 }

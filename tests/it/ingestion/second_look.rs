@@ -38,13 +38,13 @@ struct Space {
 }
 
 impl Space {
-    async fn on(database: TestDatabase, strays: &[&str], leaf: &str, settings: &[(&str, &str)]) -> Self {
+    async fn on(database: TestDatabase, strays: &[&str], settings: &[(&str, &str)]) -> Self {
         let settings = [&[("TAXONOMY__HIERARCHY_DEPTH", "2")], settings].concat();
         let app = TestApp::on(database, &settings).await;
         let library = Library::at(&app.database.url).await;
-        let (stray, cards, rates) = (["Money", leaf], ["Money", "Cards"], ["Money", "Rates"]);
+        let (cards, rates) = (["Money", "Cards"], ["Money", "Rates"]);
         for (number, text) in strays.iter().enumerate() {
-            library.add(&format!("/stray-{number}.txt"), &[(&stray, text)]).await;
+            library.add(&format!("/stray-{number}.txt"), &[(&cards, text)]).await;
         }
         for (path, leaf, texts) in
             [("/cards.txt", &cards, enquiries(CARDS, 1..8)), ("/rates.txt", &rates, enquiries(RATES, 1..8))]
@@ -96,7 +96,7 @@ impl Space {
 async fn what_lies_in_the_wrong_place_moves_to_the_right_one() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let space = Space::on(database, &[STRAY], "Cards", &[]).await;
+        let space = Space::on(database, &[STRAY], &[]).await;
         let stray = space.chunk(STRAY).await;
         let moved = space.bring_until_moved(stray).await;
         let its: Vec<&Value> = moved.iter().filter(|one| one["chunk_id"] == stray).collect();
@@ -115,7 +115,7 @@ async fn what_lies_in_the_wrong_place_moves_to_the_right_one() {
 #[tokio::test]
 async fn who_does_not_want_it_or_counts_calls_keeps_everything_in_its_place() {
     for setting in [("TAXONOMY__SECOND_LOOK", "false"), ("LLM__CAPS__SPACE_DAY__CALLS", "100000")] {
-        let space = Space::on(TestDatabase::sqlite(), &[STRAY], "Cards", &[setting]).await;
+        let space = Space::on(TestDatabase::sqlite(), &[STRAY], &[setting]).await;
         let stray = space.chunk(STRAY).await;
         assert_eq!(space.bring_until_moved(stray).await, Vec::<Value>::new(), "{setting:?}");
     }
@@ -125,7 +125,7 @@ async fn who_does_not_want_it_or_counts_calls_keeps_everything_in_its_place() {
 async fn what_has_changed_since_it_was_looked_at_is_left_alone() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let space = Space::on(database, &[STRAY, "former", "removed"], "Cards", &[]).await;
+        let space = Space::on(database, &[STRAY, "former", "removed"], &[]).await;
         let (cards, rates) = (space.cards, space.rates);
         let gone = space.library.category(&["Money", "Gone"]).await;
         let source = |text: &str| format!("SELECT source_id FROM chunks WHERE text_content = '{text}'");
