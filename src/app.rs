@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::base::clock::Clock;
+use crate::base::clock::{self, Clock};
 use crate::base::fail_point;
 use crate::base::metrics as names;
 use crate::categories::samples::SampleCache;
@@ -64,6 +64,7 @@ impl App {
     /// The database cannot be used, or holds passages that the settings do not go with.
     pub async fn build(config: Config, clock: Arc<dyn Clock>) -> Result<Self, BuildError> {
         fail_point::arm(&config.testing.fail_point);
+        clock::set_ahead(config.testing.clock_ahead_ms);
         let metrics = Metrics::start();
         let store = Store::connect(&config.database).await?;
         let migrated = store.migrate().await?;

@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     phase VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin,
     user_id VARCHAR(128) NOT NULL,
     source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,  -- no foreign key: the source may be written only at the end
+    source_seq BIGINT NOT NULL,  -- the order of the jobs about one source, by the database; 0 without a source
     plan_json LONGTEXT,
     progress_json LONGTEXT,
     result_json LONGTEXT,
@@ -14,6 +15,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     warnings_json LONGTEXT,
     attempt BIGINT NOT NULL,
     max_attempts BIGINT NOT NULL,
+    losses BIGINT NOT NULL,  -- processes that died or froze while they ran it, since it last saved a step
     turn BIGINT NOT NULL,  -- the queue's order; spaces take turns, see store/jobs.rs
     run_after BIGINT NOT NULL,  -- by the database's clock, as lease_until
     lease_owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,
@@ -28,7 +30,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     KEY jobs_lease (lease_until),
     KEY jobs_finished (finished_at),
     KEY jobs_turn (space, state, turn),
-    KEY jobs_source (space, source_id, id),
+    KEY jobs_source (space, source_id, source_seq),
     KEY jobs_created (space, created_at, id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 

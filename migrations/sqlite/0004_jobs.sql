@@ -7,6 +7,7 @@ CREATE TABLE jobs (
     phase TEXT,
     user_id TEXT NOT NULL,
     source_id TEXT,  -- no foreign key: the source may be written only at the end
+    source_seq INTEGER NOT NULL,  -- the order of the jobs about one source, by the database; 0 without a source
     plan_json TEXT,
     progress_json TEXT,
     result_json TEXT,
@@ -14,6 +15,7 @@ CREATE TABLE jobs (
     warnings_json TEXT,
     attempt INTEGER NOT NULL,
     max_attempts INTEGER NOT NULL,
+    losses INTEGER NOT NULL,  -- processes that died or froze while they ran it, since it last saved a step
     turn INTEGER NOT NULL,  -- the queue's order; spaces take turns, see store/jobs.rs
     run_after INTEGER NOT NULL,  -- by the database's clock, as lease_until
     lease_owner TEXT,
@@ -29,7 +31,7 @@ CREATE INDEX jobs_owner ON jobs (lease_owner);
 CREATE INDEX jobs_lease ON jobs (lease_until);
 CREATE INDEX jobs_finished ON jobs (finished_at);
 CREATE INDEX jobs_turn ON jobs (space, state, turn);
-CREATE INDEX jobs_source ON jobs (space, source_id, id);
+CREATE INDEX jobs_source ON jobs (space, source_id, source_seq);
 CREATE INDEX jobs_created ON jobs (space, created_at, id);
 
 -- What a job was asked to do, which may be a long text: beside its row, since SQLite writes a row anew with every change.

@@ -4,6 +4,10 @@
 //! or name the moment in a request header (`testing.clock_header`).
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// See [`set_ahead`].
+static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
 
 /// A moment, as microseconds since 1970 in UTC: the form in which all three databases store and order it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +22,12 @@ impl Timestamp {
     #[must_use]
     pub const fn as_micros(self) -> i64 {
         self.0
+    }
+
+    /// The moment `micros` microseconds after this one.
+    #[must_use]
+    pub const fn plus_micros(self, micros: i64) -> Self {
+        Self(self.0.saturating_add(micros))
     }
 
     /// The moment `seconds` before this one.
@@ -99,6 +109,17 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
+/// Sets the clock of this process ahead, ids included, as that of a badly set host: for tests of several processes.
+pub fn set_ahead(milliseconds: u64) {
+    AHEAD_MS.store(milliseconds, Ordering::Relaxed);
+}
+
+/// By how many milliseconds this process is ahead; 0 unless a test wants it otherwise.
+#[must_use]
+pub fn ahead() -> u64 {
+    AHEAD_MS.load(Ordering::Relaxed)
+}
+
 /// The computer's own clock.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock;
@@ -107,7 +128,8 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else must ask")]
         let now = jiff::Timestamp::now();
-        Timestamp(now.as_microsecond())
+        let ahead = i64::try_from(ahead()).unwrap_or(0).saturating_mul(1000);
+        Timestamp(now.as_microsecond().saturating_add(ahead))
     }
 }
 

@@ -12,6 +12,7 @@ pub struct Jobs {
     pub workers: u64,
     pub lease_seconds: u64,
     pub max_attempts: u64,
+    pub max_losses: u64,
     pub backoff_ms: u64,
     pub backoff_cap_ms: u64,
     pub max_queued: u64,
@@ -23,6 +24,7 @@ impl Jobs {
         violations.check_range("jobs.workers", self.workers, 0..=1000, 2);
         violations.check_range("jobs.lease_seconds", self.lease_seconds, 1..=3600, 60);
         violations.check_range("jobs.max_attempts", self.max_attempts, 1..=1000, 3);
+        violations.check_range("jobs.max_losses", self.max_losses, 1..=1000, 20);
         violations.check_range("jobs.backoff_ms", self.backoff_ms, 1..=3_600_000, 1000);
         violations.check_range("jobs.backoff_cap_ms", self.backoff_cap_ms, 1..=3_600_000, 60_000);
         violations.check_range("jobs.max_queued", self.max_queued, 1..=10_000_000, 10_000);

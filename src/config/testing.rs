@@ -9,4 +9,5 @@ pub struct Testing {
     pub probe_jobs: bool,
     pub probe_log: String,
     pub fail_point: String,
+    pub clock_ahead_ms: u64,
 }

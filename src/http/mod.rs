@@ -81,6 +81,8 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(search::search))
         // Background work.
         .routes(routes!(jobs::list_jobs))
+        .routes(routes!(jobs::cancel_jobs))
+        .routes(routes!(jobs::retry_jobs))
         .routes(routes!(jobs::get_job))
         .routes(routes!(jobs::watch_job))
         .routes(routes!(jobs::cancel_job))

@@ -93,12 +93,16 @@ impl Writer<'_> {
     ) -> Result<Written, WriteError> {
         let ending = if result.is_some() { Some(self.context.ending().await) } else { None };
         let written = self.store.retry_as("write_ingestion", || async {
-            let now = draft.order.at.map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
+            let mut now = draft.order.at.map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
             let name = if so_far.is_none() { self.name(draft.order).await? } else { None };
             let mut tx = self.store.begin().await.during("begin", "sources")?;
             let (source, mut written) = match so_far {
                 Some(written) => (self.held_source(&mut tx, written).await?, written.clone()),
-                None => self.write_head(&mut tx, draft, name, result.is_some(), now).await?,
+                None => {
+                    let (source, written, at) = self.write_head(&mut tx, draft, name, result.is_some(), now).await?;
+                    now = at;
+                    (source, written)
+                }
             };
             if result.is_some() {
                 self.write_words(&mut tx, draft, &source).await?;
@@ -154,7 +158,7 @@ impl Writer<'_> {
         tx.add_document_words(self.context.space(), source, &words).await.during("add words", "document_words")
     }
 
-    /// The document and its new version, which nobody sees yet unless it is whole at once.
+    /// The document and its new version, which nobody sees yet unless it is whole at once; and the version's time.
     async fn write_head(
         &self,
         tx: &mut Tx,
@@ -162,7 +166,7 @@ impl Writer<'_> {
         name: Option<String>,
         whole: bool,
         now: Timestamp,
-    ) -> Result<(Source, Written), WriteError> {
+    ) -> Result<(Source, Written, Timestamp), WriteError> {
         let space = self.context.space();
         let source = self.source(tx, draft.order, name, now).await?;
         // Behind the document, which whoever removes it holds as well.
@@ -172,7 +176,14 @@ impl Writer<'_> {
             // Removed meanwhile: there is nothing to share any more, and the next run files it.
             return Err(WriteError::Job(JobError::Interrupted));
         }
-        let version = tx.next_version(space, &source.id).await.during("number the version", "source_versions")?;
+        let last = tx.find_last_version(space, &source.id).await.during("number the version", "source_versions")?;
+        let version = last.map_or(1, |(version, _)| version + 1);
+        // Another host, whose clock is ahead, may have written the last one: time does not go back within a source. A
+        // request that names its time means it.
+        let now = match last {
+            Some((_, moment)) if draft.order.at.is_none() => now.max(moment.plus_micros(1)),
+            _ => now,
+        };
         let new = NewVersion {
             source_id: &source.id,
             version,
@@ -187,7 +198,7 @@ impl Writer<'_> {
         };
         let version_id = added.during("add the version", "source_versions")?;
         let written = Written { source_id: source.id.to_string(), version_id, version, ..Written::default() };
-        Ok((source, written))
+        Ok((source, written, now))
     }
 
     /// Makes the version what the document says, unless a newer one has come, and adds its description; what it said

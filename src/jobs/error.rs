@@ -81,10 +81,22 @@ impl Failure {
         problem
     }
 
-    /// The process that ran the job died or froze.
-    pub fn lease_expired() -> Self {
+    /// The process that ran the job died or froze, and the job is queued again.
+    pub fn worker_lost() -> Self {
         Self::new("worker_lost", "Worker lost", 503, "the process that ran this job died or froze")
-            .fix("Nothing to do while attempts are left. If it stays, look at the process's log, then retry the job.")
+            .fix("Nothing to do: another process takes the job over, and the attempt does not count.")
+    }
+
+    /// So many processes died or froze while they ran the job that it is given up.
+    pub fn workers_lost(losses: i64) -> Self {
+        let detail = format!(
+            "{losses} processes in a row died or froze while they ran this job, and it saved no step in between"
+        );
+        let remediation = "Look for the reason in the processes' logs, such as too little memory: the job itself may be \
+                           what ends them. Then POST /v1/jobs/{id}/retry. jobs.max_losses sets the limit.";
+        let mut failure = Self::new("worker_lost", "Worker lost", 503, detail).fix(remediation);
+        failure.context.insert("losses".to_owned(), losses.into());
+        failure
     }
 
     /// The code of the job panicked.

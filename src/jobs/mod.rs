@@ -4,6 +4,7 @@
 //! process claims it by a lease, runs it, and ends it with a fenced write. This folder knows no kind of work: a
 //! feature implements `Work`, and the application registers it.
 
+mod bulk;
 mod context;
 mod error;
 mod runner;
@@ -22,6 +23,7 @@ use crate::model::job::{Batch, Claim, Job, JobEvent, JobFilter, JobState, NewJob
 use crate::model::llm_call::LlmCall;
 use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
 
+pub use bulk::Changed;
 pub use context::{Ended, JobContext};
 pub use error::{Failure, JobError};
 pub use runner::Runner;
@@ -129,9 +131,7 @@ impl Jobs {
 
     /// A page of the space's jobs, newest first.
     pub async fn list(&self, space: &Space, filter: &JobFilter, page: &JobPage) -> Result<Vec<Job>, JobsError> {
-        // Kinds and ids are ASCII; a database may refuse to compare them with anything else.
-        let named = [&filter.kind, &filter.source_id];
-        if named.into_iter().flatten().any(|text| !text.is_ascii() || text.trim() != text) {
+        if !filter.can_match() {
             return Ok(Vec::new());
         }
         Ok(self.store.list_jobs(space, filter, page).await?)
@@ -292,18 +292,7 @@ impl Jobs {
             if !allowed {
                 return Err(JobsError::WrongState { state: job.state, wanted });
             }
-            let done = match next {
-                JobState::Cancelled => {
-                    let cancelled = tx.cancel_job(&job, now).await?;
-                    self.tidy(&mut tx, &job.claim()).await?;
-                    cancelled
-                }
-                _ if !tx.has_room(space, self.max_queued()).await? => {
-                    return Err(JobsError::QueueFull { waiting: self.settings.max_queued });
-                }
-                _ => tx.requeue_job(&job, now).await?,
-            };
-            if !done {
+            if !self.apply(&mut tx, &job, next, now).await? {
                 // It moved between the look and the write: look again.
                 return Err(StoreError::Contended { cause: "the job moved".to_owned() }.into());
             }
@@ -313,6 +302,19 @@ impl Jobs {
         changed.await?;
         self.announce();
         self.find(space, id).await
+    }
+
+    /// Cancels a job that the transaction has read, or queues it again; `false` if it moved between the look and the write.
+    async fn apply(&self, tx: &mut Tx, job: &Job, next: JobState, now: Timestamp) -> Result<bool, JobsError> {
+        if next == JobState::Cancelled {
+            let cancelled = tx.cancel_job(job, now).await?;
+            self.tidy(tx, &job.claim()).await?;
+            return Ok(cancelled);
+        }
+        if !tx.has_room(&job.space, self.max_queued()).await? {
+            return Err(JobsError::QueueFull { waiting: self.settings.max_queued });
+        }
+        Ok(tx.requeue_job(job, now).await?)
     }
 
     /// How much waits or is under way, over all spaces.

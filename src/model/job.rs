@@ -71,9 +71,11 @@ pub struct Job {
     /// The problem document of the last failure.
     pub error: Option<Value>,
     pub warnings: Vec<Value>,
-    /// How often it was begun and not handed back.
+    /// How often it was begun and not handed back; a run whose process died does not count.
     pub attempt: i64,
     pub max_attempts: i64,
+    /// How many processes died or froze while they ran it, since it last saved a step.
+    pub losses: i64,
     /// Grows with every claim.
     pub fence: i64,
     pub created_at: Timestamp,
@@ -106,12 +108,32 @@ pub struct NewJob {
     pub max_attempts: i64,
 }
 
-/// Which jobs, among those of a space, a list shows.
+/// Which jobs, among those of a space, a list shows or a request changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobFilter {
     pub state: Option<JobState>,
     pub kind: Option<String>,
     pub source_id: Option<String>,
+    /// The code of the job's error.
+    pub code: Option<String>,
+    pub created: Span,
+    pub finished: Span,
+}
+
+impl JobFilter {
+    /// Whether a job can match at all. Kinds, ids and codes are ASCII; a database may refuse to compare them with anything
+    /// else.
+    pub fn can_match(&self) -> bool {
+        let named = [&self.kind, &self.source_id, &self.code];
+        named.into_iter().flatten().all(|text| text.is_ascii() && text.trim() == text)
+    }
+}
+
+/// A stretch of time: from its first moment on, and before its last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    pub after: Option<Timestamp>,
+    pub before: Option<Timestamp>,
 }
 
 /// Something that happened to a job.

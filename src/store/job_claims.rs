@@ -99,13 +99,14 @@ impl Store {
         Ok(claimed)
     }
 
-    /// The head of the queue. Jobs about one document run in the order in which they were brought, so that the last
+    /// The head of the queue. Jobs about one source run in the order in which the database took them, so that the last
     /// text is its latest version; one that awaits its user does not hold up the others.
     async fn list_waiting(&self, kinds: &[&'static str], most: usize) -> Result<Vec<Claim>, StoreError> {
         let sql = format!(
             "SELECT j.space, j.id, j.fence FROM jobs j WHERE j.state = 'queued' AND j.run_after <= @now \
              AND j.kind IN ({}) AND NOT EXISTS (SELECT 1 FROM jobs o WHERE o.space = j.space \
-             AND o.source_id = j.source_id AND o.state IN ('queued', 'running') AND o.id < j.id) \
+             AND o.source_id = j.source_id AND o.state IN ('queued', 'running') AND o.source_seq <= j.source_seq \
+             AND (o.source_seq < j.source_seq OR o.id < j.id)) \
              ORDER BY j.turn, j.id LIMIT {}",
             vec!["?"; kinds.len()].join(", "),
             CANDIDATES.max(2 * most)
@@ -149,9 +150,15 @@ impl Store {
         self.fetch_all(query).await?.iter().map(read_claim).collect()
     }
 
-    /// Takes jobs away from processes whose lease has run out: back to the queue, or, where all attempts are used
-    /// up, to their end with the given error. Gives each with the state it has now.
-    pub async fn rescue_jobs(&self, error: impl Fn(&JobId) -> Value, now: Timestamp) -> Result<Vec<Job>, StoreError> {
+    /// Takes jobs away from processes whose lease has run out. The attempt is given back: that a process died says
+    /// nothing of the job. It is counted as a loss instead, and `max_losses` of them without a saved step in between end the
+    /// job. Gives each job as it is now, with the error that `error` makes of it.
+    pub async fn rescue_jobs(
+        &self,
+        max_losses: i64,
+        error: impl Fn(&Job) -> Value,
+        now: Timestamp,
+    ) -> Result<Vec<Job>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM jobs WHERE lease_until < @now AND state = 'running' LIMIT {RESCUED_AT_ONCE}"
         );
@@ -159,19 +166,21 @@ impl Store {
         let mut rescued = Vec::new();
         for row in &lost {
             let mut job = read_job(row)?;
-            let mut tx = self.begin().await?;
-            let used_up = job.attempt >= job.max_attempts;
-            let error = error(&job.id);
-            let update = "UPDATE jobs SET state = ?, error_json = ?, finished_at = ?, phase = NULL, \
-                          run_after = @now, fence = fence + 1, lease_owner = NULL, lease_until = NULL \
-                          WHERE space = ? AND id = ? AND fence = ? AND state = 'running' AND lease_until < @now";
-            let next = if used_up { JobState::Failed } else { JobState::Queued };
+            let hopeless = job.losses + 1 >= max_losses;
+            let next = if hopeless { JobState::Failed } else { JobState::Queued };
             check_transition(job.state, next)?;
-            job.state = next;
+            (job.state, job.attempt, job.losses) = (next, job.attempt - 1, job.losses + 1);
+            let error = error(&job);
+
+            let mut tx = self.begin().await?;
+            let update = "UPDATE jobs SET state = ?, error_json = ?, finished_at = ?, attempt = ?, losses = ?, \
+                          phase = NULL, run_after = @now, fence = fence + 1, lease_owner = NULL, lease_until = NULL \
+                          WHERE space = ? AND id = ? AND fence = ? AND state = 'running' AND lease_until < @now \
+                          AND losses = ?";
             let update = tx.sql(update).bind(job.state.as_str()).bind(error.to_string());
-            let update = update.bind(used_up.then_some(now.as_micros()));
-            let update = update.bind(job.space.as_str()).bind(job.id.as_str()).bind(job.fence);
-            // Its process was only slow, and has prolonged the lease meanwhile.
+            let update = update.bind(hopeless.then_some(now.as_micros())).bind(job.attempt).bind(job.losses);
+            let update = update.bind(job.space.as_str()).bind(job.id.as_str()).bind(job.fence).bind(job.losses - 1);
+            // Its process was only slow: it has prolonged the lease meanwhile, or saved a step. The next sweep looks again.
             if tx.execute(update).await? == 0 {
                 continue;
             }
@@ -222,7 +231,7 @@ impl Tx {
         );
         let query = self.backend.dialect.assembled(&sql).bind(waiting.space.as_str()).bind(waiting.id.as_str());
         let Some(row) = self.fetch_optional(query).await? else { return Ok(None) };
-        Ok(Some(ClaimedJob { job: read_job(&row)?, request: read_json(&row, 17)?.unwrap_or_default() }))
+        Ok(Some(ClaimedJob { job: read_job(&row)?, request: read_json(&row, 18)?.unwrap_or_default() }))
     }
 
     /// Ends a claimed job or gives it back; `false` if the claim is no longer ours, and then nothing was written.
@@ -231,7 +240,7 @@ impl Tx {
         let update = match ending {
             Ending::Succeeded { result } => self
                 .sql(
-                    "UPDATE jobs SET state = 'succeeded', result_json = ?, error_json = NULL, \
+                    "UPDATE jobs SET state = 'succeeded', result_json = ?, error_json = NULL, losses = 0, \
                      finished_at = ?, phase = NULL, lease_owner = NULL, lease_until = NULL \
                      WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
                 )
@@ -305,11 +314,19 @@ impl Tx {
         Ok(true)
     }
 
-    /// Says which document a running job is about.
+    /// Says which source a running job turned out to be about; among the jobs about that it is the last.
     pub async fn update_job_source(&mut self, claim: &Claim, source_id: &str) -> Result<(), StoreError> {
-        let update =
-            self.sql("UPDATE jobs SET source_id = ? WHERE space = ? AND id = ? AND fence = ? AND state = 'running'");
-        self.execute(bind_claim(update.bind(source_id.to_owned()), claim)).await.map(|_| ())
+        let source_seq = self.next_source_seq(&claim.space, source_id).await?;
+        let update = "UPDATE jobs SET source_id = ?, source_seq = ? \
+                      WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
+        let update = self.sql(update).bind(source_id.to_owned()).bind(source_seq);
+        self.execute(bind_claim(update, claim)).await.map(|_| ())
+    }
+
+    /// Sets the losses of a running job back to 0.
+    pub(super) async fn forget_losses(&mut self, claim: &Claim) -> Result<(), StoreError> {
+        let update = "UPDATE jobs SET losses = 0 WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
+        self.execute(bind_claim(self.sql(update), claim)).await.map(|_| ())
     }
 
     /// Writes what a running job is doing.

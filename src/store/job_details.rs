@@ -119,7 +119,8 @@ impl Tx {
     /// The same for several jobs, with as many statements as for one, but for what each is doing now.
     pub async fn add_job_records(&mut self, all: &[&JobRecord]) -> Result<Vec<bool>, StoreError> {
         // Held until the commit: nobody can take a job away between the look and the write.
-        let held = self.held(all).await?;
+        let found = self.held(all).await?;
+        let held: Vec<bool> = found.iter().map(Option::is_some).collect();
         let ours = || all.iter().zip(&held).filter(|(_, held)| **held).map(|(made, _)| *made);
         let steps: Vec<_> = ours().flat_map(|made| made.record.steps.iter().map(move |step| (made, step))).collect();
         for some in steps.chunks(ROWS) {
@@ -131,6 +132,12 @@ impl Tx {
                 insert = insert.bind(step.clone()).bind(value.to_string()).bind(made.at.as_micros());
             }
             self.execute(insert).await?;
+        }
+        for (made, losses) in all.iter().zip(&found) {
+            // It gets on: the deaths of processes that ran it before tell nothing any more.
+            if !made.record.steps.is_empty() && losses.is_some_and(|losses| losses > 0) {
+                self.forget_losses(&made.claim).await?;
+            }
         }
         let batches: Vec<_> =
             ours().flat_map(|made| made.record.batches.iter().map(move |batch| (&made.claim, batch))).collect();
@@ -236,22 +243,22 @@ impl Tx {
         }
     }
 
-    /// Of each claim whether it still holds; its job cannot move until this transaction ends.
-    async fn held(&mut self, all: &[&JobRecord]) -> Result<Vec<bool>, StoreError> {
+    /// Of each claim that still holds the losses of its job, which cannot move until this transaction ends.
+    async fn held(&mut self, all: &[&JobRecord]) -> Result<Vec<Option<i64>>, StoreError> {
         let each = vec!["(space = ? AND id = ? AND fence = ?)"; all.len().max(1)].join(" OR ");
         // In the order in which leases are prolonged: two that wait for each other would be a deadlock.
-        let sql = format!("SELECT space, id, fence FROM jobs WHERE state = 'running' AND ({each}) ORDER BY space, id");
+        let sql = format!("SELECT space, id, fence, losses FROM jobs WHERE state = 'running' AND ({each}) ORDER BY space, id");
         let mut query = self.backend.dialect.query_for_update(&sql).persistent(all.len() <= KEPT_ROWS);
         for JobRecord { claim, .. } in all {
             query = query.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned()).bind(claim.fence);
         }
-        let mut found: HashSet<(String, String, i64)> = HashSet::with_capacity(all.len());
+        let mut found: HashMap<(String, String, i64), i64> = HashMap::with_capacity(all.len());
         for row in self.fetch_all(query).await? {
-            found.insert((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+            found.insert((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?), row.try_get(3)?);
         }
         // By its fence as well: one job may be there twice, under a claim that is lost and under its successor.
         let held = |claim: &Claim| (claim.space.as_str().to_owned(), claim.id.as_str().to_owned(), claim.fence);
-        Ok(all.iter().map(|made| found.contains(&held(&made.claim))).collect())
+        Ok(all.iter().map(|made| found.get(&held(&made.claim)).copied()).collect())
     }
 
     pub(super) async fn add_state_event(

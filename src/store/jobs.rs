@@ -3,21 +3,26 @@
 //! The queue's order is `turn`: the moment a job was queued, or an hour after the last one of its space that is
 //! still waiting or running, whichever is later. So the jobs of a crowded space reach far into the future, and a
 //! single one of another space comes before all but the first of them.
+//!
+//! Jobs about one source have an order of their own, `source_seq`: one more than the highest among them when the job is
+//! queued. It comes from the database, since the clocks of hosts differ, and with them the ids that they make. Requests
+//! that come at the same time may share a number; then the ids decide.
 
 use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::candidates::Pieces;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
 use crate::model::job::{Job, JobFilter, JobState, NewJob, WRITTEN};
 
 pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, progress_json, \
-     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at";
+     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at, losses";
 
 const SELECT_ONE: &str = "SELECT space, id, kind, state, phase, user_id, source_id, progress_json, \
-     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at \
+     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at, losses \
      FROM jobs WHERE space = ? AND id = ?";
 
 /// A part of a list: at most `limit` jobs, newest first, before the one named.
@@ -40,31 +45,21 @@ impl Store {
     }
 
     pub async fn list_jobs(&self, space: &Space, filter: &JobFilter, page: &JobPage) -> Result<Vec<Job>, StoreError> {
-        let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE space = ?");
-        for (wanted, condition) in [
-            (filter.state.is_some(), " AND state = ?"),
-            (filter.kind.is_some(), " AND kind = ?"),
-            (filter.source_id.is_some(), " AND source_id = ?"),
-            (page.before.is_some(), " AND created_at <= ? AND (created_at < ? OR id < ?)"),
-        ] {
-            if wanted {
-                sql.push_str(condition);
-            }
+        let mut pieces = Pieces::default();
+        pieces.text(&format!("SELECT {COLUMNS} FROM jobs j WHERE j.space = ?"), space.as_str());
+        if let Some(state) = filter.state {
+            pieces.text(" AND j.state = ?", state.as_str());
         }
-        sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT ?");
+        pieces.jobs(filter);
+        if let Some((created_at, id)) = &page.before {
+            pieces.number(" AND j.created_at <= ?", created_at.as_micros());
+            pieces.number(" AND (j.created_at < ?", created_at.as_micros());
+            pieces.text(" OR j.id < ?)", id.as_str());
+        }
+        pieces.number(" ORDER BY j.created_at DESC, j.id DESC LIMIT ?", i64::try_from(page.limit).unwrap_or(i64::MAX));
+
         self.retry("list_jobs", || async {
-            let mut query = self.backend.dialect.assembled(&sql).bind(space.as_str());
-            if let Some(state) = filter.state {
-                query = query.bind(state.as_str());
-            }
-            for text in [&filter.kind, &filter.source_id].into_iter().flatten() {
-                query = query.bind(text.as_str());
-            }
-            if let Some((created_at, id)) = &page.before {
-                query = query.bind(created_at.as_micros()).bind(created_at.as_micros()).bind(id.as_str());
-            }
-            let query = query.bind(i64::try_from(page.limit).unwrap_or(i64::MAX));
-            self.fetch_all(query).await?.iter().map(read_job).collect()
+            self.fetch_all(self.put_together(&pieces, true)).await?.iter().map(read_job).collect()
         })
         .await
     }
@@ -103,6 +98,10 @@ impl Tx {
             return Ok(None);
         }
         let turn = queue.next_turn();
+        let source_seq = match &new.source_id {
+            Some(source_id) => self.next_source_seq(space, source_id).await?,
+            None => 0,
+        };
         let job = Job {
             space: space.clone(),
             id: JobId::new(),
@@ -117,16 +116,17 @@ impl Tx {
             warnings: Vec::new(),
             attempt: 0,
             max_attempts: new.max_attempts,
+            losses: 0,
             fence: 0,
             created_at: now,
             started_at: None,
             finished_at: None,
         };
-        let insert = "INSERT INTO jobs (space, id, kind, state, user_id, source_id, attempt, max_attempts, \
-                      turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, @now, 0, ?)";
+        let insert = "INSERT INTO jobs (space, id, kind, state, user_id, source_id, source_seq, attempt, max_attempts, \
+                      losses, turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, @now, 0, ?)";
         let insert = self.sql(insert).bind(space.as_str()).bind(job.id.as_str()).bind(job.kind.as_str());
         let insert = insert.bind(job.state.as_str()).bind(job.user_id.as_str()).bind(job.source_id.clone());
-        self.execute(insert.bind(job.max_attempts).bind(turn).bind(now.as_micros())).await?;
+        self.execute(insert.bind(source_seq).bind(job.max_attempts).bind(turn).bind(now.as_micros())).await?;
         let insert = self.sql("INSERT INTO job_requests (space, job_id, request_json) VALUES (?, ?, ?)");
         self.execute(insert.bind(space.as_str()).bind(job.id.as_str()).bind(new.request.clone())).await?;
         self.add_state_event(space, &job.id, job.state, now).await?;
@@ -204,7 +204,7 @@ impl Tx {
     pub async fn requeue_job(&mut self, job: &Job, now: Timestamp) -> Result<bool, StoreError> {
         check_transition(job.state, JobState::Queued)?;
         let turn = self.next_turn(&job.space).await?;
-        let update = "UPDATE jobs SET state = 'queued', phase = NULL, attempt = 0, error_json = NULL, finished_at = NULL, \
+        let update = "UPDATE jobs SET state = 'queued', phase = NULL, attempt = 0, losses = 0, error_json = NULL, finished_at = NULL, \
                       turn = ?, run_after = @now, fence = fence + 1 WHERE space = ? AND id = ? AND state = ? AND fence = ?";
         let update = self.sql(update).bind(turn).bind(job.space.as_str()).bind(job.id.as_str());
         if self.execute(update.bind(job.state.as_str()).bind(job.fence)).await? == 0 {
@@ -230,6 +230,14 @@ impl Tx {
         let row = self.fetch_optional(self.sql(sql).bind(space.as_str()).bind(most)).await?;
         let waiting: i64 = row.map(|row| row.try_get(0)).transpose()?.unwrap_or(0);
         Ok(waiting < most)
+    }
+
+    /// The place of a new job among those about its source. A job that was committed before is seen, on every engine.
+    pub(super) async fn next_source_seq(&mut self, space: &Space, source_id: &str) -> Result<i64, StoreError> {
+        let last = self.sql("SELECT MAX(source_seq) FROM jobs WHERE space = ? AND source_id = ?");
+        let row = self.fetch_optional(last.bind(space.as_str()).bind(source_id.to_owned())).await?;
+        let last: Option<i64> = row.map(|row| row.try_get(0)).transpose()?.flatten();
+        Ok(last.unwrap_or(0) + 1)
     }
 
     pub(super) async fn next_turn(&mut self, space: &Space) -> Result<i64, StoreError> {
@@ -303,6 +311,7 @@ pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
         created_at: moment(14)?.ok_or_else(|| broken("a job has no time"))?,
         started_at: moment(15)?,
         finished_at: moment(16)?,
+        losses: row.try_get(17)?,
     })
 }
 

@@ -160,12 +160,16 @@ impl Tx {
         self.insert_for_id(insert.bind(now.as_micros())).await
     }
 
-    /// The number of a document's next version, after any that is still being written.
-    pub async fn next_version(&mut self, space: &Space, source_id: &SourceId) -> Result<i64, StoreError> {
-        let query = self.sql("SELECT MAX(version) FROM source_versions WHERE space = ? AND source_id = ?");
-        let row = self.fetch_optional(query.bind(space.as_str()).bind(source_id.as_str())).await?;
-        let newest: Option<i64> = row.map(|row| row.try_get(0)).transpose()?.flatten();
-        Ok(newest.unwrap_or(0) + 1)
+    /// The number and the time of a source's newest version, be it written to its end or not.
+    pub async fn find_last_version(
+        &mut self,
+        space: &Space,
+        source_id: &SourceId,
+    ) -> Result<Option<(i64, Timestamp)>, StoreError> {
+        let query = "SELECT version, ingested_at FROM source_versions WHERE space = ? AND source_id = ? \
+                     ORDER BY version DESC LIMIT 1";
+        let row = self.fetch_optional(self.sql(query).bind(space.as_str()).bind(source_id.as_str())).await?;
+        row.map(|row| Ok((row.try_get(0)?, Timestamp::from_micros(row.try_get(1)?)))).transpose()
     }
 
     /// Whether a version is still there.

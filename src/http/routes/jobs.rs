@@ -1,5 +1,6 @@
 //! Background work: look at it, wait for it, watch it, cancel it, try it again.
 
+mod bulk;
 mod events;
 mod helper;
 mod wire;
@@ -23,6 +24,7 @@ use crate::http::wait;
 use crate::jobs::Jobs;
 use crate::model::job::{Job, JobFilter, JobState};
 use crate::store::JobPage;
+pub use bulk::{__path_cancel_jobs, __path_retry_jobs, cancel_jobs, retry_jobs};
 pub use helper::{__path_confirm_job_helper, __path_update_job_helper, confirm_job_helper, update_job_helper};
 pub use wire::{JobListResponse, JobResponse, JobStateName, JobSummaryResponse, LlmCallResponse};
 
@@ -41,9 +43,28 @@ pub struct ListJobsQuery {
     /// Only those of this kind.
     #[serde(default)]
     kind: Option<String>,
-    /// Only those about this document.
+    /// Only those about this source.
     #[serde(default)]
     source_id: Option<String>,
+    /// Only those whose `error` has this code.
+    #[serde(default)]
+    code: Option<String>,
+    /// Only those created at this moment or later.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    created_after: Option<String>,
+    /// Only those created before this moment.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    created_before: Option<String>,
+    /// Only those that ended at this moment or later.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    finished_after: Option<String>,
+    /// Only those that ended before this moment.
+    #[serde(default)]
+    #[param(format = DateTime)]
+    finished_before: Option<String>,
     /// Items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
@@ -80,7 +101,14 @@ pub async fn list_jobs(
     QueryParams(query): QueryParams<ListJobsQuery>,
 ) -> Result<Json<JobListResponse>, ApiError> {
     let limit = page::limit(query.limit)?;
-    let filter = JobFilter { state: query.state.map(JobState::from), kind: query.kind, source_id: query.source_id };
+    let filter = JobFilter {
+        state: query.state.map(JobState::from),
+        kind: query.kind,
+        source_id: query.source_id,
+        code: query.code,
+        created: bulk::span("created", query.created_after.as_deref(), query.created_before.as_deref())?,
+        finished: bulk::span("finished", query.finished_after.as_deref(), query.finished_before.as_deref())?,
+    };
     let fingerprint = format!("{filter:?}");
     let before = page::decode_place::<JobId>(query.cursor.as_deref(), &fingerprint)?;
     let found = jobs.list(&caller.space, &filter, &JobPage { before, limit: limit + 1 }).await?;

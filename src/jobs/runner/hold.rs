@@ -11,7 +11,7 @@ use crate::base::fail_point;
 use crate::base::ids::JobId;
 use crate::base::metrics as names;
 use crate::jobs::error::Failure;
-use crate::model::job::{Claim, JobState};
+use crate::model::job::{Claim, Job, JobState};
 
 /// How often a process looks whether its jobs are still its own: a cancelled one stops within this time.
 const LOOK: Duration = Duration::from_secs(1);
@@ -124,11 +124,19 @@ impl Hold {
 
 /// Takes over the jobs of processes that have died.
 async fn rescue(shared: &Shared) {
-    let error = |id: &JobId| Failure::lease_expired().problem(id.as_str());
-    match shared.store().rescue_jobs(error, shared.clock.now()).await {
+    let max_losses = i64::try_from(shared.jobs.settings.max_losses).unwrap_or(i64::MAX);
+    let error = |job: &Job| {
+        let failure = match job.state {
+            JobState::Failed => Failure::workers_lost(job.losses),
+            _ => Failure::worker_lost(),
+        };
+        failure.problem(job.id.as_str())
+    };
+    match shared.store().rescue_jobs(max_losses, error, shared.clock.now()).await {
         Ok(rescued) => {
             for job in &rescued {
-                tracing::warn!(job_id = %job.id, kind = job.kind, state = job.state.as_str(), "job taken over");
+                let (state, losses) = (job.state.as_str(), job.losses);
+                tracing::warn!(job_id = %job.id, kind = job.kind, state, losses, "job taken over");
                 metrics::counter!(names::JOBS_RESCUED_TOTAL, "kind" => job.kind.clone()).increment(1);
                 if job.state == JobState::Failed {
                     metrics::counter!(names::JOBS_FAILED_TOTAL, "kind" => job.kind.clone()).increment(1);

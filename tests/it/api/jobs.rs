@@ -1,5 +1,5 @@
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, send};
 use crate::support::database::TestDatabase;
@@ -141,5 +141,170 @@ async fn the_queue_can_be_measured() {
     let metrics = app.get("/metrics").await.text;
     for line in ["memoir_jobs_queue_depth{state=\"queued\"} 3", "memoir_jobs_oldest_queued_seconds 90"] {
         assert!(metrics.contains(line), "{line}");
+    }
+}
+
+/// What a request about many jobs says.
+async fn change_many(app: &TestApp, space: &str, what: &str, body: &Value) -> crate::support::app::Reply {
+    let path = format!("/v1/jobs/{what}");
+    send(app.request(Method::POST, &path).header("x-memoir-space", space).json(body)).await
+}
+
+async fn states(api: &Api, space: &str, ids: &[String]) -> Vec<String> {
+    let mut states = Vec::new();
+    for id in ids {
+        let job = api.get(space, &format!("/v1/jobs/{id}")).await;
+        states.push(job["state"].as_str().unwrap().to_owned());
+    }
+    states
+}
+
+#[tokio::test]
+async fn many_jobs_are_cancelled_and_tried_again_in_one_space_only() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "0")]).await;
+        let api = Api::at(app.address);
+        let other = api.queue("other", &json!({})).await.unwrap();
+        let mut ids = Vec::new();
+        for n in 0..7 {
+            // Three at 12:00:00, four a minute later.
+            if n == 3 {
+                app.clock.advance_seconds(60);
+            }
+            ids.push(api.queue("default", &json!({})).await.unwrap());
+        }
+
+        let earlier = json!({"state": "queued", "kind": "probe", "created_before": "2026-01-31T12:01:00Z", "limit": 2});
+        let done = change_many(&app, "default", "cancel", &earlier).await;
+        assert_eq!(done.status, 200, "{}", done.text);
+        assert_eq!(done.json(), json!({"matched": 2, "changed": 2, "more": true}));
+        let done = change_many(&app, "default", "cancel", &earlier).await.json();
+        assert_eq!(done, json!({"matched": 1, "changed": 1, "more": false}));
+        let wanted = [["cancelled"; 3].as_slice(), &["queued"; 4]].concat();
+        assert_eq!(states(&api, "default", &ids).await, wanted, "{:?}", app.database.engine);
+
+        let nothing = json!({"created_before": "2026-01-31T11:00:00Z"});
+        let done = change_many(&app, "default", "cancel", &nothing).await.json();
+        assert_eq!(done, json!({"matched": 0, "changed": 0, "more": false}));
+        let done = change_many(&app, "default", "retry", &json!({"all": true})).await.json();
+        assert_eq!(done["matched"], 0, "none has failed: {done}");
+        let again = json!({"state": "cancelled", "finished_after": "2026-01-31T12:01:00+00:00"});
+        let done = change_many(&app, "default", "retry", &again).await.json();
+        let wanted = json!({"matched": 3, "changed": 3, "superseded": 0, "more": false, "queue_full": false});
+        assert_eq!(done, wanted);
+        assert_eq!(states(&api, "default", &ids).await, ["queued"; 7]);
+
+        let done = change_many(&app, "default", "cancel", &json!({"all": true})).await.json();
+        assert_eq!(done, json!({"matched": 7, "changed": 7, "more": false}));
+        let job = api.get("other", &format!("/v1/jobs/{other}")).await;
+        assert_eq!(job["state"], "queued", "another space's job was changed: {job}");
+    }
+}
+
+/// Jobs that run are stopped, and failed ones are found by the code of their error.
+#[tokio::test]
+async fn many_jobs_are_chosen_by_state_and_error() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "4")]).await;
+        let api = Api::at(app.address);
+        let failing = api.queue("default", &json!({"bad_attempts": 9, "ending": "fail"})).await.unwrap();
+        assert_eq!(api.finished("default", &failing).await["state"], "failed");
+        let mut running = Vec::new();
+        for _ in 0..3 {
+            running.push(api.queue("default", &json!({"steps": 1, "step_ms": 60_000, "effect": true})).await.unwrap());
+        }
+        while app.get("/v1/jobs?state=running").await.json()["items"].as_array().unwrap().len() < 3 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let done = change_many(&app, "default", "cancel", &json!({"state": "running"})).await.json();
+        assert_eq!(done, json!({"matched": 3, "changed": 3, "more": false}));
+        assert_eq!(states(&api, "default", &running).await, ["cancelled"; 3]);
+
+        for (query, wanted) in [
+            ("code=probe_failed", 1),
+            ("code=probe%25", 0),
+            ("code=probexfailed", 0),
+            ("code=%C3%A4", 0),
+            ("state=cancelled&finished_after=2026-01-31T12:00:00Z", 3),
+            ("finished_before=2026-01-31T12:00:00Z", 0),
+            ("created_after=2026-01-31T12:00:00.000001Z", 0),
+        ] {
+            let found = app.get(&format!("/v1/jobs?{query}")).await.json();
+            assert_eq!(found["items"].as_array().unwrap().len(), wanted, "{:?} {query}", app.database.engine);
+        }
+        let done = change_many(&app, "default", "retry", &json!({"code": "worker_lost"})).await.json();
+        assert_eq!(done["changed"], 0, "{done}");
+        let done = change_many(&app, "default", "retry", &json!({"code": "probe_failed", "kind": "probe"})).await.json();
+        assert_eq!((&done["matched"], &done["changed"]), (&json!(1), &json!(1)), "{done}");
+        assert_eq!(api.finished("default", &failing).await["state"], "failed");
+    }
+}
+
+#[tokio::test]
+async fn a_request_about_many_jobs_names_which() {
+    let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0")]).await;
+    let api = Api::at(app.address);
+    let id = api.queue("default", &json!({})).await.unwrap();
+    for (what, body, field) in [
+        ("cancel", json!({}), "all"),
+        ("retry", json!({}), "all"),
+        ("cancel", json!({"limit": 10}), "all"),
+        ("cancel", json!({"all": false}), "all"),
+        ("cancel", json!({"all": true, "kind": "probe"}), "all"),
+        ("cancel", json!({"state": "failed"}), "state"),
+        ("cancel", json!({"state": "lost"}), "state"),
+        ("retry", json!({"state": "queued"}), "state"),
+        ("retry", json!({"state": "succeeded"}), "state"),
+        ("cancel", json!({"created_after": "yesterday"}), "created_after"),
+        ("cancel", json!({"finished_after": "2026-01-31T12:00:00Z"}), "finished_after"),
+        ("retry", json!({"finished_before": "2026-01-31"}), "finished_before"),
+        ("retry", json!({"all": true, "limit": 0}), "limit"),
+        ("retry", json!({"all": true, "limit": 1001}), "limit"),
+    ] {
+        let refused = change_many(&app, "default", what, &body).await;
+        refused.assert_problem(422, "invalid_request");
+        assert_eq!(refused.json()["errors"][0]["field"], field, "{what} {body}: {}", refused.text);
+    }
+    assert_eq!(api.get("default", &format!("/v1/jobs/{id}")).await["state"], "queued");
+    app.get("/v1/jobs?created_after=soon").await.assert_problem(422, "invalid_request");
+}
+
+#[tokio::test]
+async fn a_retry_of_many_stops_at_a_full_queue() {
+    for database in TestDatabase::each().await {
+        let settings = [PROBES, ("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "3")];
+        let app = TestApp::on(database, &settings).await;
+        let api = Api::at(app.address);
+        for _ in 0..3 {
+            for _ in 0..2 {
+                api.queue("default", &json!({})).await.unwrap();
+            }
+            change_many(&app, "default", "cancel", &json!({"all": true})).await;
+        }
+        let again = json!({"state": "cancelled"});
+        let done = change_many(&app, "default", "retry", &again).await.json();
+        let wanted = json!({"matched": 6, "changed": 3, "superseded": 0, "more": true, "queue_full": true});
+        assert_eq!(done, wanted, "{:?}", app.database.engine);
+        change_many(&app, "default", "retry", &again).await.assert_problem(429, "queue_full");
+    }
+}
+
+/// After an outage all is tried again, but not what a newer text has overtaken: it would become the latest version.
+#[tokio::test]
+async fn a_retry_of_many_leaves_overtaken_texts_alone() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[PROBES]).await;
+        let api = Api::at(app.address);
+        let mut ids = Vec::new();
+        for text in ["the first text", "the second text"] {
+            let reply = app.post("/v1/ingestions", &json!({"text": text, "path": "/a.txt"})).await;
+            assert_eq!(reply.status, 202, "{}", reply.text);
+            ids.push(reply.json()["id"].as_str().unwrap().to_owned());
+            assert_eq!(api.finished("default", &ids[ids.len() - 1]).await["state"], "succeeded");
+        }
+        app.database.execute("UPDATE jobs SET state = 'failed' WHERE source_seq = 1").await;
+        let done = change_many(&app, "default", "retry", &json!({"all": true})).await.json();
+        let wanted = json!({"matched": 0, "changed": 0, "superseded": 1, "more": false, "queue_full": false});
+        assert_eq!(done, wanted, "{:?}", app.database.engine);
     }
 }

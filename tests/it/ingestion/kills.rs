@@ -28,7 +28,6 @@ fn memoir(database: &TestDatabase, model: &ScriptedModel) -> Binary {
         .env("MEMOIR__JOBS__LEASE_SECONDS", "1")
         // One job at a time, so that the calls of one are all that a kill can cost.
         .env("MEMOIR__JOBS__WORKERS", "1")
-        .env("MEMOIR__JOBS__MAX_ATTEMPTS", "1000")
         .env("MEMOIR__SERVER__SHUTDOWN_GRACE", "0")
 }
 

@@ -28,8 +28,6 @@ fn memoir(database: &TestDatabase, log: &std::path::Path) -> Binary {
         .env("MEMOIR__TESTING__PROBE_LOG", log.to_str().unwrap())
         .env("MEMOIR__JOBS__LEASE_SECONDS", "1")
         .env("MEMOIR__JOBS__WORKERS", "4")
-        // A kill costs an attempt; here there are more kills than a job would survive.
-        .env("MEMOIR__JOBS__MAX_ATTEMPTS", "1000")
         .env("MEMOIR__SERVER__SHUTDOWN_GRACE", "0")
 }
 

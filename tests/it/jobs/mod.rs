@@ -2,5 +2,7 @@
 
 mod engine;
 mod kills;
+mod losses;
+mod order;
 mod outages;
 mod processes;

@@ -31,7 +31,7 @@ pub struct JobResponse {
 #[schema(example = json!({
     "id": "0199a7e0-1c2d-7000-8000-000000000000", "kind": "ingestion", "state": "running", "phase": "classifying",
     "user_id": "default", "source_id": null, "progress": {"done": 3, "total": 12}, "attempt": 1, "max_attempts": 3,
-    "warnings": [], "result": null, "error": null, "created_at": "2026-01-31T12:00:00.000000Z",
+    "losses": 0, "warnings": [], "result": null, "error": null, "created_at": "2026-01-31T12:00:00.000000Z",
     "started_at": "2026-01-31T12:00:00.100000Z", "finished_at": null
 }))]
 pub struct JobSummaryResponse {
@@ -48,10 +48,13 @@ pub struct JobSummaryResponse {
     /// How far it is.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub progress: Option<Map<String, Value>>,
-    /// How often it was begun.
+    /// How often it was begun. A run whose process died or froze does not count.
     pub attempt: i64,
     /// How often it is begun at the most.
     pub max_attempts: i64,
+    /// How many processes in a row died or froze while they ran it; a saved step sets it back to 0. At `jobs.max_losses` the
+    /// job fails with the code `worker_lost`.
+    pub losses: i64,
     pub warnings: Vec<JobWarningResponse>,
     /// What it has achieved, once it has succeeded. Of an ingestion also which passages of others it has moved to
     /// another category (`moved`: `chunk_id`, `from`, `to`), which only the embedded model does.
@@ -246,6 +249,7 @@ impl From<&Job> for JobSummaryResponse {
             progress: object(&job.progress),
             attempt: job.attempt,
             max_attempts: job.max_attempts,
+            losses: job.losses,
             warnings: warnings.collect(),
             result: object(&job.result),
             error: job.error.clone().and_then(|error| serde_json::from_value(error).ok()),
