@@ -61,6 +61,23 @@ impl Writer<'_> {
         Ok(source)
     }
 
+    /// The number and the time of a source's next version. Time does not go back within a source: the last version may
+    /// come from a host whose clock is ahead. A request that names its time means it.
+    pub(super) async fn next_version(
+        &self,
+        tx: &mut Tx,
+        source_id: &SourceId,
+        order: &Order,
+        now: Timestamp,
+    ) -> Result<(i64, Timestamp), WriteError> {
+        let last = tx.find_last_version(self.context.space(), source_id).await;
+        Ok(match last.during("number the version", "source_versions")? {
+            None => (1, now),
+            Some((version, _)) if order.at.is_some() => (version + 1, now),
+            Some((version, moment)) => (version + 1, now.max(moment.plus_micros(1))),
+        })
+    }
+
     async fn register(
         &self,
         tx: &mut Tx,

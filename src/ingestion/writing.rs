@@ -176,14 +176,7 @@ impl Writer<'_> {
             // Removed meanwhile: there is nothing to share any more, and the next run files it.
             return Err(WriteError::Job(JobError::Interrupted));
         }
-        let last = tx.find_last_version(space, &source.id).await.during("number the version", "source_versions")?;
-        let version = last.map_or(1, |(version, _)| version + 1);
-        // Another host, whose clock is ahead, may have written the last one: time does not go back within a source. A
-        // request that names its time means it.
-        let now = match last {
-            Some((_, moment)) if draft.order.at.is_none() => now.max(moment.plus_micros(1)),
-            _ => now,
-        };
+        let (version, now) = self.next_version(tx, &source.id, draft.order, now).await?;
         let new = NewVersion {
             source_id: &source.id,
             version,

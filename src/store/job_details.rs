@@ -247,7 +247,9 @@ impl Tx {
     async fn held(&mut self, all: &[&JobRecord]) -> Result<Vec<Option<i64>>, StoreError> {
         let each = vec!["(space = ? AND id = ? AND fence = ?)"; all.len().max(1)].join(" OR ");
         // In the order in which leases are prolonged: two that wait for each other would be a deadlock.
-        let sql = format!("SELECT space, id, fence, losses FROM jobs WHERE state = 'running' AND ({each}) ORDER BY space, id");
+        let sql = format!(
+            "SELECT space, id, fence, losses FROM jobs WHERE state = 'running' AND ({each}) ORDER BY space, id"
+        );
         let mut query = self.backend.dialect.query_for_update(&sql).persistent(all.len() <= KEPT_ROWS);
         for JobRecord { claim, .. } in all {
             query = query.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned()).bind(claim.fence);

@@ -18,6 +18,7 @@ mod idempotency;
 mod job_claims;
 mod job_details;
 mod job_filters;
+mod job_losses;
 mod jobs;
 mod llm_calls;
 mod migrate;

@@ -234,7 +234,8 @@ async fn many_jobs_are_chosen_by_state_and_error() {
         }
         let done = change_many(&app, "default", "retry", &json!({"code": "worker_lost"})).await.json();
         assert_eq!(done["changed"], 0, "{done}");
-        let done = change_many(&app, "default", "retry", &json!({"code": "probe_failed", "kind": "probe"})).await.json();
+        let done =
+            change_many(&app, "default", "retry", &json!({"code": "probe_failed", "kind": "probe"})).await.json();
         assert_eq!((&done["matched"], &done["changed"]), (&json!(1), &json!(1)), "{done}");
         assert_eq!(api.finished("default", &failing).await["state"], "failed");
     }

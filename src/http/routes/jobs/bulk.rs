@@ -204,7 +204,9 @@ fn check(filter: &JobFilter, all: bool, states: &[JobState]) -> Result<(), ApiEr
         errors.push(FieldError::new("state", format!("must be one of {}", names.join(", "))));
     }
     match (*filter == JobFilter::default(), all) {
-        (true, false) => errors.push(FieldError::new("all", "must be true where no filter is given: every job would match")),
+        (true, false) => {
+            errors.push(FieldError::new("all", "must be true where no filter is given: every job would match"))
+        }
         (false, true) => errors.push(FieldError::new("all", "must be left out where a filter is given")),
         _ => {}
     }
