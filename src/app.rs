@@ -18,7 +18,7 @@ use crate::categories::{Categories, Taxonomy};
 use crate::config::{Config, ConfigurationError, Violation, Violations};
 use crate::contextual_helpers::ContextualHelpers;
 use crate::documents::Documents;
-use crate::http::{self, AppState, HttpSettings};
+use crate::http::{self, AppState, BodyBudget, HttpSettings, Runs};
 use crate::ingestion::{Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
 use crate::llm::Llm;
@@ -130,6 +130,8 @@ impl App {
             store,
             clock,
             settings: Arc::new(settings),
+            body_budget: BodyBudget::new(usize::try_from(config.limits.body_memory).unwrap_or(usize::MAX)),
+            runs: Runs::default(),
             in_flight: Arc::default(),
             stop: CancellationToken::new(),
         };
@@ -231,6 +233,7 @@ async fn requests_finished(state: &AppState, stop: &CancellationToken, grace: Du
 
 /// Writes down the last model calls and closes the database; one that is away is not waited for.
 async fn close(state: &AppState) {
+    let _ = tokio::time::timeout(Duration::from_secs(2), state.runs.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.queries.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.llm.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.store.close()).await;

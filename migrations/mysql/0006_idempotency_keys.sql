@@ -7,6 +7,8 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
     status BIGINT,  -- empty until the answer is known
     response_json LONGTEXT,
     created_at BIGINT NOT NULL,
+    lease_owner VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,  -- of a request that is answered outside of a transaction
+    lease_until BIGINT,  -- by the database's clock; after it another request may take over
     PRIMARY KEY (space, idempotency_key),
     KEY idempotency_keys_created (created_at)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -7,6 +7,8 @@ CREATE TABLE idempotency_keys (
     status BIGINT,  -- empty until the answer is known
     response_json TEXT,
     created_at BIGINT NOT NULL,
+    lease_owner VARCHAR(36),  -- of a request that is answered outside of a transaction
+    lease_until BIGINT,  -- by the database's clock; after it another request may take over
     PRIMARY KEY (space, idempotency_key)
 );
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);

@@ -9,8 +9,11 @@ pub const HTTP_REQUEST_DURATION_SECONDS: &str = "memoir_http_request_duration_se
 /// Connections that are open right now.
 pub const HTTP_CONNECTIONS: &str = "memoir_http_connections";
 
-/// Connections turned away because `server.max_connections` were open.
+/// Connections or their requests turned away because all places had a request in progress.
 pub const HTTP_CONNECTIONS_REFUSED_TOTAL: &str = "memoir_http_connections_refused_total";
+
+/// Idle connections closed to make room for new ones.
+pub const HTTP_CONNECTIONS_EVICTED_TOTAL: &str = "memoir_http_connections_evicted_total";
 
 /// Panics caught in a handler.
 pub const HTTP_PANICS_TOTAL: &str = "memoir_http_panics_total";
@@ -67,7 +70,8 @@ pub const BUILD_INFO: &str = "memoir_build_info";
 pub const ALL: &[(&str, &str)] = &[
     (HTTP_REQUEST_DURATION_SECONDS, "Seconds from a request's arrival to its response."),
     (HTTP_CONNECTIONS, "Open connections."),
-    (HTTP_CONNECTIONS_REFUSED_TOTAL, "Connections turned away at the connection limit."),
+    (HTTP_CONNECTIONS_REFUSED_TOTAL, "Connections or requests turned away at the connection limit."),
+    (HTTP_CONNECTIONS_EVICTED_TOTAL, "Idle connections closed to make room for new ones."),
     (HTTP_PANICS_TOTAL, "Panics caught in a handler."),
     (STORE_RETRIES_TOTAL, "Store operations run again after a lost connection or a conflict."),
     (STORE_UNAVAILABLE_TOTAL, "Store operations given up because the database was away."),

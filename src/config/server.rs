@@ -17,6 +17,7 @@ pub struct Server {
     pub body_timeout: u64,
     pub write_timeout: u64,
     pub max_connections: u64,
+    pub max_connections_per_address: u64,
     pub cors_origins: Vec<String>,
 }
 
@@ -40,6 +41,8 @@ impl Server {
         violations.check_range("server.body_timeout", self.body_timeout, 1..=3600, 30);
         violations.check_range("server.write_timeout", self.write_timeout, 1..=3600, 30);
         violations.check_range("server.max_connections", self.max_connections, 1..=1_000_000, 1024);
+        let per_address = self.max_connections_per_address;
+        violations.check_range("server.max_connections_per_address", per_address, 0..=1_000_000, 0);
         for origin in &self.cors_origins {
             let parsed = url::Url::parse(origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
             if parsed.is_none_or(|url| url.origin().ascii_serialization() != *origin) {

@@ -83,6 +83,11 @@ fn named_space(headers: &HeaderMap) -> Result<Option<Space>, ApiError> {
 }
 
 fn find_key<'a>(keys: &'a [ApiKey], headers: &HeaderMap) -> Result<&'a ApiKey, ApiError> {
+    // Given twice, it may be one proxy's word against another's.
+    if headers.get_all(header::AUTHORIZATION).iter().count() > 1 {
+        return Err(ApiError::malformed("the request has more than one Authorization header")
+            .fix("Send one Authorization header; check that no proxy in between adds its own."));
+    }
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let Some(given) = given else { return Err(unauthorized("no API key came with the request")) };
     let key = match given.split_once(' ') {

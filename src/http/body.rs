@@ -13,11 +13,14 @@ use axum::http::StatusCode;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::oneshot;
 
+use super::body_budget::Reservation;
 use super::error::ApiError;
+use super::state::AppState;
 
 /// An unread rest beyond this is not worth saving the connection for.
 const DRAIN_BYTES: usize = 64 << 20;
-const DRAIN_TIME: Duration = Duration::from_secs(5);
+pub const DRAIN_TIME: Duration = Duration::from_secs(5);
+pub const SHORT_DRAIN_TIME: Duration = Duration::from_millis(200);
 
 /// The answer to what has more bytes than are taken.
 pub fn too_large(what: &str, most: usize) -> ApiError {
@@ -27,32 +30,54 @@ pub fn too_large(what: &str, most: usize) -> ApiError {
         .with("max_body_bytes", most)
 }
 
-/// Reads the whole body.
-pub async fn read(body: Body, most: usize, patience: Duration) -> Result<Bytes, ApiError> {
-    let too_large = || too_large("the request body", most);
-    if body.size_hint().lower() > most as u64 {
-        return Err(too_large());
+/// Reads the whole body; its memory is reserved for as long as the reservation lives.
+pub async fn read(body: Body, state: &AppState) -> Result<(Bytes, Reservation), ApiError> {
+    let (most, patience) = (state.settings.max_body_bytes, state.settings.body_timeout);
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if announced > most {
+        return Err(too_large("the request body", most));
     }
-    match tokio::time::timeout(patience, joined(Limited::new(body, most))).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(ApiError::malformed("the request body broke off").fix("Send the whole body.")),
-        Err(_) => Err(ApiError::new(
+    let mut reservation = state.body_budget.reservation();
+    reservation.grow_to(announced)?;
+
+    let reading = joined(Limited::new(body, most), announced, &mut reservation);
+    let bytes = tokio::time::timeout(patience, reading).await.map_err(|_| {
+        ApiError::new(
             StatusCode::REQUEST_TIMEOUT,
             "body_timeout",
             "Body timeout",
             format!("the request body did not arrive within {} s", patience.as_secs()),
         )
-        .fix("Send the body faster, or raise server.body_timeout.")),
+        .fix("Send the body faster, or raise server.body_timeout.")
+    })?;
+    Ok((bytes.map_err(|error| error.describe(most))?, reservation))
+}
+
+/// Why a body could not be read.
+enum Unread {
+    TooLarge,
+    BrokeOff,
+    NoMemory(ApiError),
+}
+
+impl Unread {
+    fn describe(self, most: usize) -> ApiError {
+        match self {
+            Self::TooLarge => too_large("the request body", most),
+            Self::BrokeOff => ApiError::malformed("the request body broke off").fix("Send the whole body."),
+            Self::NoMemory(error) => error,
+        }
     }
 }
 
 /// The frames of a body, joined as they come: kept apart until the end, a long one would be there twice.
-async fn joined(mut body: Limited<Body>) -> Result<Bytes, axum::BoxError> {
-    let announced = body.size_hint().lower();
-    let mut bytes = Vec::with_capacity(usize::try_from(announced).unwrap_or(0));
+async fn joined(mut body: Limited<Body>, announced: usize, reservation: &mut Reservation) -> Result<Bytes, Unread> {
+    let mut bytes = Vec::with_capacity(announced);
     while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame?.into_data() {
+        let frame =
+            frame.map_err(|error| if error.is::<LengthLimitError>() { Unread::TooLarge } else { Unread::BrokeOff })?;
+        if let Ok(data) = frame.into_data() {
+            reservation.grow_to(bytes.len() + data.len()).map_err(Unread::NoMemory)?;
             bytes.extend_from_slice(&data);
         }
     }
@@ -73,7 +98,7 @@ impl Rest {
     }
 
     /// Reads and drops the rest; tells whether the connection is still good.
-    pub async fn drain(mut self) -> bool {
+    pub async fn drain(mut self, time: Duration) -> bool {
         let Ok(rest) = self.0.try_recv() else { return true };
         let drained = Limited::new(rest, DRAIN_BYTES);
         let mut drained = std::pin::pin!(drained);
@@ -85,7 +110,7 @@ impl Rest {
             }
             true
         };
-        tokio::time::timeout(DRAIN_TIME, all).await.unwrap_or(false)
+        tokio::time::timeout(time, all).await.unwrap_or(false)
     }
 }
 

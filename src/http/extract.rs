@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::body;
+use super::body_budget::Reservation;
 use super::error::ApiError;
 use super::state::AppState;
 use crate::base::clock::Timestamp;
@@ -22,6 +23,8 @@ const READ_THE_DOCS: &str = "Correct the request; /docs describes every field.";
 pub struct JsonBody<T> {
     pub value: T,
     pub bytes: Bytes,
+    /// Held until the handler is done.
+    _reservation: Reservation,
 }
 
 impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
@@ -29,9 +32,8 @@ impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         check_media_type(request.headers())?;
-        let settings = &state.settings;
-        let bytes = body::read(request.into_body(), settings.max_body_bytes, settings.body_timeout).await?;
-        Ok(Self { value: parse(&bytes)?, bytes })
+        let (bytes, reservation) = body::read(request.into_body(), state).await?;
+        Ok(Self { value: parse(&bytes)?, bytes, _reservation: reservation })
     }
 }
 

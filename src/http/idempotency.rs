@@ -2,13 +2,15 @@
 //!
 //! The key, the effect and the answer are written in one transaction. A second request with the same key
 //! waits for the first one's transaction; then it gets the stored answer, or, if the first one failed,
-//! becomes the first itself. Only successes are stored. What takes too long for a transaction is kept when it is done.
+//! becomes the first itself. Only successes are stored. What takes too long for a transaction is in `running`.
+
+mod running;
 
 use std::str::FromStr as _;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use serde::Serialize;
 
 use super::auth::Caller;
@@ -19,6 +21,8 @@ use crate::ingestion::IngestionError;
 use crate::jobs::JobsError;
 use crate::sources::SourceError;
 use crate::store::{AsStoreError, Store, StoreError, StoredAnswer, Tx};
+
+pub use running::{Runs, Turn};
 
 pub const HEADER: &str = "idempotency-key";
 /// How long an answer is kept.
@@ -95,27 +99,6 @@ impl Idempotency {
         Ok(respond(status, &stored))
     }
 
-    /// Stores the answer to what was done outside of any transaction, and gives it; if another request with this key was
-    /// answered meanwhile, that answer. A paid answer is given even where it cannot be stored.
-    pub async fn keep(&self, store: &Store, caller: &Caller, body: &impl Serialize) -> Response {
-        if self.key.is_some() {
-            let kept = store.retry_as("keep_answer", || async {
-                match self.begin(store, caller).await? {
-                    Begun::Answered(response) => Ok(response),
-                    Begun::Fresh(tx) => self.finish(tx, caller, StatusCode::OK, [], body).await,
-                }
-            });
-            match kept.await {
-                Ok(response) => return response,
-                Err(ApiFailure::Store(error)) => tracing::warn!(%error, "an answer could not be kept for its key"),
-                Err(ApiFailure::Api(error)) => {
-                    tracing::warn!(error = %error.detail, "an answer was not kept for its key");
-                }
-            }
-        }
-        axum::Json(body).into_response()
-    }
-
     fn replay(&self, answer: &StoredAnswer) -> Result<Response, ApiError> {
         if answer.route != self.route || answer.body_hash != self.body_hash {
             return Err(ApiError::new(
@@ -125,6 +108,9 @@ impl Idempotency {
                 "this Idempotency-Key was used for another request",
             )
             .fix("Use a new key for each new request; repeat a key only with the very same body."));
+        }
+        if answer.status.is_none() {
+            return Err(running::still_running());
         }
         let status = answer.status.and_then(|status| StatusCode::from_u16(u16::try_from(status).ok()?).ok());
         let stored = answer.response_json.as_deref().and_then(|json| serde_json::from_str::<Stored>(json).ok());

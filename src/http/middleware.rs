@@ -12,7 +12,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tower_http::compression::predicate::Predicate;
 
-use super::body::Rest;
+use super::admission;
+use super::body::{self, Rest};
 use super::error::ApiError;
 use super::state::AppState;
 use super::trace::RequestIdentity;
@@ -29,6 +30,8 @@ pub async fn envelope(State(state): State<AppState>, mut request: Request, next:
     let identity = RequestIdentity::of(request.headers());
     request.extensions_mut().insert(identity.clone());
     let method = request.method().clone();
+    // The few connections of the reserve are soon needed again.
+    let drain_time = if admission::refusal(&request).is_some() { body::SHORT_DRAIN_TIME } else { body::DRAIN_TIME };
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
 
@@ -36,7 +39,7 @@ pub async fn envelope(State(state): State<AppState>, mut request: Request, next:
     let (body, rest) = Rest::of(body);
     let mut response = next.run(Request::from_parts(parts, body)).await;
     let drained = match rest {
-        Some(rest) => rest.drain().await,
+        Some(rest) => rest.drain(drain_time).await,
         None => true,
     };
 

@@ -3,14 +3,17 @@
 //! A handler reads its arguments with the extractors of `extract` and `auth`, calls one area, and turns
 //! the answer into a wire type that stands beside it. Errors become problem documents in `error`.
 
+mod admission;
 mod auth;
 mod body;
+mod body_budget;
 mod error;
 mod extract;
 mod host;
 mod idempotency;
 mod middleware;
 pub mod openapi;
+mod origin;
 mod page;
 mod routes;
 pub mod serve;
@@ -19,14 +22,15 @@ mod trace;
 mod wait;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use idempotency::KEEP_SECONDS as IDEMPOTENCY_KEEP_SECONDS;
+pub use body_budget::BodyBudget;
+pub use idempotency::{KEEP_SECONDS as IDEMPOTENCY_KEEP_SECONDS, Runs};
 pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo, LlmInfo};
 pub use routes::queries::ANSWERED;
 pub use state::{AppState, HttpSettings};
@@ -114,5 +118,8 @@ pub fn router(state: AppState) -> Router {
     if let Some(cors) = state.cors() {
         router = router.layer(cors);
     }
-    router.layer(from_fn_with_state(state, middleware::envelope))
+    router
+        .layer(from_fn_with_state(state.clone(), origin::check))
+        .layer(from_fn(admission::admit))
+        .layer(from_fn_with_state(state, middleware::envelope))
 }

@@ -2,7 +2,11 @@
 //!
 //! Written by hand because axum's own has no timeout for a client that sends half a request's head.
 
+mod attended;
+mod explained;
 mod patient;
+mod places;
+mod raw;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,21 +16,25 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::base::metrics as names;
 use crate::config::Server;
+use attended::Attended;
+use explained::Explained;
 use patient::Patient;
+use places::{Places, Seat};
 
 /// A head that fills this is refused; as bytes are read in gulps, some up to twice as long pass.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
 /// Even a service whose jobs used up all the time gives open requests this long.
 const LEAST_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a connection that has to give way gets to be closed in order.
+const LEAVING: Duration = Duration::from_millis(250);
 
 /// Serves until `closing`, then gives open requests what is left of `server.shutdown_grace`, which began at `stop`.
 pub async fn run(
@@ -37,7 +45,7 @@ pub async fn run(
     closing: CancellationToken,
 ) {
     let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(Semaphore::MAX_PERMITS)));
+    let places = Places::new(config);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(config.header_timeout));
     builder.max_buf_size(MAX_HEAD_BYTES);
@@ -54,20 +62,24 @@ pub async fn run(
             () = closing.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             // Out of file descriptors, most likely: wait for some to come free.
             tracing::warn!("a connection could not be accepted");
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            metrics::counter!(names::HTTP_CONNECTIONS_REFUSED_TOTAL).increment(1);
-            connections.spawn(refuse(stream));
-            continue;
+        let seat = match places.seat(peer.ip()) {
+            Ok(seat) => seat,
+            Err(refusal) => {
+                connections.spawn(raw::refuse(stream, refusal.problem()));
+                continue;
+            }
         };
         let _ = stream.set_nodelay(true);
-        let connection = builder.serve_connection(TokioIo::new(Patient::new(stream, patience)), service.clone());
-        connections.spawn(attend(connection, closing.clone(), place));
+        let stream = Explained::new(Patient::new(stream, patience, Arc::clone(&seat.signals.unread)));
+        let attended = Attended { seat: Arc::clone(&seat), service: service.clone() };
+        let connection = builder.serve_connection(TokioIo::new(stream), attended);
+        connections.spawn(attend(connection, closing.clone(), seat));
     }
     drop(listener);
     connections.close();
@@ -77,7 +89,7 @@ pub async fn run(
 }
 
 /// Sees one connection through to its end.
-async fn attend<C>(connection: C, stop: CancellationToken, place: OwnedSemaphorePermit)
+async fn attend<C>(connection: C, stop: CancellationToken, seat: Arc<Seat>)
 where
     C: Future + GracefulStop,
 {
@@ -89,9 +101,16 @@ where
             connection.as_mut().stop();
             connection.await;
         }
+        () = seat.signals.leave.cancelled() => {
+            connection.as_mut().stop();
+            // Half a head would be waited for; a request that came in the last moment is answered.
+            let closed = tokio::time::timeout(LEAVING, connection.as_mut()).await;
+            if closed.is_err() && seat.is_busy() {
+                connection.await;
+            }
+        }
     }
     metrics::gauge!(names::HTTP_CONNECTIONS).decrement(1.0);
-    drop(place);
 }
 
 /// Finishing the request in hand and taking no other.
@@ -108,20 +127,4 @@ where
     fn stop(self: std::pin::Pin<&mut Self>) {
         self.graceful_shutdown();
     }
-}
-
-/// Tells a client that there is no place, without reading what it wants.
-async fn refuse(mut stream: TcpStream) {
-    let body = concat!(
-        r#"{"type":"urn:memoir:problem:too_many_connections","title":"Too many connections","status":503,"#,
-        r#""detail":"all connections are taken","code":"too_many_connections","#,
-        r#""remediation":"Try again shortly, reuse connections, or raise server.max_connections.","request_id":""}"#
-    );
-    let head = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
-         retry-after: 2\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
-    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all((head + body).as_bytes())).await;
-    let _ = stream.shutdown().await;
 }

@@ -11,6 +11,8 @@ use axum::http::{HeaderName, HeaderValue, Method, header};
 use tokio_util::sync::CancellationToken;
 use tower_http::cors::CorsLayer;
 
+use super::body_budget::BodyBudget;
+use super::idempotency::Runs;
 use crate::base::clock::Clock;
 use crate::categories::Categories;
 use crate::config::Auth;
@@ -39,6 +41,10 @@ pub struct AppState {
     pub search: Search,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
+    /// The memory that request bodies may take together.
+    pub body_budget: BodyBudget,
+    /// Requests with a key that are being answered outside of a transaction.
+    pub runs: Runs,
     /// Requests that are being answered.
     pub in_flight: Arc<AtomicUsize>,
     /// Set once the service is asked to stop: from then on it is not ready.

@@ -81,10 +81,9 @@ impl Dialect {
     pub fn insert_if_absent(&self, sql: &'static str) -> Statement {
         let text = match self.engine {
             Engine::Mysql => sql.replacen("INSERT", "INSERT IGNORE", 1),
-            Engine::Sqlite => format!("{sql} ON CONFLICT DO NOTHING"),
-            Engine::Postgres => numbered(&format!("{sql} ON CONFLICT DO NOTHING")),
+            Engine::Sqlite | Engine::Postgres => format!("{sql} ON CONFLICT DO NOTHING"),
         };
-        sqlx::query(AssertSqlSafe(text))
+        self.assembled(&text)
     }
 
     /// The same for several rows; the statement must end in the marks of one, `VALUES (?, ?)`.

@@ -19,10 +19,13 @@ pub struct StoredAnswer {
     pub response_json: Option<String>,
 }
 
+/// What [`read_answer`] reads.
+pub const COLUMNS: &str = "route, body_hash, status, response_json";
+
 const SELECT: &str = "SELECT route, body_hash, status, response_json FROM idempotency_keys \
                       WHERE space = ? AND idempotency_key = ?";
 
-fn read_answer(row: &AnyRow) -> Result<StoredAnswer, StoreError> {
+pub fn read_answer(row: &AnyRow) -> Result<StoredAnswer, StoreError> {
     Ok(StoredAnswer {
         route: row.try_get(0)?,
         body_hash: row.try_get(1)?,

@@ -131,8 +131,10 @@ impl Store {
                           AND finished_at < ? AND result_json IS NOT NULL";
             let update = tx.sql(update).bind(kind).bind(before.as_micros());
             let mut cleared = tx.execute(update).await?;
-            let delete = tx.sql("DELETE FROM idempotency_keys WHERE route = ? AND created_at < ?");
-            cleared += tx.execute(delete.bind(route).bind(before.as_micros())).await?;
+            let delete = "DELETE FROM idempotency_keys WHERE route = ? AND created_at < ? \
+                          AND (status IS NOT NULL OR lease_until < @now)";
+            let delete = tx.sql(delete).bind(route).bind(before.as_micros());
+            cleared += tx.execute(delete).await?;
             tx.commit().await?;
             Ok(cleared)
         })

@@ -13,6 +13,7 @@ import traceback
 import asking_steps as asking
 import job_steps as job
 import library_steps as library
+import origin_steps as origin
 import whole_steps as whole
 from setting import PICTURES, b
 
@@ -34,6 +35,7 @@ STEPS = [
     job.a_failed_job_says_why_and_is_tried_again,
     job.a_running_job_is_watched_and_cancelled,
     job.a_model_is_tried_and_spend_is_shown,
+    origin.a_page_of_another_origin_plants_nothing,
     whole.another_space_is_another_library,
     whole.what_is_not_there_is_said_in_the_words_of_the_service,
     whole.the_colour_scheme_is_chosen_and_kept,

@@ -143,14 +143,14 @@ async fn a_black_hole_holds_up_neither_requests_nor_jobs_nor_a_stop() {
         proxy.set(Door::BlackHole);
         let began = Instant::now();
         app.get("/health/ready").await.assert_problem(503, "database_unavailable");
-        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         app.get(&path).await.assert_problem(503, "database_unavailable");
-        assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 
         proxy.set(Door::Open);
         let began = Instant::now();
         while app.get(&path).await.status != 200 {
-            assert!(began.elapsed() < Duration::from_secs(10), "it did not come back");
+            assert!(began.elapsed() < Duration::from_secs(30), "it did not come back");
         }
         let queued = app.post("/v1/testing/jobs", &json!({})).await;
         let job = app.get(&format!("{}?wait=30", queued.header("location"))).await.json();
@@ -159,7 +159,7 @@ async fn a_black_hole_holds_up_neither_requests_nor_jobs_nor_a_stop() {
         proxy.set(Door::BlackHole);
         let began = Instant::now();
         app.finish().await;
-        assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     }
 }
 

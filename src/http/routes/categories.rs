@@ -266,7 +266,7 @@ pub async fn create_category(
     caller: Caller,
     State(state): State<AppState>,
     headers: HeaderMap,
-    JsonBody { value: request, bytes }: JsonBody<CreateCategoryRequest>,
+    JsonBody { value: request, bytes, .. }: JsonBody<CreateCategoryRequest>,
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_category", &bytes)?;
     let wish = CategoryWish { name: request.name, parent_id: request.parent_id, level: request.level };

@@ -53,7 +53,7 @@ pub async fn create_ingestion(
     if !form {
         extract::check_media_type(&parts.headers)?;
     }
-    let bytes = body::read(content, settings.max_body_bytes, settings.body_timeout).await?;
+    let (bytes, reservation) = body::read(content, &state).await?;
     let (wanted, idempotency) = if form {
         let wanted = upload::read(&parts.headers, bytes).await?;
         // A form has another boundary each time it is sent: what it says is what counts.
@@ -77,6 +77,8 @@ pub async fn create_ingestion(
         state.jobs.announce();
         response
     };
+    // The text is in the database now: whoever waits for the job holds no memory.
+    drop(reservation);
     if wait { finished(&state, &caller, response, patience).await } else { Ok(response) }
 }
 

@@ -3,6 +3,8 @@
 mod receipts;
 mod wire;
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -15,7 +17,7 @@ use crate::base::ids::QueryId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams};
-use crate::http::idempotency::{Begun, Idempotency, location};
+use crate::http::idempotency::{Begun, Idempotency, Turn, location};
 use crate::http::page;
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
@@ -51,8 +53,9 @@ pub struct ListQueriesQuery {
 /// Walks the hierarchy level by level, reads the passages of the leaves that were chosen, makes them fit the budget, and
 /// answers from them, with everything that was decided on the way. With `mode: retrieve` the passages are the answer.
 /// With `wait: false` the answer is a job (202), whose `result` is the same. With an `Idempotency-Key` a question that was
-/// answered is not asked, or paid, again within an hour (not with `audit.persist = false`, which keeps no answers); two at
-/// once that are waited for are both asked, and get one answer.
+/// answered is not asked, or paid, again within an hour. Of several sent at once one runs and the others wait for its answer,
+/// for `timeout_s` at most (then 409 `idempotency_key_in_use`); if it fails, one of the others takes over. None of this holds
+/// with `audit.persist = false`, which keeps no answers.
 ///
 /// Where no passage is found the problem's `context` is the result as far as it came (`no_chunks_found`). Other problems
 /// carry the calls that were made: `budget_exceeded`, `budget_too_small`, `character_budget_not_met`,
@@ -64,6 +67,7 @@ pub struct ListQueriesQuery {
         (status = 200, description = "The answer and how it came about.", body = QueryResult),
         (status = 202, description = "A job that answers it.", body = JobSummaryResponse, headers(("Location" = String, description = "The job."))),
         (status = 404, response = crate::http::openapi::ProblemResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse),
         (status = 502, response = crate::http::openapi::ProblemResponse),
         (status = 504, response = crate::http::openapi::ProblemResponse),
@@ -74,7 +78,7 @@ pub async fn create_query(
     State(state): State<AppState>,
     Extension(identity): Extension<RequestIdentity>,
     headers: HeaderMap,
-    JsonBody { value: request, bytes }: JsonBody<QueryRequest>,
+    JsonBody { value: request, bytes, .. }: JsonBody<QueryRequest>,
 ) -> Result<Response, ApiError> {
     let wait = request.wait.unwrap_or(true);
     let ask = state.queries.resolve(request.into())?;
@@ -83,15 +87,21 @@ pub async fn create_query(
         return queue(&caller, &state, &idempotency, &ask).await;
     }
     let idempotency = Idempotency::of(&headers, ANSWERED, &bytes)?;
-    if let Some(response) = idempotency.answered(&state.store, &caller).await? {
-        return Ok(response);
+    let who = who(&caller, &identity);
+    if !state.queries.keeps_records() {
+        // No answer is kept that another request could wait for.
+        if let Some(response) = idempotency.answered(&state.store, &caller).await? {
+            return Ok(response);
+        }
+        return Ok(Json(state.queries.answer(&who, &ask).await?).into_response());
     }
-    let result = state.queries.answer(&who(&caller, &identity), &ask).await?;
-    Ok(if state.queries.keeps_records() {
-        idempotency.keep(&state.store, &caller, &result).await
-    } else {
-        Json(result).into_response()
-    })
+
+    let run = match idempotency.turn(&state, &caller, Duration::from_secs(ask.timeout_s)).await? {
+        Turn::Answered(response) => return Ok(response),
+        Turn::Mine(run) => run,
+    };
+    let result = run.during(state.queries.answer(&who, &ask)).await?;
+    Ok(run.keep(&result).await)
 }
 
 async fn queue(caller: &Caller, state: &AppState, idempotency: &Idempotency, ask: &Ask) -> Result<Response, ApiError> {

@@ -233,7 +233,7 @@ pub async fn create_source(
     caller: Caller,
     State(state): State<AppState>,
     headers: HeaderMap,
-    JsonBody { value: request, bytes }: JsonBody<CreateSourceRequest>,
+    JsonBody { value: request, bytes, .. }: JsonBody<CreateSourceRequest>,
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_source", &bytes)?;
     let new = NewSource {

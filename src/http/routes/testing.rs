@@ -30,7 +30,7 @@ pub async fn create_probe(
     caller: Caller,
     State(state): State<AppState>,
     headers: HeaderMap,
-    JsonBody { value: request, bytes }: JsonBody<ProbeRequest>,
+    JsonBody { value: request, bytes, .. }: JsonBody<ProbeRequest>,
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_probe", &bytes)?;
     let request = serde_json::to_string(&request).map_err(|error| ApiError::internal(error.to_string()))?;

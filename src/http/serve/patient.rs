@@ -2,6 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,21 +17,27 @@ pub struct Patient {
     /// When patience ends; only looked at while a write waits.
     end: Pin<Box<Sleep>>,
     waiting: bool,
+    /// The same, for others to see.
+    unread: Arc<AtomicBool>,
 }
 
 impl Patient {
-    pub fn new(stream: TcpStream, patience: Duration) -> Self {
-        Self { stream, patience, end: Box::pin(tokio::time::sleep(patience)), waiting: false }
+    pub fn new(stream: TcpStream, patience: Duration, unread: Arc<AtomicBool>) -> Self {
+        Self { stream, patience, end: Box::pin(tokio::time::sleep(patience)), waiting: false, unread }
     }
 
     /// Passes on what a write came to, unless it has waited for too long.
     fn judge<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
-            self.waiting = false;
+            if self.waiting {
+                self.waiting = false;
+                self.unread.store(false, Ordering::Relaxed);
+            }
             return polled;
         }
         if !self.waiting {
             self.waiting = true;
+            self.unread.store(true, Ordering::Relaxed);
             let end = Instant::now() + self.patience;
             self.end.as_mut().reset(end);
         }

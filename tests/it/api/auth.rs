@@ -54,6 +54,15 @@ async fn a_guarded_service_wants_a_known_key() {
 }
 
 #[tokio::test]
+async fn two_keys_in_one_request_are_refused() {
+    let app = guarded().await;
+    for second in ["Bearer key-of-a", "Bearer key-of-b", "Basic a2V5LW9mLWE="] {
+        let request = app.request(Method::GET, "/v1/info").bearer_auth("key-of-a").header("authorization", second);
+        send(request).await.assert_problem(400, "malformed_request");
+    }
+}
+
+#[tokio::test]
 async fn a_key_opens_its_own_space_only() {
     let app = guarded().await;
     for (key, space, status) in [

@@ -2,12 +2,15 @@
 
 mod auth;
 mod bad_input;
+mod body_memory;
+mod connections;
 mod docs;
 mod headers;
 mod health;
 mod idempotency;
 mod info;
 mod jobs;
+mod origin;
 mod sources;
 mod tokens;
 mod transport;

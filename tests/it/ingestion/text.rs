@@ -142,10 +142,10 @@ async fn what_cannot_be_filed_is_refused_at_once() {
 async fn a_caller_waits_only_if_it_wants_to() {
     let ingest = Ingest::with(&[FLAT[0], ("LLM__TRANSPORT__READ_TIMEOUT", "20")]).await;
     ingest.succeed(&document(&["A"], &json!({}))).await;
-    ingest.model.push(Fault::Delay { ms: 2000 });
+    ingest.model.push(Fault::Delay { ms: 5000 });
     let began = Instant::now();
     let reply = ingest.submit(&document(&["A"], &json!({"wait": false}))).await;
-    assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     assert_eq!(reply.status, 202);
     assert_eq!(reply.header("location"), format!("/v1/jobs/{}", reply.json()["id"].as_str().unwrap()));
     assert!(["queued", "running"].contains(&reply.json()["state"].as_str().unwrap()));
@@ -164,7 +164,7 @@ async fn a_caller_waits_only_if_it_wants_to() {
     let body = document(&["A"], &json!({"wait": true, "timeout_s": 30, "auto_source_identification": false}));
     let reply = ingest.submit(&body).await;
     assert_eq!((reply.status.as_u16(), &reply.json()["state"]), (202, &json!("awaiting_helper")));
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test(flavor = "multi_thread")]

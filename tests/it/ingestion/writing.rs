@@ -196,11 +196,11 @@ async fn slow_down(database: &TestDatabase) {
         Engine::Sqlite => {
             let sql = "CREATE TRIGGER slow AFTER INSERT ON chunks WHEN NEW.ordinal = 1 BEGIN \
                        SELECT COUNT(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n \
-                       WHERE i < 1000000) SELECT i FROM n); END";
+                       WHERE i < 3000000) SELECT i FROM n); END";
             database.execute(sql).await;
         }
         Engine::Postgres => {
-            let function = "CREATE FUNCTION slow() RETURNS trigger AS $$ BEGIN PERFORM pg_sleep(0.3); RETURN NEW; \
+            let function = "CREATE FUNCTION slow() RETURNS trigger AS $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; \
                             END $$ LANGUAGE plpgsql";
             database.execute(function).await;
             let trigger = "CREATE TRIGGER slow AFTER INSERT ON chunks FOR EACH ROW WHEN (NEW.ordinal = 1) \
@@ -209,7 +209,7 @@ async fn slow_down(database: &TestDatabase) {
         }
         Engine::Mysql => {
             let sql = "CREATE TRIGGER slow AFTER INSERT ON chunks FOR EACH ROW BEGIN \
-                       IF NEW.ordinal = 1 THEN DO SLEEP(0.3); END IF; END";
+                       IF NEW.ordinal = 1 THEN DO SLEEP(1); END IF; END";
             database.execute(sql).await;
         }
     }

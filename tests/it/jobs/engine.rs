@@ -82,6 +82,11 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "1")]).await;
         let api = Api::at(app.address);
+        // How long a job takes that has nothing to do, on a machine that may be busy.
+        let began = Instant::now();
+        let trifle = api.queue("default", &json!({})).await.unwrap();
+        api.finished("default", &trifle).await;
+        let pace = began.elapsed();
         let id = api.queue("default", &json!({"steps": 2, "step_ms": 60_000, "effect": true})).await.unwrap();
         while api.get("default", &format!("/v1/jobs/{id}")).await["state"] != "running" {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -92,7 +97,7 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
         let began = Instant::now();
         let next = api.queue("default", &json!({})).await.unwrap();
         assert_eq!(api.finished("default", &next).await["state"], "succeeded");
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(2) + 10 * pace, "{:?}, at a pace of {pace:?}", began.elapsed());
         assert_eq!(api.effects("default", &id).await, 0);
         let (status, problem) = api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
         assert_eq!((status, &problem["code"]), (409, &json!("wrong_job_state")));
@@ -139,14 +144,17 @@ async fn spaces_take_turns() {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "1")]).await;
         let api = Api::at(app.address);
         for _ in 0..300 {
-            api.queue("crowd", &json!({"steps": 1, "step_ms": 20})).await.unwrap();
+            api.queue("crowd", &json!({"steps": 1, "step_ms": 100})).await.unwrap();
         }
-        let began = Instant::now();
+        let waiting = async || {
+            let waiting = api.get("crowd", "/v1/jobs?state=queued&limit=500").await;
+            waiting["items"].as_array().unwrap().len()
+        };
+        let before = waiting().await;
         let single = api.queue("single", &json!({})).await.unwrap();
         assert_eq!(api.finished("single", &single).await["state"], "succeeded");
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-        let waiting = api.get("crowd", "/v1/jobs?state=queued&limit=500").await;
-        assert!(waiting["items"].as_array().unwrap().len() > 200, "the crowd was served first");
+        let after = waiting().await;
+        assert!(before > 50 && after > before / 2, "the crowd was served first: {before} waited, then {after}");
     }
 }
 
@@ -205,16 +213,15 @@ async fn two_runs_of_one_job_do_not_get_mixed_up() {
             assert_eq!(api.post("default", &format!("/v1/jobs/{id}/retry")).await.0, 202);
         }
         assert_eq!(api.post("default", &format!("/v1/jobs/{id}/cancel")).await.0, 200);
-        // Both places are free again when two jobs run at the same time.
+        // Both places are free again when two jobs run at the same time, long before the first runs would have ended.
         let began = Instant::now();
-        let both = [
-            api.queue("default", &json!({"steps": 1, "step_ms": 700})).await.unwrap(),
-            api.queue("default", &json!({"steps": 1, "step_ms": 700})).await.unwrap(),
-        ];
-        for id in &both {
-            assert_eq!(api.finished("default", id).await["state"], "succeeded");
+        for _ in 0..2 {
+            api.queue("default", &json!({"steps": 1, "step_ms": 60_000})).await.unwrap();
         }
-        assert!(began.elapsed() < Duration::from_millis(3300), "{:?}", began.elapsed());
+        while api.get("default", "/v1/jobs?state=running").await["items"].as_array().unwrap().len() < 2 {
+            assert!(began.elapsed() < Duration::from_secs(30), "a place is still taken");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 

@@ -199,7 +199,7 @@ async fn a_wrong_key_or_model_is_said_at_once() {
 
 #[tokio::test]
 async fn the_breaker_opens_and_a_single_probe_closes_it() {
-    let settings = [("LLM__TRANSPORT__BREAKER_FAILURES", "6"), ("LLM__TRANSPORT__BREAKER_COOLDOWN", "1")];
+    let settings = [("LLM__TRANSPORT__BREAKER_FAILURES", "6"), ("LLM__TRANSPORT__BREAKER_COOLDOWN", "3")];
     let door = Door::with(&settings).await;
     door.model.always(status(500, &[], ""));
     for _ in 0..2 {
@@ -211,7 +211,7 @@ async fn the_breaker_opens_and_a_single_probe_closes_it() {
     assert_eq!(door.model.requests().len(), 6, "nothing was sent");
     assert!(door.llm.models().providers.iter().any(|provider| provider.name == "openai_stub" && provider.resting));
 
-    tokio::time::sleep(Duration::from_millis(1100)).await;
+    tokio::time::sleep(Duration::from_millis(3100)).await;
     door.model.clear_faults();
     door.model.edit_script(|script| script.latency_ms = 200);
     let (first, second) = (door.session(), door.session());

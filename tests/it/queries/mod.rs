@@ -1,5 +1,6 @@
 //! Questions: the walk, what is read, the budget, receipts, on a scripted model.
 
+mod at_once;
 mod budget;
 mod command;
 mod engines;

@@ -187,7 +187,7 @@ async fn without_audit_nothing_is_kept() {
     assert_eq!(usage["totals"]["calls"], 4, "the sums of the day stay");
     let calls =
         async || desk.library.store.list_query_calls(&desk.library.space, &id(&result).parse().unwrap()).await.unwrap();
-    for _ in 0..50 {
+    for _ in 0..1000 {
         if calls().await.is_empty() {
             break;
         }

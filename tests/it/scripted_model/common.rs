@@ -9,7 +9,7 @@ pub const SELECT: &str = "contextual_helper: none\nquery: sea waves\nlevel: 1 of
                           - Art\n- Sea / Waves\n- Land\n";
 pub const MODES: [OutputMode; 3] = [OutputMode::Native, OutputMode::Tool, OutputMode::Prompted];
 pub const PROTOCOLS: [Protocol; 3] = [Protocol::OpenAi, Protocol::Anthropic, Protocol::Gemini];
-pub const SOON: Duration = Duration::from_secs(5);
+pub const SOON: Duration = Duration::from_secs(20);
 
 pub fn right_answer() -> Value {
     json!({"selections": [

@@ -55,6 +55,7 @@ async fn a_stall_lasts_until_the_client_leaves() {
     let model = model().await;
     model.push(Fault::Stall);
     let mut stream = dial(&model).await;
+    assert!(model.wait_for_requests(1, SOON).await);
     let read = tokio::time::timeout(Duration::from_millis(100), stream.read_u8()).await;
     assert!(read.is_err());
     assert_eq!(model.requests()[0].outcome, Outcome::Pending);
@@ -68,12 +69,15 @@ async fn a_stall_in_the_body_lasts_until_the_client_leaves() {
     let model = model().await;
     model.push(Fault::StallMidBody);
     let mut stream = dial(&model).await;
-    let mut bytes = Vec::new();
-    let read = tokio::time::timeout(Duration::from_millis(100), stream.read_to_end(&mut bytes)).await;
-    assert!(read.is_err());
-    let text = String::from_utf8(bytes).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    assert_eq!(body.len(), promised(head) / 2);
+    let mut text = String::new();
+    let half = async {
+        while text.split_once("\r\n\r\n").is_none_or(|(head, body)| body.len() < promised(head) / 2) {
+            text.push(char::from(stream.read_u8().await.unwrap()));
+        }
+    };
+    tokio::time::timeout(SOON, half).await.unwrap();
+    let read = tokio::time::timeout(Duration::from_millis(100), stream.read_u8()).await;
+    assert!(read.is_err(), "more than half came");
     drop(stream);
     assert!(model.wait_until(|stats| stats.abandoned == 1, SOON).await);
 }
@@ -83,9 +87,10 @@ async fn a_client_that_does_not_wait_is_counted() {
     let model = model().await;
     model.edit_script(|script| script.latency_ms = 10_000);
     let body = request(Protocol::Anthropic, OutputMode::Tool, SELECT);
-    let asking = post(&model, Protocol::Anthropic, &body);
-    assert!(tokio::time::timeout(Duration::from_millis(50), asking).await.is_err());
-    assert!(model.wait_for_requests(1, SOON).await);
+    tokio::select! {
+        _ = post(&model, Protocol::Anthropic, &body) => panic!("it was to wait"),
+        came = model.wait_for_requests(1, SOON) => assert!(came),
+    }
     assert!(model.wait_until(|stats| stats.abandoned == 1, SOON).await);
     model.push(Fault::Huge { bytes: 50_000_000, chunked: false });
     model.edit_script(|script| script.latency_ms = 0);
@@ -100,7 +105,7 @@ async fn requests_in_flight_are_counted() {
         ask(&model, Protocol::OpenAi, OutputMode::Native).await;
     }
     assert_eq!(model.stats().max_in_flight, 1);
-    model.edit_script(|script| script.latency_ms = 100);
+    model.edit_script(|script| script.latency_ms = 1000);
     let ask = || ask(&model, Protocol::OpenAi, OutputMode::Native);
     tokio::join!(ask(), ask(), ask(), ask());
     assert_eq!((model.stats().max_in_flight, model.stats().in_flight), (4, 0));
@@ -111,16 +116,24 @@ async fn requests_in_flight_are_counted() {
 
 #[tokio::test]
 async fn stopping_ends_stalled_requests_and_frees_the_port() {
-    let model = model().await;
-    model.always(Fault::Stall);
-    let mut stream = dial(&model).await;
-    assert!(model.wait_for_requests(1, SOON).await);
-    let url = model.url();
-    let start = Instant::now();
-    model.stop().await;
-    assert!(start.elapsed() < Duration::from_millis(900));
-    assert!(matches!(stream.read_u8().await, Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof));
-    assert!(crate::support::client::client().get(url).send().await.is_err());
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let model = model().await;
+        model.always(Fault::Stall);
+        let mut stream = dial(&model).await;
+        assert!(model.wait_for_requests(1, SOON).await);
+        let url = model.url();
+        let start = Instant::now();
+        model.stop().await;
+        times.push(start.elapsed());
+        assert!(matches!(stream.read_u8().await, Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof));
+        assert!(crate::support::client::client().get(url).send().await.is_err());
+        // It does not wait for the client, which would take a second. The machine may be busy: once is enough.
+        if times.last().unwrap() < &Duration::from_millis(900) {
+            return;
+        }
+    }
+    panic!("it waits: {times:?}");
 }
 
 #[tokio::test]
@@ -128,7 +141,7 @@ async fn dropping_the_handle_ends_the_server() {
     let model = model().await;
     let url = model.url();
     drop(model);
-    for _ in 0..100 {
+    for _ in 0..1000 {
         if crate::support::client::client().get(&url).send().await.is_err() {
             return;
         }
@@ -158,7 +171,8 @@ async fn a_connection_is_kept_between_requests() {
         assert_eq!(body.len(), promised(head));
     }
     times.sort();
-    assert!(times[250] < Duration::from_millis(20), "{:?}", times[250]);
+    // Bytes that wait for an acknowledgement take 40 ms each time. A busy machine slows down some, not all.
+    assert!(times[50] < Duration::from_millis(20), "{:?}", times[50]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -257,7 +257,7 @@ pub fn offered(seen: &Seen) -> Vec<&str> {
 pub async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
     let began = std::time::Instant::now();
     while !look().await {
-        assert!(began.elapsed() < Duration::from_secs(10), "it does not come: {what}");
+        assert!(began.elapsed() < Duration::from_secs(30), "it does not come: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -1,0 +1,161 @@
+//! Rows of `idempotency_keys` of requests whose work takes too long for a transaction.
+//!
+//! While the work runs its row is there without an answer, under a lease by the database's clock. Exactly one request can
+//! claim it: by the insert, or, after the lease has ended, by one conditional update. Others look at the row now and then.
+
+use std::time::Duration;
+
+use sqlx::Row as _;
+
+use super::idempotency::{COLUMNS, read_answer};
+use super::{Store, StoreError, StoredAnswer};
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+
+/// A request that would run under its key.
+#[derive(Debug, Clone, Copy)]
+pub struct IdempotentRun<'a> {
+    pub space: &'a Space,
+    pub key: &'a str,
+    pub route: &'a str,
+    pub body_hash: &'a str,
+    /// Unique to this request.
+    pub owner: &'a str,
+    pub lease: Duration,
+}
+
+/// What came of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunClaim {
+    /// The request may run.
+    Mine,
+    /// It was answered, or its key belongs to another request.
+    Answered(StoredAnswer),
+    /// Another request runs.
+    Running(StoredAnswer),
+}
+
+impl Store {
+    /// Claims a key that nobody has used since `expired_before`, or whose holder has let its lease end.
+    pub async fn claim_idempotency_run(
+        &self,
+        run: IdempotentRun<'_>,
+        now: Timestamp,
+        expired_before: Timestamp,
+    ) -> Result<RunClaim, StoreError> {
+        self.retry("claim_idempotency_run", || async {
+            // Those that wait look often: only one that can win writes.
+            match self.find_run(run, expired_before).await? {
+                Some(RunClaim::Mine) | None => self.write_claim(run, now, expired_before).await,
+                Some(claim) => Ok(claim),
+            }
+        })
+        .await
+    }
+
+    /// What the row says; nothing if there is none, [`RunClaim::Mine`] if this request may have it.
+    async fn find_run(&self, run: IdempotentRun<'_>, since: Timestamp) -> Result<Option<RunClaim>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS}, lease_owner, lease_until - @now FROM idempotency_keys \
+             WHERE space = ? AND idempotency_key = ? AND created_at >= ?"
+        );
+        let query = self.backend.dialect.assembled(&sql).bind(run.space.as_str().to_owned());
+        let rows = self.fetch_all(query.bind(run.key.to_owned()).bind(since.as_micros())).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let answer = read_answer(row)?;
+        let (owner, left): (Option<String>, Option<i64>) = (row.try_get(4)?, row.try_get(5)?);
+
+        let same = answer.route == run.route && answer.body_hash == run.body_hash;
+        Ok(Some(if answer.status.is_some() || !same {
+            RunClaim::Answered(answer)
+        } else if owner.as_deref() == Some(run.owner) || left.is_none_or(|left| left <= 0) {
+            RunClaim::Mine
+        } else {
+            RunClaim::Running(answer)
+        }))
+    }
+
+    async fn write_claim(
+        &self,
+        run: IdempotentRun<'_>,
+        now: Timestamp,
+        expired_before: Timestamp,
+    ) -> Result<RunClaim, StoreError> {
+        let IdempotentRun { space, key, route, body_hash, owner, lease } = run;
+        let lease = micros(lease);
+        let mut tx = self.begin().await?;
+        let expire = "DELETE FROM idempotency_keys WHERE space = ? AND idempotency_key = ? AND created_at < ?";
+        let expire = tx.sql(expire).bind(space.as_str().to_owned()).bind(key.to_owned());
+        tx.execute(expire.bind(expired_before.as_micros())).await?;
+
+        let insert = "INSERT INTO idempotency_keys \
+                      (space, idempotency_key, route, body_hash, created_at, lease_owner, lease_until) \
+                      VALUES (?, ?, ?, ?, ?, ?, @now + ?)";
+        let insert = self.backend.dialect.insert_if_absent(insert).bind(space.as_str().to_owned());
+        let insert = insert.bind(key.to_owned()).bind(route.to_owned()).bind(body_hash.to_owned());
+        let insert = insert.bind(now.as_micros()).bind(owner.to_owned()).bind(lease);
+        let mut won = tx.execute(insert).await? == 1;
+
+        if !won {
+            let take_over = "UPDATE idempotency_keys SET lease_owner = ?, lease_until = @now + ?, created_at = ? \
+                             WHERE space = ? AND idempotency_key = ? AND route = ? AND body_hash = ? \
+                             AND status IS NULL AND (lease_until < @now OR lease_owner = ?)";
+            let take_over = tx.sql(take_over).bind(owner.to_owned()).bind(lease).bind(now.as_micros());
+            let take_over = take_over.bind(space.as_str().to_owned()).bind(key.to_owned()).bind(route.to_owned());
+            won = tx.execute(take_over.bind(body_hash.to_owned()).bind(owner.to_owned())).await? == 1;
+        }
+        tx.commit().await?;
+        if won {
+            return Ok(RunClaim::Mine);
+        }
+        match self.find_run(run, expired_before).await? {
+            Some(RunClaim::Mine) | None => {
+                Err(StoreError::Contended { cause: "the key was given up in this moment".to_owned() })
+            }
+            Some(claim) => Ok(claim),
+        }
+    }
+
+    /// Holds a key for longer.
+    pub async fn renew_idempotency_run(&self, run: IdempotentRun<'_>) -> Result<(), StoreError> {
+        let renew = "UPDATE idempotency_keys SET lease_until = @now + ? \
+                     WHERE space = ? AND idempotency_key = ? AND lease_owner = ? AND status IS NULL";
+        let renew = self.sql(renew).bind(micros(run.lease)).bind(run.space.as_str().to_owned());
+        self.execute(renew.bind(run.key.to_owned()).bind(run.owner.to_owned())).await
+    }
+
+    /// Stores the answer of the request that holds the key; tells whether it still did.
+    pub async fn finish_idempotency_run(
+        &self,
+        (space, key, owner): (&Space, &str, &str),
+        status: u16,
+        response_json: &str,
+    ) -> Result<bool, StoreError> {
+        self.retry("finish_idempotency_run", || async {
+            let mut tx = self.begin().await?;
+            let update = "UPDATE idempotency_keys SET status = ?, response_json = ? \
+                          WHERE space = ? AND idempotency_key = ? AND lease_owner = ?";
+            let update = tx.sql(update).bind(i64::from(status)).bind(response_json.to_owned());
+            let update = update.bind(space.as_str().to_owned()).bind(key.to_owned()).bind(owner.to_owned());
+            let kept = tx.execute(update).await? == 1;
+            tx.commit().await?;
+            Ok(kept)
+        })
+        .await
+    }
+
+    /// Gives a key up whose request was not answered.
+    pub async fn remove_idempotency_run(&self, (space, key, owner): (&Space, &str, &str)) -> Result<(), StoreError> {
+        let delete = "DELETE FROM idempotency_keys \
+                      WHERE space = ? AND idempotency_key = ? AND lease_owner = ? AND status IS NULL";
+        self.retry("remove_idempotency_run", || async {
+            let delete = self.sql(delete).bind(space.as_str().to_owned()).bind(key.to_owned());
+            self.execute(delete.bind(owner.to_owned())).await
+        })
+        .await
+    }
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
