@@ -21,11 +21,13 @@ use crate::documents::Documents;
 use crate::http::{self, AppState, BodyBudget, HttpSettings, Runs};
 use crate::ingestion::{Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
+use crate::keys::Keys;
 use crate::llm::Llm;
 use crate::probe::Probe;
 use crate::queries::{self, Queries, QueryWork};
 use crate::search::Search;
 use crate::sources::Sources;
+use crate::spaces::Spaces;
 use crate::store::{SCHEMA_VERSION, Store, StoreError};
 use crate::telemetry::Metrics;
 
@@ -82,14 +84,13 @@ impl App {
         .set(1.0);
         let renderer = metrics.clone();
         let settings = HttpSettings {
-            auth: config.auth.clone(),
             max_body_bytes: usize::try_from(config.limits.max_body_bytes).unwrap_or(usize::MAX),
             ingestion_root: config.ingestion.root().map(Path::to_path_buf),
             body_timeout: Duration::from_secs(config.server.body_timeout),
             cors_origins: config.server.cors_origins.clone(),
             clock_header: config.testing.clock_header,
             probe_jobs: config.testing.probe_jobs,
-            info_json: info(&config, &store),
+            info_json: [false, true].map(|required| info(&config, &store, required)),
             render_metrics: Box::new(move || renderer.render()),
         };
         let llm = Llm::new(config.llm.clone(), &config.telemetry.otlp_endpoint, store.clone(), Arc::clone(&clock));
@@ -111,6 +112,8 @@ impl App {
             tracing::warn!(%error, "no job could be queued that turns to the new embedding model");
         }
         let state = AppState {
+            keys: Keys::load(store.clone(), Arc::clone(&clock), &config.auth).await?,
+            spaces: Spaces::new(store.clone(), jobs.clone(), llm.clone()),
             ingestion: Ingestion::new(
                 store.clone(),
                 jobs.clone(),
@@ -269,6 +272,9 @@ async fn prune(state: &AppState) {
             Ok(removed) => tracing::info!(removed, "old jobs removed"),
             Err(error) => tracing::warn!(%error, "old jobs could not be removed"),
         }
+        if let Err(error) = state.keys.prune(now).await {
+            tracing::warn!(%error, "old counts of API keys could not be removed");
+        }
         match state.queries.prune(now).await {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, "old receipts removed"),
@@ -291,7 +297,7 @@ async fn forget(state: &AppState) {
 }
 
 /// What `GET /v1/info` answers, once and for all.
-fn info(config: &Config, store: &Store) -> Bytes {
+fn info(config: &Config, store: &Store, key_required: bool) -> Bytes {
     let info = http::InfoResponse {
         name: "memoir".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -300,7 +306,7 @@ fn info(config: &Config, store: &Store) -> Bytes {
             model: config.llm.model.clone(),
             embedded: config.llm.model.starts_with(&format!("{}:", crate::config::llm::LOCAL)),
         },
-        auth: http::AuthInfo { required: !config.auth.keys.is_empty() },
+        auth: http::AuthInfo { required: key_required },
         limits: http::LimitsInfo::new(config.limits.max_body_bytes),
         settings: public_settings(config),
     };

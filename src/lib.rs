@@ -28,6 +28,12 @@ pub mod llm;
 /// Background work: claimed by lease, fenced, resumed, never lost and never done twice.
 pub mod jobs;
 
+/// API keys: known, limited, made, revoked.
+pub mod keys;
+
+/// Whole spaces: listed, measured, removed.
+pub mod spaces;
+
 /// Search beside the hierarchy: by words, by meaning, or by both.
 pub mod search;
 

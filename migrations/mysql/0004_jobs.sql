@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS job_requests (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     request_json LONGTEXT NOT NULL,
+    paid_by_json LONGTEXT,  -- the API key whose daily caps count its calls
     PRIMARY KEY (space, job_id),
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -39,6 +39,7 @@ CREATE TABLE job_requests (
     space TEXT NOT NULL,
     job_id TEXT NOT NULL,
     request_json TEXT NOT NULL,
+    paid_by_json TEXT,  -- the API key whose daily caps count its calls
     PRIMARY KEY (space, job_id),
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 );

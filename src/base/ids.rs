@@ -66,6 +66,15 @@ pub fn new_span_id() -> String {
     format!("{high:016x}")
 }
 
+/// 32 bytes that nobody can guess, from the system's generator, for secrets.
+#[must_use]
+pub fn random_bytes() -> [u8; 32] {
+    // A UUID of version 4 has 122 random bits; of three together a digest keeps 256.
+    #[expect(clippy::disallowed_methods, reason = "the one place that makes random numbers")]
+    let parts = [uuid::Uuid::new_v4(), uuid::Uuid::new_v4(), uuid::Uuid::new_v4()];
+    super::hash::sha256(&parts.map(uuid::Uuid::into_bytes).concat())
+}
+
 /// A number from 0 to just below 1, for jitter.
 #[must_use]
 pub fn random_fraction() -> f64 {

@@ -13,6 +13,6 @@ pub struct Audit {
 
 impl Audit {
     pub(super) fn validate(&self, violations: &mut Violations) {
-        violations.check_range("audit.keep_days", self.keep_days, 0..=36_500, 0);
+        violations.check_range("audit.keep_days", self.keep_days, 0..=36_500, 90);
     }
 }

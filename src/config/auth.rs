@@ -4,9 +4,10 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Violation, Violations};
+use crate::base::clock::Timestamp;
 use crate::base::hash;
 use crate::base::ids::Space;
 
@@ -27,13 +28,22 @@ pub struct ApiKey {
     /// The only space it opens; `None` opens every one.
     pub space: Option<Space>,
     pub role: Role,
+    pub expires_at: Option<Timestamp>,
+    pub limits: KeyLimits,
 }
 
 impl ApiKey {
     /// A key that opens everything.
     #[must_use]
     pub fn of_admin(name: &str, key: &str) -> Self {
-        Self { name: name.to_owned(), digest: hash::sha256(key.as_bytes()), space: None, role: Role::Admin }
+        Self {
+            name: name.to_owned(),
+            digest: hash::sha256(key.as_bytes()),
+            space: None,
+            role: Role::Admin,
+            expires_at: None,
+            limits: KeyLimits::default(),
+        }
     }
 }
 
@@ -43,11 +53,73 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// What a caller may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a caller may do; each role may do what those before it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
+    Read,
     User,
     Admin,
+}
+
+impl Role {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::User => "user",
+            Self::Admin => "admin",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Read, Self::User, Self::Admin].into_iter().find(|role| role.as_str() == text)
+    }
+}
+
+/// How much one key may ask for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeyLimits {
+    /// 0 is no limit.
+    pub requests_per_minute: u64,
+    /// What it may name as `model`, as `provider:model`, perhaps with `*` at the end; empty is any.
+    pub models: Vec<String>,
+    pub day: DayCaps,
+}
+
+/// The most that a key may spend on one day (UTC); 0 is no cap.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DayCaps {
+    pub calls: u64,
+    pub tokens: u64,
+    pub usd: f64,
+}
+
+impl KeyLimits {
+    /// Whether the key may name a model, given as `provider:model`.
+    pub fn allow_model(&self, model: &str) -> bool {
+        let fits = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(start) => model.starts_with(start),
+            None => model == pattern,
+        };
+        self.models.is_empty() || self.models.iter().any(fits)
+    }
+
+    /// The field that breaks a rule, and the rule.
+    pub fn fault(&self) -> Option<(&'static str, &'static str)> {
+        const MOST: u64 = 1_000_000_000_000;
+        let plain = |model: &String| (1..=200).contains(&model.len()) && model.bytes().all(|b| b.is_ascii_graphic());
+        if self.requests_per_minute > 1_000_000 {
+            return Some(("requests_per_minute", "must be from 0 to 1000000"));
+        }
+        if self.models.len() > 100 || !self.models.iter().all(plain) {
+            return Some(("models", "must be at most 100 names like \"openai:*\" or \"local:embedded\""));
+        }
+        if self.day.calls > MOST || self.day.tokens > MOST {
+            return Some(("day", "must have calls and tokens from 0 to 1000000000000"));
+        }
+        (!(self.day.usd.is_finite() && self.day.usd >= 0.0)).then_some(("day", "must have usd of 0 or more"))
+    }
 }
 
 /// The section as it is written.
@@ -66,6 +138,13 @@ struct RawKey {
     key_sha256: Option<String>,
     space: Option<String>,
     role: Option<String>,
+    expires: Option<String>,
+    #[serde(default)]
+    requests_per_minute: u64,
+    #[serde(default)]
+    models: Vec<String>,
+    #[serde(default)]
+    day: DayCaps,
 }
 
 impl RawAuth {
@@ -78,6 +157,11 @@ impl RawAuth {
                 Ok(key) if keys.iter().any(|other| other.digest == key.digest) => {
                     let twice = Violation::new(&path, super::mask::MASK).allowed("a key that is not listed twice");
                     violations.add(twice.example(EXAMPLE));
+                }
+                // Its name is what a key of the configuration is known by from one start to the next.
+                Ok(key) if keys.iter().any(|other| other.name == key.name) => {
+                    let name = Violation::new(&format!("{path}.name"), key.name);
+                    violations.add(name.allowed("a name that no other key has").example(EXAMPLE));
                 }
                 Ok(key) => keys.push(key),
                 Err(wrong) => wrong.into_iter().for_each(|violation| violations.add(violation.example(EXAMPLE))),
@@ -101,9 +185,19 @@ impl RawKey {
             None => Ok(Some(Space::default())),
         };
         let role = match self.role.as_deref() {
-            None | Some("user") => Ok(Role::User),
-            Some("admin") => Ok(Role::Admin),
-            Some(other) => Err(wrong("role", other, "\"user\" or \"admin\"")),
+            None => Ok(Role::User),
+            Some(name) => Role::parse(name).ok_or_else(|| wrong("role", name, "\"read\", \"user\" or \"admin\"")),
+        };
+        let expires_at = match self.expires.as_deref() {
+            None => Ok(None),
+            Some(text) => Timestamp::parse_rfc3339(text)
+                .map(Some)
+                .ok_or_else(|| wrong("expires", text, "a moment with its offset, like \"2026-12-31T00:00:00Z\"")),
+        };
+        let limits = KeyLimits { requests_per_minute: self.requests_per_minute, models: self.models, day: self.day };
+        let limits = match limits.fault() {
+            None => Ok(limits),
+            Some((field, rule)) => Err(wrong(field, super::mask::MASK, rule)),
         };
         let unusable = || {
             wrong("key", super::mask::MASK, "visible ASCII characters without spaces; for key_sha256, 64 hex digits")
@@ -118,9 +212,14 @@ impl RawKey {
             _ => Err(wrong("key", super::mask::MASK, "exactly one of key, key_file and key_sha256")),
         };
         let name = self.name.unwrap_or_else(|| format!("key-{}", index + 1));
-        match (space, role, digest) {
-            (Ok(space), Ok(role), Ok(digest)) => Ok(ApiKey { name, digest, space, role }),
-            (space, role, digest) => Err([space.err(), role.err(), digest.err()].into_iter().flatten().collect()),
+        match (space, role, digest, expires_at, limits) {
+            (Ok(space), Ok(role), Ok(digest), Ok(expires_at), Ok(limits)) => {
+                Ok(ApiKey { name, digest, space, role, expires_at, limits })
+            }
+            (space, role, digest, expires_at, limits) => {
+                let faults = [space.err(), role.err(), digest.err(), expires_at.err(), limits.err()];
+                Err(faults.into_iter().flatten().collect())
+            }
         }
     }
 }

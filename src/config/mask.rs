@@ -84,7 +84,9 @@ fn mask_plain_url(url: &mut String) {
 pub fn shown(key: &str, given: &str) -> String {
     match key {
         "database.url" => mask_url(given.trim_matches('"')),
-        _ if key.starts_with("auth.keys") && !matches!(key.rsplit('.').next(), Some("role" | "space")) => {
+        _ if key.starts_with("auth.keys")
+            && !matches!(key.rsplit('.').next(), Some("name" | "role" | "space" | "expires")) =>
+        {
             MASK.to_owned()
         }
         _ if key.starts_with("llm.provider") && ["api_key", "headers"].iter().any(|name| key.contains(name)) => {
@@ -105,7 +107,10 @@ pub fn rule(key: &str, said: &str) -> String {
 
 fn mask_fields(fields: &mut Map<String, Value>) {
     for (name, value) in fields {
-        if !matches!(name.as_str(), "name" | "space" | "role" | "key_file") {
+        if !matches!(
+            name.as_str(),
+            "name" | "space" | "role" | "key_file" | "expires" | "requests_per_minute" | "models" | "day"
+        ) {
             *value = MASK.into();
         }
     }

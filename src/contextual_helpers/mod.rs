@@ -13,6 +13,7 @@ use crate::llm::tasks::helper::{Helper, HelperOutput};
 use crate::llm::{Llm, LlmError, Session};
 use crate::model::chunk::{RETRIEVAL, TAXONOMY};
 use crate::model::contextual_helper::{ContextualHelper, HelperOrigin, NewHelper};
+use crate::model::llm_call::Payer;
 use crate::store::{AsStoreError, Store, StoreError};
 
 pub use compose::{HelperFields, Refused, compose, from_text};
@@ -140,6 +141,7 @@ impl ContextualHelpers {
         &self,
         space: &Space,
         source: &crate::model::source::Source,
+        payer: Option<Payer>,
         now: Timestamp,
     ) -> Result<ContextualHelper, HelperError> {
         let id = &source.id;
@@ -174,7 +176,7 @@ impl ContextualHelpers {
         }
         let title = given("title").or_else(|| detect_title(&chunks.first()?.0));
         let head = DocumentHead { filename: source.filename.clone(), title, metadata, chunks };
-        let session = Session::of_caller(space.clone());
+        let session = Session::of_caller(space.clone()).paid_by(payer);
         let helper = self.generate(&session, head).await?;
         self.store(space, id, &helper, now).await
     }

@@ -1,54 +1,70 @@
 //! Who calls, into which space, at what time (D-2).
 //!
-//! Keys are compared by their SHA-256 in constant time. With no key configured the service is open to
-//! this machine only, and answers only to names of this machine: a web page must not reach it through
-//! a host name of its own that points here.
+//! Keys are known by their SHA-256. Which role a route needs stands in `roles`, and is checked here, so that a handler
+//! that takes a [`Caller`] cannot forget it. With no key at all the service is open to this machine only, and answers
+//! only to names of this machine: a web page must not reach it through a host name of its own that points here.
 
-use axum::extract::FromRequestParts;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use subtle::ConstantTimeEq as _;
 
 use super::error::ApiError;
-use super::host;
 use super::state::AppState;
+use super::{host, roles};
 use crate::base::clock::Timestamp;
-use crate::base::hash;
-use crate::base::ids::Space;
-use crate::config::auth::{ApiKey, Role};
+use crate::base::ids::{JobId, Space};
+use crate::config::auth::Role;
+use crate::keys::Key;
+use crate::llm::Llm;
+use crate::model::llm_call::Payer;
+use crate::store::{StoreError, Tx};
 
 const SPACE_HEADER: &str = "x-memoir-space";
 const NOW_HEADER: &str = "x-memoir-now";
 
-/// A caller who may use the space they named.
+/// A caller who may use the space they named, and whose role is enough for the route.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub space: Space,
     pub now: Timestamp,
     /// Whether the request named the time itself.
     now_named: bool,
-    role: Role,
+    /// None where the service needs none: then the caller is an admin of all spaces.
+    pub key: Option<Arc<Key>>,
 }
 
-/// A caller with the role `admin`.
+/// A caller with the role `admin`, of one space or of all of them.
 #[derive(Debug, Clone)]
-pub struct Admin;
+pub struct Admin(pub Caller);
+
+/// A caller with the role `admin` for all spaces.
+#[derive(Debug, Clone)]
+pub struct AdminOfAll;
 
 impl FromRequestParts<AppState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         let named = named_space(&parts.headers)?;
-        let keys = &state.settings.auth.keys;
-        let (space, role) = if keys.is_empty() {
-            host::check(&parts.headers)?;
-            (named.unwrap_or_default(), Role::Admin)
+        let key = if state.keys.are_required().await {
+            Some(state.keys.admit(bearer(&parts.headers)?).await?)
         } else {
-            let key = find_key(keys, &parts.headers)?;
-            (space_for(key, named)?, key.role)
+            host::check(&parts.headers)?;
+            None
+        };
+        let space = match &key {
+            Some(key) => space_for(key, named)?,
+            None => named.unwrap_or_default(),
         };
         let named = named_now(parts, state)?;
-        Ok(Self { space, now: named.unwrap_or_else(|| state.clock.now()), now_named: named.is_some(), role })
+        let now = named.unwrap_or_else(|| state.clock.now());
+        let caller = Self { space, now, now_named: named.is_some(), key };
+
+        let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+        caller.require(roles::needed(&parts.method, route))?;
+        Ok(caller)
     }
 }
 
@@ -57,6 +73,53 @@ impl Caller {
     pub fn named_now(&self) -> Option<Timestamp> {
         self.now_named.then_some(self.now)
     }
+
+    fn role(&self) -> Role {
+        self.key.as_ref().map_or(Role::Admin, |key| key.role)
+    }
+
+    /// Refuses a role that is not enough.
+    pub fn require(&self, role: Role) -> Result<(), ApiError> {
+        if self.role() >= role {
+            return Ok(());
+        }
+        let detail =
+            format!("this needs a key with the role {}, and this one has {}", role.as_str(), self.role().as_str());
+        Err(ApiError::forbidden(&detail)
+            .fix(format!("Use a key whose role is {} or higher.", role.as_str()))
+            .with("needed_role", role.as_str()))
+    }
+
+    /// The only space that this caller can see; `None` for all.
+    pub fn only_space(&self) -> Option<&Space> {
+        self.key.as_ref().and_then(|key| key.space.as_ref())
+    }
+
+    /// Who pays for what is asked of models.
+    pub fn payer(&self) -> Option<Payer> {
+        self.key.as_ref().map(|key| key.payer())
+    }
+
+    /// Notes who pays for a job that this transaction has queued.
+    pub async fn pay_for(&self, tx: &mut Tx, id: &JobId) -> Result<(), StoreError> {
+        match self.payer() {
+            Some(payer) => tx.update_job_payer(&self.space, id, &payer).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a model that the request names and the key may not.
+    pub fn check_model(&self, llm: &Llm, field: &str, model: Option<&str>) -> Result<(), ApiError> {
+        let (Some(key), Some(model)) = (&self.key, model) else { return Ok(()) };
+        // A provider alone stands for its own model.
+        let name = llm.target_name("answer", Some(model)).unwrap_or_else(|_| model.to_owned());
+        if key.limits.allow_model(&name) {
+            return Ok(());
+        }
+        Err(ApiError::forbidden(&format!("{field}: the API key may not name the model {name}"))
+            .fix("Leave the model out, or name one that the key allows (context.models).")
+            .with("models", key.limits.models.clone()))
+    }
 }
 
 impl FromRequestParts<AppState> for Admin {
@@ -64,11 +127,21 @@ impl FromRequestParts<AppState> for Admin {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
-        if caller.role == Role::Admin {
+        caller.require(Role::Admin)?;
+        Ok(Self(caller))
+    }
+}
+
+impl FromRequestParts<AppState> for AdminOfAll {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let Admin(caller) = Admin::from_request_parts(parts, state).await?;
+        if caller.only_space().is_none() {
             return Ok(Self);
         }
-        Err(ApiError::forbidden("this needs a key with the role admin")
-            .fix("Use a key whose role is admin (auth.keys)."))
+        Err(ApiError::forbidden("this shows figures of all spaces, and the API key opens only one")
+            .fix("Use an admin key whose space is \"*\". Figures of one space: GET /v1/admin/spaces/{space}."))
     }
 }
 
@@ -82,7 +155,8 @@ fn named_space(headers: &HeaderMap) -> Result<Option<Space>, ApiError> {
         .ok_or_else(|| ApiError::invalid_field("X-Memoir-Space", format!("must be given once, as {}", Space::RULE)))
 }
 
-fn find_key<'a>(keys: &'a [ApiKey], headers: &HeaderMap) -> Result<&'a ApiKey, ApiError> {
+/// The key that a request carries.
+fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
     // Given twice, it may be one proxy's word against another's.
     if headers.get_all(header::AUTHORIZATION).iter().count() > 1 {
         return Err(ApiError::malformed("the request has more than one Authorization header")
@@ -90,22 +164,13 @@ fn find_key<'a>(keys: &'a [ApiKey], headers: &HeaderMap) -> Result<&'a ApiKey, A
     }
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let Some(given) = given else { return Err(unauthorized("no API key came with the request")) };
-    let key = match given.split_once(' ') {
-        Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => key.trim(),
-        _ => return Err(unauthorized("the Authorization header is not of the form Bearer KEY")),
-    };
-    let digest = hash::sha256(key.as_bytes());
-    // Looks at every key, so that the time tells nothing about which one nearly fitted.
-    let mut found = None;
-    for key in keys {
-        if bool::from(key.digest.ct_eq(&digest)) {
-            found = Some(key);
-        }
+    match given.split_once(' ') {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => Ok(key.trim()),
+        _ => Err(unauthorized("the Authorization header is not of the form Bearer KEY")),
     }
-    found.ok_or_else(|| unauthorized("the API key is not known"))
 }
 
-fn space_for(key: &ApiKey, named: Option<Space>) -> Result<Space, ApiError> {
+fn space_for(key: &Key, named: Option<Space>) -> Result<Space, ApiError> {
     match (&key.space, named) {
         (Some(own), Some(named)) if *own != named => {
             Err(ApiError::forbidden("the API key does not open the space that was named")
@@ -123,8 +188,9 @@ fn named_now(parts: &Parts, state: &AppState) -> Result<Option<Timestamp>, ApiEr
     moment.map(Some).ok_or_else(|| ApiError::invalid_field("X-Memoir-Now", "must be a time like 2026-01-31T12:00:00Z"))
 }
 
-fn unauthorized(detail: &str) -> ApiError {
+/// 401: no key, or none that opens anything.
+pub fn unauthorized(detail: &str) -> ApiError {
     ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized", detail)
-        .fix("Send the header Authorization: Bearer KEY with a key from auth.keys.")
+        .fix("Send the header Authorization: Bearer KEY with a key of auth.keys or of POST /v1/admin/keys.")
         .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
 }

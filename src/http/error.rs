@@ -4,6 +4,7 @@
 //! adds the request id, and logs the cause of a 5xx once.
 
 mod documents;
+mod keys;
 mod queries;
 
 use std::ops::Deref;

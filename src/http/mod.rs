@@ -15,6 +15,7 @@ mod middleware;
 pub mod openapi;
 mod origin;
 mod page;
+mod roles;
 mod routes;
 pub mod serve;
 mod state;
@@ -36,8 +37,8 @@ pub use routes::queries::ANSWERED;
 pub use state::{AppState, HttpSettings};
 
 use routes::{
-    categories, chunks, docs, documents, health, info, ingestions, jobs, manifest, metrics, models, queries, search,
-    sources, testing, tokens, usage, web,
+    admin, categories, chunks, docs, documents, health, info, ingestions, jobs, manifest, metrics, models, queries,
+    search, sources, testing, tokens, usage, web,
 };
 
 /// Every route that the OpenAPI document lists.
@@ -49,6 +50,11 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(docs::get_openapi))
         .routes(routes!(docs::get_docs))
         .routes(routes!(metrics::get_metrics))
+        // For admins: keys and whole spaces.
+        .routes(routes!(admin::keys::create_key, admin::keys::list_keys))
+        .routes(routes!(admin::keys::get_key, admin::keys::update_key, admin::keys::revoke_key))
+        .routes(routes!(admin::spaces::list_spaces))
+        .routes(routes!(admin::spaces::get_space, admin::spaces::delete_space))
         // What this installation is and can do.
         .routes(routes!(info::get_info))
         .routes(routes!(tokens::count_tokens))

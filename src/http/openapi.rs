@@ -16,6 +16,7 @@ use utoipa::openapi::{Ref, RefOr, Required};
 use utoipa::{OpenApi, ToResponse};
 
 use super::error::{Problem, ProblemField};
+use super::roles;
 
 /// Which version of the specification to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,7 @@ pub struct ProblemResponse(Problem);
     servers((url = "/", description = "Where this document comes from")),
     tags(
         (name = "system", description = "The installation: health, settings, metrics, this document."),
+        (name = "admin", description = "For admins: API keys and whole spaces."),
         (name = "tokens", description = "Counting tokens."),
         (name = "models", description = "Which models can be asked, and what was spent on them."),
         (name = "search", description = "Search beside the hierarchy: by words, by meaning, or by both."),
@@ -58,9 +60,12 @@ struct Base;
 pub fn base() -> utoipa::openapi::OpenApi {
     let mut document = Base::openapi();
     let components = document.components.get_or_insert_default();
-    let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("A key from auth.keys.")).build();
+    let scheme = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("A key of auth.keys, or made with POST /v1/admin/keys."))
+        .build();
     components.add_security_scheme("api_key", SecurityScheme::Http(scheme));
-    // Open when no key is configured, hence the empty alternative.
+    // Open when there is no key, hence the empty alternative.
     document.security = Some(vec![SecurityRequirement::new("api_key", [""; 0]), SecurityRequirement::default()]);
     document
 }
@@ -76,9 +81,10 @@ pub fn document() -> utoipa::openapi::OpenApi {
             (Method::PATCH, &mut item.patch),
             (Method::DELETE, &mut item.delete),
         ];
-        for (_, operation) in operations {
+        for (method, operation) in operations {
             if let Some(operation) = operation {
                 add_common(path, operation);
+                add_role(&method, path, operation);
             }
         }
     }
@@ -141,6 +147,18 @@ fn flatten(schema: &mut Value, known: &Map<String, Value>) {
         fields.extend(part["properties"].as_object().cloned().unwrap_or_default());
     }
     *schema = json!({"type": "object", "description": schema["description"], "properties": fields});
+}
+
+/// Says which role a key must have, and that it may be used up.
+fn add_role(method: &Method, path: &str, operation: &mut Operation) {
+    if !path.starts_with("/v1/") && path != "/metrics" {
+        return;
+    }
+    let role = roles::needed(method, path).as_str();
+    let description = operation.description.get_or_insert_default();
+    description.push_str(&format!("\n\nNeeds a key with the role `{role}` or higher, where keys are needed."));
+    let problem: RefOr<Response> = RefOr::Ref(Ref::from_response_name("ProblemResponse"));
+    operation.responses.responses.entry("429".to_owned()).or_insert(problem);
 }
 
 /// What every operation may answer, and the header that all of the API takes.

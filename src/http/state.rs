@@ -15,21 +15,24 @@ use super::body_budget::BodyBudget;
 use super::idempotency::Runs;
 use crate::base::clock::Clock;
 use crate::categories::Categories;
-use crate::config::Auth;
 use crate::contextual_helpers::ContextualHelpers;
 use crate::documents::Documents;
 use crate::ingestion::Ingestion;
 use crate::jobs::Jobs;
+use crate::keys::Keys;
 use crate::llm::Llm;
 use crate::queries::Queries;
 use crate::search::Search;
 use crate::sources::Sources;
+use crate::spaces::Spaces;
 use crate::store::Store;
 
 /// Handed to every handler; cheap to clone.
 #[derive(Clone)]
 pub struct AppState {
     pub store: Store,
+    pub keys: Keys,
+    pub spaces: Spaces,
     pub sources: Sources,
     pub documents: Documents,
     pub jobs: Jobs,
@@ -53,7 +56,6 @@ pub struct AppState {
 
 /// The settings that concern HTTP.
 pub struct HttpSettings {
-    pub auth: Auth,
     pub max_body_bytes: usize,
     /// The folder whose files may be named instead of sent.
     pub ingestion_root: Option<PathBuf>,
@@ -63,8 +65,8 @@ pub struct HttpSettings {
     pub clock_header: bool,
     /// Whether probes may be queued.
     pub probe_jobs: bool,
-    /// The answer to `GET /v1/info`, which never changes while the process lives.
-    pub info_json: Bytes,
+    /// The answer to `GET /v1/info`, which never changes while the process lives: where no key is needed, and where one is.
+    pub info_json: [Bytes; 2],
     /// Renders the metrics of this process.
     pub render_metrics: Box<dyn Fn() -> String + Send + Sync>,
 }
@@ -131,5 +133,17 @@ impl FromRef<AppState> for Sources {
 impl FromRef<AppState> for Search {
     fn from_ref(state: &AppState) -> Self {
         state.search.clone()
+    }
+}
+
+impl FromRef<AppState> for Keys {
+    fn from_ref(state: &AppState) -> Self {
+        state.keys.clone()
+    }
+}
+
+impl FromRef<AppState> for Spaces {
+    fn from_ref(state: &AppState) -> Self {
+        state.spaces.clone()
     }
 }

@@ -165,6 +165,10 @@ impl LlmError {
                 "job" => {
                     "Raise llm.caps.job and restart; POST /v1/jobs/{id}/retry then goes on where it stopped.".to_owned()
                 }
+                "key and day" => "Wait until tomorrow (UTC), or raise the key's daily caps (limits.day with PATCH \
+                                  /v1/admin/keys/{id}, or day in auth.keys); jobs go on where they stopped with \
+                                  POST /v1/jobs/{id}/retry."
+                    .to_owned(),
                 _ => "Wait until tomorrow (UTC), or raise llm.caps.space_day and restart; jobs go on where they \
                       stopped with POST /v1/jobs/{id}/retry."
                     .to_owned(),

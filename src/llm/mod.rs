@@ -101,7 +101,9 @@ impl Llm {
     pub async fn job_session(&self, space: &Space, id: &JobId) -> Result<Session, StoreError> {
         self.inner.ledger.flush().await?;
         let (spent, last_seq) = self.inner.store.find_job_spent(space, id).await?;
-        Ok(Session::of_job(space.clone(), id.clone(), self.settings().caps.job, spent, last_seq + 1))
+        let payer = self.inner.store.find_job_payer(space, id).await?;
+        let session = Session::of_job(space.clone(), id.clone(), self.settings().caps.job, spent, last_seq + 1);
+        Ok(session.paid_by(payer))
     }
 
     /// What was spent, by day, stage and model, and the sum of all that the filter lets through.

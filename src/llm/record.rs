@@ -99,6 +99,7 @@ impl<'a> Call<'a> {
             tokens_cached: 0,
             cost_usd: target.profile.cost(&target.model, Usage::default()),
             provider_params: plan.params.clone(),
+            key_id: attempts.session.payer.as_ref().map(|payer| payer.key_id.clone()),
         };
         let begun = Instant::now();
         Ok(Self { attempts, target, plan, expected, begun, record: Some(record), reply: None, _today: today })

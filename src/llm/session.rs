@@ -8,7 +8,7 @@ use super::LlmError;
 use super::recall::{Recalled, Record};
 use crate::base::ids::{JobId, Space};
 use crate::config::llm::Caps;
-use crate::model::llm_call::{CallOwner, LlmCall, Spent};
+use crate::model::llm_call::{CallOwner, LlmCall, Payer, Spent};
 
 /// One asker.
 pub struct Session {
@@ -21,6 +21,8 @@ pub struct Session {
     pub(super) probing: bool,
     /// The trace that its spans belong to.
     pub(super) traceparent: Option<String>,
+    /// The API key that its calls count for.
+    pub(super) payer: Option<Payer>,
     caps: Caps,
     scope: &'static str,
     state: Mutex<State>,
@@ -63,6 +65,7 @@ impl Session {
             deterministic: false,
             probing: false,
             traceparent: None,
+            payer: None,
             caps,
             scope,
             state: Mutex::new(State { next_seq: 1, ..State::default() }),
@@ -127,6 +130,13 @@ impl Session {
     #[must_use]
     pub fn traced_by(mut self, traceparent: Option<String>) -> Self {
         self.traceparent = traceparent;
+        self
+    }
+
+    /// Counts its calls for an API key, and holds them against the key's daily caps.
+    #[must_use]
+    pub fn paid_by(mut self, payer: Option<Payer>) -> Self {
+        self.payer = payer;
         self
     }
 

@@ -1,5 +1,6 @@
 //! One attempt to ask a model: what came back, how long it took, what it cost. Never the prompt.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::base::clock::Timestamp;
@@ -43,6 +44,15 @@ pub enum CallOwner {
     Nobody,
 }
 
+/// The API key that pays for calls, and what it may spend on one day (UTC); 0 is no cap.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Payer {
+    pub key_id: String,
+    pub calls: u64,
+    pub tokens: u64,
+    pub usd: f64,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlmCall {
     /// Makes it one call, however often it is written.
@@ -65,6 +75,8 @@ pub struct LlmCall {
     pub tokens_cached: i64,
     pub cost_usd: Option<f64>,
     pub provider_params: Value,
+    /// The API key that pays; known while the call is being recorded.
+    pub key_id: Option<String>,
 }
 
 impl LlmCall {

@@ -34,7 +34,8 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
     let store = &queries.inner.store;
     let told = store.list_query_calls(context.space(), &id).await?;
     context.report("answering", serde_json::json!({}));
-    let who = Who { space: context.space().clone(), now: context.clock().now(), traceparent: None };
+    let payer = store.find_job_payer(context.space(), context.id()).await?;
+    let who = Who { space: context.space().clone(), now: context.clock().now(), traceparent: None, payer };
     let result = queries.answer_as(id, &who, &ask, Some(told)).await?;
     Ok(Outcome::Done(serde_json::to_value(result).unwrap_or_default()))
 }

@@ -35,7 +35,7 @@ use crate::categories::samples::SampleCache;
 use crate::config;
 use crate::config::llm::Caps;
 use crate::llm::{Llm, Session};
-use crate::model::llm_call::LlmCall;
+use crate::model::llm_call::{LlmCall, Payer};
 use crate::model::query::{NewQuery, QueryScope, StoredQuery};
 use crate::store::{QueryPage, Store};
 
@@ -91,6 +91,8 @@ pub struct Who {
     pub space: Space,
     pub now: Timestamp,
     pub traceparent: Option<String>,
+    /// The API key that pays.
+    pub payer: Option<Payer>,
 }
 
 /// A receipt with the calls that belong to it.
@@ -175,6 +177,7 @@ impl Queries {
             .with_model(ask.model.clone())
             .deterministic(ask.deterministic)
             .traced_by(who.traceparent.clone())
+            .paid_by(who.payer.clone())
             .resuming(told.unwrap_or_default());
         let _forgotten =
             (!inner.audit.persist).then(|| Forget { queries: self.clone(), space: who.space.clone(), id: id.clone() });

@@ -256,6 +256,9 @@ impl Tx {
         for ((space, day, stage, provider, model), sum) in sums(rows) {
             self.add_usage(space, &UsageDay { day, stage, provider, model, ..sum }).await?;
         }
+        for ((key_id, day), spent) in key_sums(rows) {
+            self.add_key_day(key_id, &day, spent).await?;
+        }
         Ok(())
     }
 
@@ -315,6 +318,18 @@ fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
     sums
 }
 
+/// What each key pays, in the order of its rows.
+fn key_sums<'a>(rows: &[Row<'a>]) -> BTreeMap<(&'a str, String), Spent> {
+    let mut sums: BTreeMap<(&'a str, String), Spent> = BTreeMap::new();
+    for (_, _, call) in rows {
+        if let Some(key_id) = &call.key_id {
+            let sum = sums.entry((key_id.as_str(), call.timestamp.day())).or_default();
+            *sum = sum.plus(call.spent());
+        }
+    }
+    sums
+}
+
 pub(super) fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
     Ok(LlmCall {
         call_id: row.try_get(0)?,
@@ -334,6 +349,7 @@ pub(super) fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
         tokens_cached: row.try_get(14)?,
         cost_usd: row.try_get(15)?,
         provider_params: read_json(row, 16)?.unwrap_or_default(),
+        key_id: None,
     })
 }
 

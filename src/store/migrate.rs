@@ -54,6 +54,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     9 "0009_queries",
     10 "0010_documents",
     11 "0011_search",
+    12 "0012_api_keys",
 ];
 
 /// The schema that this binary works with.

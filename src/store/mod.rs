@@ -3,6 +3,7 @@
 //! `Store` reads, `Tx` writes; each noun has a file here that adds its functions to both. Every
 //! function takes the space it works in. Nothing outside this folder speaks SQL or knows sqlx.
 
+mod api_keys;
 mod backend;
 mod candidates;
 mod catalog;
@@ -30,6 +31,7 @@ mod search;
 mod source_versions;
 mod sources;
 mod space;
+mod spaces;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +41,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Any, Row as _, Transaction};
 
 pub use crate::config::database::Engine;
+pub use api_keys::{ALL_SPACES, ApiKeyRow};
 pub use candidates::LeafPart;
 pub use catalog::Missing;
 pub use categories::{CategoryFilter, CategoryPage};
@@ -56,6 +59,7 @@ pub use queries::QueryPage;
 pub use retry::{AsStoreError, add_retries, count_retries};
 pub use source_versions::NewVersion;
 pub use sources::{SourceFilter, SourcePage};
+pub use spaces::{SPACE_TABLES, SpaceSize};
 
 use crate::config;
 use backend::Backend;

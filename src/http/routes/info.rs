@@ -82,8 +82,10 @@ impl LimitsInfo {
     get, path = "/v1/info", tag = "system", operation_id = "get_info",
     responses((status = 200, description = "This installation.", body = InfoResponse))
 )]
-pub async fn get_info(_: Caller, State(state): State<AppState>) -> Result<Response, ApiError> {
-    let mut response = Response::new(Body::from(state.settings.info_json.clone()));
+pub async fn get_info(caller: Caller, State(state): State<AppState>) -> Result<Response, ApiError> {
+    let [open, guarded] = &state.settings.info_json;
+    let info = if caller.key.is_some() { guarded } else { open };
+    let mut response = Response::new(Body::from(info.clone()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }

@@ -72,6 +72,7 @@ pub async fn create_ingestion(
     } else {
         let wanted = if form { wanted } else { server_file::fill(wanted, settings).await? };
         let new = NewIngestion { at: caller.named_now(), ..wanted.into_new()? };
+        caller.check_model(&state.llm, "options.model", new.options.model.as_deref())?;
         let new = state.ingestion.prepare(&caller.space, new, caller.now).await?;
         let response = queue(&state, &caller, &idempotency, &new).await?;
         state.jobs.announce();
@@ -106,6 +107,7 @@ async fn queue(
             Begun::Fresh(tx) => tx,
         };
         let job = state.jobs.enqueue(&mut tx, &caller.space, new, caller.now).await?;
+        caller.pay_for(&mut tx, &job.id).await?;
         let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
         let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
         idempotency.finish(tx, caller, StatusCode::ACCEPTED, headers, &JobResponse::fresh(&job)).await

@@ -7,7 +7,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 
 use crate::base::metrics as names;
-use crate::http::auth::Admin;
+use crate::http::auth::AdminOfAll;
 use crate::http::state::AppState;
 use crate::model::job::JobState;
 
@@ -15,12 +15,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Metrics for Prometheus
 ///
-/// Counters and histograms of this process. Wants an admin key where keys are configured.
+/// Counters and histograms of this process, over all spaces: the key must be that of an admin of all spaces (`*`).
 #[utoipa::path(
     get, path = "/metrics", tag = "system", operation_id = "get_metrics",
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"))
 )]
-pub async fn get_metrics(_: Admin, State(state): State<AppState>) -> impl IntoResponse {
+pub async fn get_metrics(_: AdminOfAll, State(state): State<AppState>) -> impl IntoResponse {
     record_queue(&state).await;
     let text = (state.settings.render_metrics)();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)

@@ -1,5 +1,6 @@
 //! Handlers and their wire types: one file per first segment of the path.
 
+pub mod admin;
 pub mod categories;
 pub mod chunks;
 pub mod docs;

@@ -123,7 +123,10 @@ pub async fn probe_model(
     Extension(identity): Extension<RequestIdentity>,
     JsonBody { value: request, .. }: JsonBody<ProbeModelRequest>,
 ) -> Result<Json<ProbeModelResponse>, ApiError> {
+    caller.check_model(&llm, "model", request.model.as_deref())?;
+    let payer = caller.payer();
     let session = Session::of_caller(caller.space).with_model(request.model).traced_by(Some(identity.traceparent()));
+    let session = session.paid_by(payer);
     let probed = llm.probe(session).await?;
     let error = probed.error.map(|error| ApiError::from(error).problem(&identity.request_id));
     let last = probed.calls.last();

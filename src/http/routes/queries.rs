@@ -14,6 +14,7 @@ use utoipa::IntoParams;
 
 use super::jobs::JobSummaryResponse;
 use crate::base::ids::QueryId;
+use crate::config::auth::Role;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams};
@@ -21,9 +22,10 @@ use crate::http::idempotency::{Begun, Idempotency, Turn, location};
 use crate::http::page;
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
+use crate::llm::Llm;
 use crate::model::job::NewJob;
 use crate::model::query::StoredQuery;
-use crate::queries::{Ask, KIND, Queries, QueryResult, Who};
+use crate::queries::{Ask, KIND, Queries, QueryResult, ReplayWish, Who};
 use crate::store::QueryPage;
 pub use receipts::{QueryListResponse, QueryReceiptResponse, QueryReplayResponse, ReplayQueryRequest};
 pub use wire::{QueryEstimateResponse, QueryRequest};
@@ -82,6 +84,7 @@ pub async fn create_query(
 ) -> Result<Response, ApiError> {
     let wait = request.wait.unwrap_or(true);
     let ask = state.queries.resolve(request.into())?;
+    caller.check_model(&state.llm, "model", ask.model.as_deref())?;
     if !wait {
         let idempotency = Idempotency::of(&headers, "create_query", &bytes)?;
         return queue(&caller, &state, &idempotency, &ask).await;
@@ -120,6 +123,7 @@ async fn queue(caller: &Caller, state: &AppState, idempotency: &Idempotency, ask
             Begun::Fresh(tx) => tx,
         };
         let job = state.jobs.enqueue(&mut tx, &caller.space, &new, caller.now).await?;
+        caller.pay_for(&mut tx, &job.id).await?;
         let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
         let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
         let body = JobSummaryResponse::from(&job);
@@ -189,7 +193,7 @@ pub async fn get_query(
 ///
 /// `recorded`: on the options, answers and passages of then, without asking a model; `identical` tells whether everything but
 /// times is the same. `live`: models are asked now, perhaps with another strategy or model, under a receipt of its own;
-/// `differences` shows what that changes.
+/// `differences` shows what that changes. `live` needs the role `user`.
 #[utoipa::path(
     post, path = "/v1/queries/{id}/replay", tag = "queries", operation_id = "replay_query", request_body = ReplayQueryRequest,
     params(("id" = String, Path, description = "The question's id.")),
@@ -203,14 +207,25 @@ pub async fn get_query(
 pub async fn replay_query(
     caller: Caller,
     State(queries): State<Queries>,
+    State(llm): State<Llm>,
     Extension(identity): Extension<RequestIdentity>,
     PathId(id): PathId,
     JsonBody { value: request, .. }: JsonBody<ReplayQueryRequest>,
 ) -> Result<Json<QueryReplayResponse>, ApiError> {
     let wish = request.wish()?;
+    if let ReplayWish::Live { model, .. } = &wish {
+        caller.require(Role::User)?;
+        let model = match model {
+            Some(model) => Some(model.clone()),
+            // Asked again with the model that the query named.
+            None => queries.find(&caller.space, &id).await?.stored.request["model"].as_str().map(str::to_owned),
+        };
+        caller.check_model(&llm, "model", model.as_deref())?;
+    }
     Ok(Json(queries.replay(&who(&caller, &identity), &id, wish).await?.into()))
 }
 
 fn who(caller: &Caller, identity: &RequestIdentity) -> Who {
-    Who { space: caller.space.clone(), now: caller.now, traceparent: Some(identity.traceparent()) }
+    let (space, traceparent) = (caller.space.clone(), Some(identity.traceparent()));
+    Who { space, now: caller.now, traceparent, payer: caller.payer() }
 }

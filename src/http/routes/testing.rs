@@ -42,6 +42,7 @@ pub async fn create_probe(
             Begun::Fresh(tx) => tx,
         };
         let job = state.jobs.enqueue(&mut tx, &caller.space, &new, caller.now).await?;
+        caller.pay_for(&mut tx, &job.id).await?;
         let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
         let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
         let body = JobSummaryResponse::from(&job);

@@ -223,6 +223,6 @@ pub async fn regenerate_helper(
     PathId(id): PathId,
 ) -> Result<Json<HelperResponse>, ApiError> {
     let source = state.sources.find(&caller.space, &id).await?;
-    let stored = state.helpers.regenerate(&caller.space, &source, caller.now).await?;
+    let stored = state.helpers.regenerate(&caller.space, &source, caller.payer(), caller.now).await?;
     Ok(Json(HelperResponse::from(&stored)))
 }

@@ -1,0 +1,354 @@
+//! API keys over the API: made, listed, changed, revoked. The secret is in the answer that makes a key, and nowhere else.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+use crate::config::auth::{DayCaps, KeyLimits, Role};
+use crate::http::auth::Admin;
+use crate::http::error::ApiError;
+use crate::http::extract::{JsonBody, PathId, QueryParams, moment, object_or_null};
+use crate::http::idempotency;
+use crate::http::page;
+use crate::keys::{Key, KeyChange, Keys, NewKey, Origin, State as KeyState};
+
+/// What a caller may do; each role may do what those before it may.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyRole {
+    /// Read, search and query.
+    Read,
+    /// Ingest, change and remove, too.
+    User,
+    /// Manage keys and spaces, too.
+    Admin,
+}
+
+/// How much a key may ask for; what is left out has no limit.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeyLimitsRequest {
+    /// Over all processes together; 0: no limit.
+    #[schema(maximum = 1_000_000)]
+    pub requests_per_minute: u64,
+    /// What it may name as `model`, as `provider:model`, perhaps with `*` at the end; empty: any.
+    #[schema(max_items = 100)]
+    pub models: Vec<String>,
+    /// What it may spend on models on one day (UTC), jobs that it queued included.
+    #[serde(deserialize_with = "object_or_null")]
+    pub day: Option<KeyDayRequest>,
+}
+
+/// What a key may spend on one day; 0: no cap.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeyDayRequest {
+    pub calls: u64,
+    pub tokens: u64,
+    pub usd: f64,
+}
+
+/// A key to make.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({
+    "name": "reader of the wiki", "space": "default", "role": "read", "expires_at": "2027-01-01T00:00:00Z",
+    "limits": {"requests_per_minute": 60, "models": ["local:*"], "day": {"usd": 1.0}}
+}))]
+pub struct CreateKeyRequest {
+    /// For people.
+    #[schema(min_length = 1, max_length = 100)]
+    pub name: String,
+    /// The only space that it opens, or `*` for all; the space of this request if left out.
+    #[serde(default)]
+    pub space: Option<String>,
+    /// `user` if left out.
+    #[serde(default)]
+    pub role: Option<KeyRole>,
+    /// From then on it opens nothing; never if left out, or when the key that makes it expires.
+    #[serde(default)]
+    #[schema(format = DateTime)]
+    pub expires_at: Option<String>,
+    #[serde(default, deserialize_with = "object_or_null")]
+    pub limits: Option<KeyLimitsRequest>,
+}
+
+/// A change to a key; what is left out stays.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "reader of the wiki", "expires_at": "never"}))]
+pub struct UpdateKeyRequest {
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 100)]
+    pub name: Option<String>,
+    /// A moment, or `never`.
+    #[serde(default)]
+    pub expires_at: Option<String>,
+    /// Replaces all limits.
+    #[serde(default, deserialize_with = "object_or_null")]
+    pub limits: Option<KeyLimitsRequest>,
+}
+
+/// A key without its secret.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct KeyResponse {
+    pub id: String,
+    pub name: String,
+    /// `api`: made here. `config`: of `auth.keys`, which only the configuration can change.
+    pub origin: String,
+    /// Its first characters; null for a key of the configuration.
+    pub prefix: Option<String>,
+    /// The only space that it opens; `*` for all.
+    pub space: String,
+    pub role: String,
+    /// `active`, `expired` or `revoked`.
+    pub state: String,
+    pub limits: KeyLimitsResponse,
+    #[schema(format = DateTime)]
+    pub expires_at: Option<String>,
+    #[schema(format = DateTime)]
+    pub created_at: Option<String>,
+    #[schema(format = DateTime)]
+    pub revoked_at: Option<String>,
+    /// To about five minutes; null for a key of the configuration.
+    #[schema(format = DateTime)]
+    pub last_used_at: Option<String>,
+}
+
+/// The limits in force; 0 and an empty list are no limit.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct KeyLimitsResponse {
+    pub requests_per_minute: u64,
+    pub models: Vec<String>,
+    pub day: KeyDayResponse,
+}
+
+/// The daily caps in force; 0 is no cap.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct KeyDayResponse {
+    pub calls: u64,
+    pub tokens: u64,
+    pub usd: f64,
+}
+
+/// A new key with its secret.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CreatedKeyResponse {
+    /// What callers send as `Authorization: Bearer`. Shown now and never again: only its hash is stored.
+    pub secret: String,
+    pub key: KeyResponse,
+}
+
+/// A page of keys.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct KeyListResponse {
+    pub items: Vec<KeyResponse>,
+    /// Pass it as `cursor` to go on; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// Which keys, and which part of the list.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListKeysQuery {
+    /// Only keys that open this space alone.
+    #[serde(default)]
+    space: Option<String>,
+    /// Items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// Make a key
+///
+/// The answer shows the secret, once: only its hash is stored. So an `Idempotency-Key` is refused here; if an answer is
+/// lost, revoke the key and make another. A key cannot make one that is worth more than itself: an admin of one space
+/// makes keys of that space, none lives longer than its maker, and a key with limits makes none. Where the service has no
+/// key yet, the first must be an admin of all spaces; from then on every request needs a key.
+#[utoipa::path(
+    post, path = "/v1/admin/keys", tag = "admin", operation_id = "create_key", request_body = CreateKeyRequest,
+    responses(
+        (status = 201, description = "Made.", body = CreatedKeyResponse, headers(("Location" = String, description = "The new key."))),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn create_key(
+    Admin(caller): Admin,
+    State(keys): State<Keys>,
+    headers: HeaderMap,
+    JsonBody { value: request, .. }: JsonBody<CreateKeyRequest>,
+) -> Result<Response, ApiError> {
+    if headers.contains_key(idempotency::HEADER) {
+        let rule = "is not taken here: the answer holds a secret, which is not stored";
+        return Err(ApiError::invalid_field("Idempotency-Key", rule));
+    }
+    let space = match request.space.as_deref() {
+        None => Some(caller.space.clone()),
+        Some("*") => None,
+        Some(name) => Some(parse_space("space", name)?),
+    };
+    let new = NewKey {
+        name: request.name,
+        space,
+        role: request.role.map_or(Role::User, Into::into),
+        expires_at: moment("expires_at", request.expires_at.as_deref())?,
+        limits: request.limits.unwrap_or_default().into(),
+    };
+
+    let (key, secret) = keys.make(caller.key.as_deref(), new).await?;
+    let location = idempotency::location(&format!("/v1/admin/keys/{}", key.id))?;
+    let body = CreatedKeyResponse { secret, key: KeyResponse::of(&key, caller.now) };
+    Ok((StatusCode::CREATED, [location], Json(body)).into_response())
+}
+
+/// List keys
+///
+/// Those of the configuration first, then the oldest first; without their secrets. An admin of one space sees the keys of
+/// that space.
+#[utoipa::path(
+    get, path = "/v1/admin/keys", tag = "admin", operation_id = "list_keys", params(ListKeysQuery),
+    responses((status = 200, description = "A page of keys.", body = KeyListResponse))
+)]
+pub async fn list_keys(
+    Admin(caller): Admin,
+    State(keys): State<Keys>,
+    QueryParams(query): QueryParams<ListKeysQuery>,
+) -> Result<Json<KeyListResponse>, ApiError> {
+    let limit = page::limit(query.limit)?;
+    let space = query.space.as_deref().map(|name| parse_space("space", name)).transpose()?;
+    let fingerprint = format!("keys|{space:?}");
+    let after: Option<[String; 1]> = page::decode_texts(query.cursor.as_deref(), &fingerprint)?;
+    let mut found = keys.list(caller.key.as_deref(), space.as_ref()).await?;
+    found.retain(|key| after.as_ref().is_none_or(|[after]| key.place() > *after));
+    let (found, next_cursor) = page::cut(found, limit, &fingerprint, |key| [key.place()]);
+    let items = found.iter().map(|key| KeyResponse::of(key, caller.now)).collect();
+    Ok(Json(KeyListResponse { items, next_cursor }))
+}
+
+/// Read a key
+///
+/// Without its secret.
+#[utoipa::path(
+    get, path = "/v1/admin/keys/{id}", tag = "admin", operation_id = "get_key",
+    params(("id" = String, Path, description = "The key's id.")),
+    responses((status = 200, description = "The key.", body = KeyResponse))
+)]
+pub async fn get_key(
+    Admin(caller): Admin,
+    State(keys): State<Keys>,
+    PathId(id): PathId,
+) -> Result<Json<KeyResponse>, ApiError> {
+    let key = keys.find(caller.key.as_deref(), &id).await?;
+    Ok(Json(KeyResponse::of(&key, caller.now)))
+}
+
+/// Change a key
+///
+/// Its name, its expiry, its limits. Its role and space stay: make another key for those. Jobs that are queued keep the
+/// daily caps that they were queued with.
+#[utoipa::path(
+    patch, path = "/v1/admin/keys/{id}", tag = "admin", operation_id = "update_key", request_body = UpdateKeyRequest,
+    params(("id" = String, Path, description = "The key's id.")),
+    responses(
+        (status = 200, description = "As it is now.", body = KeyResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn update_key(
+    Admin(caller): Admin,
+    State(keys): State<Keys>,
+    PathId(id): PathId,
+    JsonBody { value: request, .. }: JsonBody<UpdateKeyRequest>,
+) -> Result<Json<KeyResponse>, ApiError> {
+    let expires_at = match request.expires_at.as_deref() {
+        None => None,
+        Some("never") => Some(None),
+        Some(text) => Some(moment("expires_at", Some(text))?),
+    };
+    let change = KeyChange { name: request.name, expires_at, limits: request.limits.map(Into::into) };
+    let key = keys.update(caller.key.as_deref(), &id, change).await?;
+    Ok(Json(KeyResponse::of(&key, caller.now)))
+}
+
+/// Revoke a key
+///
+/// It opens nothing from now on, in every process within two seconds. Requests and jobs that it has begun go on. A key of
+/// the configuration cannot be revoked here (409). Revoking it again changes nothing.
+#[utoipa::path(
+    delete, path = "/v1/admin/keys/{id}", tag = "admin", operation_id = "revoke_key",
+    params(("id" = String, Path, description = "The key's id.")),
+    responses(
+        (status = 204, description = "Revoked."),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn revoke_key(
+    Admin(caller): Admin,
+    State(keys): State<Keys>,
+    PathId(id): PathId,
+) -> Result<StatusCode, ApiError> {
+    keys.revoke(caller.key.as_deref(), &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn parse_space(field: &str, name: &str) -> Result<Space, ApiError> {
+    name.parse().map_err(|()| ApiError::invalid_field(field, format!("must be {}", Space::RULE)))
+}
+
+impl KeyResponse {
+    fn of(key: &Key, now: Timestamp) -> Self {
+        let text = |moment: Option<Timestamp>| moment.map(|moment| moment.to_string());
+        let state = match key.state(now) {
+            KeyState::Active => "active",
+            KeyState::Expired(_) => "expired",
+            KeyState::Revoked(_) => "revoked",
+        };
+        let day = key.limits.day;
+        Self {
+            id: key.id.clone(),
+            name: key.name.clone(),
+            origin: if key.origin == Origin::Config { "config" } else { "api" }.to_owned(),
+            prefix: key.prefix.clone(),
+            space: key.space.as_ref().map_or("*", Space::as_str).to_owned(),
+            role: key.role.as_str().to_owned(),
+            state: state.to_owned(),
+            limits: KeyLimitsResponse {
+                requests_per_minute: key.limits.requests_per_minute,
+                models: key.limits.models.clone(),
+                day: KeyDayResponse { calls: day.calls, tokens: day.tokens, usd: day.usd },
+            },
+            expires_at: text(key.expires_at),
+            created_at: text(key.created_at),
+            revoked_at: text(key.revoked_at),
+            last_used_at: text(key.last_used_at),
+        }
+    }
+}
+
+impl From<KeyRole> for Role {
+    fn from(role: KeyRole) -> Self {
+        match role {
+            KeyRole::Read => Self::Read,
+            KeyRole::User => Self::User,
+            KeyRole::Admin => Self::Admin,
+        }
+    }
+}
+
+impl From<KeyLimitsRequest> for KeyLimits {
+    fn from(limits: KeyLimitsRequest) -> Self {
+        let day = limits.day.unwrap_or_default();
+        let day = DayCaps { calls: day.calls, tokens: day.tokens, usd: day.usd };
+        Self { requests_per_minute: limits.requests_per_minute, models: limits.models, day }
+    }
+}

@@ -1,0 +1,127 @@
+//! All keys, in memory. A counter in the database tells when the table has changed; it is read at most once in [`FRESH`],
+//! by the first request that comes after that time. So an unknown key costs no query either.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use subtle::ConstantTimeEq as _;
+
+use super::Key;
+use crate::config::Auth;
+use crate::store::{Store, StoreError};
+
+/// How long what is known of the table is taken for true: a key that another process made or revoked is seen within it.
+pub const FRESH: Duration = Duration::from_secs(2);
+/// How long a request waits for that.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub struct Directory {
+    store: Store,
+    config: Vec<Arc<Key>>,
+    known: RwLock<Known>,
+    /// One look at the database at a time; the others wait for it.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Known {
+    /// By digest.
+    table: Arc<HashMap<[u8; 32], Arc<Key>>>,
+    /// The counter's value when the table was read.
+    changes: i64,
+    checked: Instant,
+    /// Why the last look failed.
+    failure: Option<StoreError>,
+}
+
+impl Directory {
+    pub async fn load(store: Store, auth: &Auth) -> Result<Self, StoreError> {
+        let config = auth.keys.iter().map(|key| Arc::new(Key::of_config(key))).collect();
+        // Before the table: a change in between is found by the next look.
+        let changes = store.find_key_changes().await?;
+        let table = read(&store).await?;
+        let known = Known { table, changes, checked: Instant::now(), failure: None };
+        Ok(Self { store, config, known: RwLock::new(known), turn: tokio::sync::Mutex::default() })
+    }
+
+    /// Whether there is any key at all. While the database is unreachable what was known last holds.
+    pub async fn has_keys(&self) -> bool {
+        if !self.config.is_empty() {
+            return true;
+        }
+        match self.current().await {
+            Ok(table) => !table.is_empty(),
+            Err(_) => !self.known().table.is_empty(),
+        }
+    }
+
+    pub async fn find(&self, digest: &[u8; 32]) -> Result<Option<Arc<Key>>, StoreError> {
+        // Looks at every key, so that the time tells nothing about which one nearly fitted.
+        let mut found = None;
+        for key in &self.config {
+            if bool::from(key.digest.ct_eq(digest)) {
+                found = Some(Arc::clone(key));
+            }
+        }
+        if found.is_some() {
+            return Ok(found);
+        }
+        Ok(self.current().await?.get(digest).cloned())
+    }
+
+    /// Every key, as the database has them now.
+    pub async fn list(&self) -> Result<Vec<Arc<Key>>, StoreError> {
+        let _turn = self.turn.lock().await;
+        let changes = self.store.find_key_changes().await?;
+        let table = read(&self.store).await?;
+        self.learn(Known { table: Arc::clone(&table), changes, checked: Instant::now(), failure: None });
+        Ok(self.config.iter().chain(table.values()).cloned().collect())
+    }
+
+    async fn current(&self) -> Result<Arc<HashMap<[u8; 32], Arc<Key>>>, StoreError> {
+        if let Some(known) = self.fresh() {
+            return known;
+        }
+        let _turn = self.turn.lock().await;
+        // Somebody else may have looked meanwhile.
+        if let Some(known) = self.fresh() {
+            return known;
+        }
+
+        let known = self.known();
+        let looked = tokio::time::timeout(PATIENCE, self.look(&known)).await;
+        let looked = looked.unwrap_or_else(|_| Err(self.store.unanswered(PATIENCE)));
+        let (next, answer) = match looked {
+            Ok(next) => (next.clone(), Ok(next.table)),
+            Err(error) => (Known { failure: Some(error.clone()), ..known }, Err(error)),
+        };
+        self.learn(Known { checked: Instant::now(), ..next });
+        answer
+    }
+
+    async fn look(&self, known: &Known) -> Result<Known, StoreError> {
+        let changes = self.store.find_key_changes().await?;
+        let table = if changes == known.changes { Arc::clone(&known.table) } else { read(&self.store).await? };
+        Ok(Known { table, changes, checked: known.checked, failure: None })
+    }
+
+    fn fresh(&self) -> Option<Result<Arc<HashMap<[u8; 32], Arc<Key>>>, StoreError>> {
+        let known = self.known();
+        (known.checked.elapsed() < FRESH).then(|| known.failure.map_or(Ok(known.table), Err))
+    }
+
+    fn known(&self) -> Known {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn learn(&self, known: Known) {
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+}
+
+async fn read(store: &Store) -> Result<Arc<HashMap<[u8; 32], Arc<Key>>>, StoreError> {
+    let rows = store.list_api_keys().await?;
+    let keys = rows.iter().filter_map(Key::of_row).map(|key| (key.digest, Arc::new(key)));
+    Ok(Arc::new(keys.collect()))
+}

@@ -1,0 +1,316 @@
+//! API keys: those of the configuration and those that were made over the API; who may make which, and what each may ask.
+//!
+//! `directory` keeps all keys in memory, so that a request costs no query; `rate` counts requests a minute over all
+//! processes. What a key may spend on models is counted where models are asked.
+
+mod directory;
+mod key;
+mod rate;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tokio_util::task::TaskTracker;
+
+use crate::base::clock::{Clock, Timestamp};
+use crate::base::field_error::FieldError;
+use crate::base::hash;
+use crate::base::ids::{Space, new_uuid, random_bytes};
+use crate::base::text::{char_count, has_control};
+use crate::config::Auth;
+use crate::config::auth::{KeyLimits, Role};
+use crate::store::{ALL_SPACES, ApiKeyRow, Store, StoreError};
+
+pub use directory::FRESH;
+pub use key::{Key, Origin, State};
+
+use directory::Directory;
+use rate::Rates;
+
+/// What every key that is made here begins with, so that people and scanners recognise one.
+const MARK: &str = "memoir_";
+/// Characters of a key that are kept and shown.
+const PREFIX_CHARS: usize = 12;
+/// Most characters of a key's name.
+const MOST_NAME_CHARS: usize = 100;
+/// The use of a key is written once in this many seconds.
+const USE_SECONDS: i64 = 300;
+/// Days that what keys spent is kept.
+const KEEP_DAYS: i64 = 90;
+
+/// The area's face, cheap to clone.
+#[derive(Clone)]
+pub struct Keys {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    directory: Directory,
+    rates: Rates,
+    /// When the use of each key was last written.
+    used: Mutex<HashMap<String, Timestamp>>,
+    writes: TaskTracker,
+}
+
+/// A key to be made.
+#[derive(Debug, Clone)]
+pub struct NewKey {
+    pub name: String,
+    /// The only space that it opens; `None` opens every one.
+    pub space: Option<Space>,
+    pub role: Role,
+    pub expires_at: Option<Timestamp>,
+    pub limits: KeyLimits,
+}
+
+/// A change to a key; what is `None` stays.
+#[derive(Debug, Clone, Default)]
+pub struct KeyChange {
+    pub name: Option<String>,
+    pub expires_at: Option<Option<Timestamp>>,
+    pub limits: Option<KeyLimits>,
+}
+
+/// A key does not open anything, or a wish about keys cannot be granted.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// 401: no key hashes to this.
+    #[error("the API key is not known")]
+    Unknown,
+    /// 401
+    #[error("the API key expired at {0}")]
+    Expired(Timestamp),
+    /// 401
+    #[error("the API key was revoked at {0}")]
+    Revoked(Timestamp),
+    /// 429
+    #[error("the API key has used its {limit} requests of this minute")]
+    TooMany { limit: u64, resets_in: u64 },
+    /// 404: there is none that the caller may see.
+    #[error("no API key {0}")]
+    NotFound(String),
+    /// 403: the new key would be worth more than the caller's own.
+    #[error("{0}")]
+    Beyond(&'static str),
+    /// 409: only the configuration can change it.
+    #[error("the API key {0:?} belongs to the configuration")]
+    OfConfiguration(String),
+    /// 409: whoever makes it could do nothing afterwards.
+    #[error("the first API key must have the role admin for all spaces, without expiry and limits")]
+    First,
+    /// 422
+    #[error("the API key breaks a rule")]
+    Invalid(Vec<FieldError>),
+    /// 503 and 500, as the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Keys {
+    /// Reads all keys.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn load(store: Store, clock: Arc<dyn Clock>, auth: &Auth) -> Result<Self, StoreError> {
+        let directory = Directory::load(store.clone(), auth).await?;
+        let rates = Rates::new(store.clone());
+        let (used, writes) = (Mutex::default(), TaskTracker::new());
+        Ok(Self { inner: Arc::new(Inner { store, clock, directory, rates, used, writes }) })
+    }
+
+    /// Whether callers need a key: as soon as there is one, of the configuration or made over the API.
+    pub async fn are_required(&self) -> bool {
+        self.inner.directory.has_keys().await
+    }
+
+    /// The key that a caller has sent, if it opens anything now.
+    ///
+    /// # Errors
+    /// [`KeysError::Unknown`], [`KeysError::Expired`], [`KeysError::Revoked`], [`KeysError::TooMany`], or the store's.
+    pub async fn admit(&self, secret: &str) -> Result<Arc<Key>, KeysError> {
+        let inner = &*self.inner;
+        let digest = hash::sha256(secret.as_bytes());
+        let key = inner.directory.find(&digest).await?.ok_or(KeysError::Unknown)?;
+        let now = inner.clock.now();
+        match key.state(now) {
+            State::Active => {}
+            State::Expired(at) => return Err(KeysError::Expired(at)),
+            State::Revoked(at) => return Err(KeysError::Revoked(at)),
+        }
+
+        self.note_use(&key, now);
+        inner.rates.count(&key, now).await?;
+        Ok(key)
+    }
+
+    /// Keys that a caller may manage, in a fixed order; of these only those of one space, if it is named.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(&self, caller: Option<&Key>, of: Option<&Space>) -> Result<Vec<Arc<Key>>, KeysError> {
+        let mut keys = self.inner.directory.list().await?;
+        keys.retain(|key| may_manage(caller, key) && of.is_none_or(|space| key.space.as_ref() == Some(space)));
+        keys.sort_by_key(|key| key.place());
+        Ok(keys)
+    }
+
+    /// # Errors
+    /// [`KeysError::NotFound`], or the store's.
+    pub async fn find(&self, caller: Option<&Key>, id: &str) -> Result<Arc<Key>, KeysError> {
+        let found = self.list(caller, None).await?.into_iter().find(|key| key.id == id);
+        found.ok_or_else(|| KeysError::NotFound(id.chars().take(64).collect()))
+    }
+
+    /// Makes a key; gives it with its secret, which is known to nobody else from then on.
+    ///
+    /// # Errors
+    /// [`KeysError::Invalid`], [`KeysError::Beyond`], [`KeysError::First`], or the store's.
+    pub async fn make(&self, caller: Option<&Key>, mut new: NewKey) -> Result<(Arc<Key>, String), KeysError> {
+        check(&new.name, &new.limits)?;
+        let now = self.inner.clock.now();
+        new.expires_at = within(caller, new.expires_at)?;
+        if new.expires_at.is_some_and(|at| at <= now) {
+            return Err(invalid("expires_at", "must be in the future"));
+        }
+        if caller.is_some_and(|caller| caller.space.is_some() && caller.space != new.space) {
+            return Err(KeysError::Beyond("an admin of one space can only make keys of that space"));
+        }
+        // Without a key the caller may do everything, and from the first key on nothing without one.
+        let of_all = new.role == Role::Admin && new.space.is_none();
+        let free = new.expires_at.is_none() && new.limits == KeyLimits::default();
+        if caller.is_none() && !(of_all && free) {
+            return Err(KeysError::First);
+        }
+
+        let secret = format!("{MARK}{}", URL_SAFE_NO_PAD.encode(random_bytes()));
+        let row = ApiKeyRow {
+            space: new.space.as_ref().map_or(ALL_SPACES, Space::as_str).to_owned(),
+            id: new_uuid(),
+            name: new.name,
+            key_sha256: hash::sha256_hex(secret.as_bytes()),
+            prefix: secret.chars().take(PREFIX_CHARS).collect(),
+            role: new.role.as_str().to_owned(),
+            limits_json: to_json(&new.limits),
+            expires_at: new.expires_at,
+            created_at: now,
+            revoked_at: None,
+            last_used_at: None,
+        };
+        self.inner.store.add_api_key(&row).await?;
+        Ok((self.find(caller, &row.id).await?, secret))
+    }
+
+    /// # Errors
+    /// [`KeysError::NotFound`], [`KeysError::OfConfiguration`], [`KeysError::Invalid`], [`KeysError::Beyond`], or the store's.
+    pub async fn update(&self, caller: Option<&Key>, id: &str, change: KeyChange) -> Result<Arc<Key>, KeysError> {
+        let key = self.find(caller, id).await?;
+        let mut row = key.row().ok_or_else(|| KeysError::OfConfiguration(key.name.clone()))?;
+        let expires_at = within(caller, change.expires_at.flatten())?;
+        if change.expires_at.is_some() {
+            row.expires_at = expires_at;
+        }
+        let limits = change.limits.unwrap_or_else(|| key.limits.clone());
+        row.name = change.name.unwrap_or(row.name);
+        check(&row.name, &limits)?;
+        row.limits_json = to_json(&limits);
+        self.write(caller, &row).await
+    }
+
+    /// Makes a key open nothing any more: at once in this process, in others within [`FRESH`]. Requests under way end.
+    ///
+    /// # Errors
+    /// [`KeysError::NotFound`], [`KeysError::OfConfiguration`], or the store's.
+    pub async fn revoke(&self, caller: Option<&Key>, id: &str) -> Result<(), KeysError> {
+        let key = self.find(caller, id).await?;
+        let mut row = key.row().ok_or_else(|| KeysError::OfConfiguration(key.name.clone()))?;
+        if row.revoked_at.is_none() {
+            row.revoked_at = Some(self.inner.clock.now());
+            self.write(caller, &row).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads all keys again, for instance after their space was removed.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn refresh(&self) -> Result<(), KeysError> {
+        Ok(self.inner.directory.list().await.map(|_| ())?)
+    }
+
+    /// Forgets old counts.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn prune(&self, now: Timestamp) -> Result<(), KeysError> {
+        Ok(self.inner.store.remove_key_counts(now.minus_seconds(KEEP_DAYS * 24 * 60 * 60)).await?)
+    }
+
+    async fn write(&self, caller: Option<&Key>, row: &ApiKeyRow) -> Result<Arc<Key>, KeysError> {
+        if !self.inner.store.update_api_key(row).await? {
+            return Err(KeysError::NotFound(row.id.clone()));
+        }
+        self.find(caller, &row.id).await
+    }
+
+    /// Writes now and then that a key is used, without holding up its request.
+    fn note_use(&self, key: &Key, now: Timestamp) {
+        let Some(row) = key.row() else { return };
+        {
+            let mut used = self.inner.used.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = used.get(&key.id).copied().or(key.last_used_at);
+            if last.is_some_and(|last| last > now.minus_seconds(USE_SECONDS)) {
+                return;
+            }
+            used.insert(key.id.clone(), now);
+        }
+        let store = self.inner.store.clone();
+        self.inner.writes.spawn(async move {
+            if let Err(error) = store.update_key_use(&row.space, &row.id, now).await {
+                tracing::debug!(%error, "the use of an API key could not be noted");
+            }
+        });
+    }
+}
+
+/// An admin of one space manages the keys of that space; an admin of all spaces every key.
+fn may_manage(caller: Option<&Key>, key: &Key) -> bool {
+    caller.is_none_or(|caller| caller.space.is_none() || caller.space == key.space)
+}
+
+/// The expiry of a key that this caller makes or changes: not later than the caller's own, nor for a caller with limits,
+/// since one key could make many.
+fn within(caller: Option<&Key>, wanted: Option<Timestamp>) -> Result<Option<Timestamp>, KeysError> {
+    let Some(caller) = caller else { return Ok(wanted) };
+    if caller.limits != KeyLimits::default() {
+        return Err(KeysError::Beyond("a key with limits cannot make or change keys, as these could pass its limits"));
+    }
+    match (caller.expires_at, wanted) {
+        (Some(own), Some(wanted)) if wanted > own => {
+            Err(KeysError::Beyond("a key cannot make or change one that expires later than itself"))
+        }
+        (own, wanted) => Ok(wanted.or(own)),
+    }
+}
+
+fn check(name: &str, limits: &KeyLimits) -> Result<(), KeysError> {
+    if name.trim().is_empty() || char_count(name) > MOST_NAME_CHARS || has_control(name) {
+        return Err(invalid("name", "must be 1 to 100 characters, without control characters"));
+    }
+    match limits.fault() {
+        Some((field, rule)) => Err(invalid(&format!("limits.{field}"), rule)),
+        None => Ok(()),
+    }
+}
+
+fn invalid(field: &str, rule: &str) -> KeysError {
+    KeysError::Invalid(vec![FieldError::new(field, rule)])
+}
+
+fn to_json(limits: &KeyLimits) -> String {
+    serde_json::to_string(limits).unwrap_or_default()
+}

@@ -1,0 +1,78 @@
+//! Requests a minute, counted over all processes.
+//!
+//! A process takes some of a key's requests of the minute at once (a twentieth of the limit, at least one), so that few
+//! requests wait for the database. All processes together never let more through than the limit; what a process has
+//! taken and does not use is lost to the others until the next minute.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Key, KeysError};
+use crate::base::clock::Timestamp;
+use crate::store::Store;
+
+const MINUTE: i64 = 60_000_000;
+
+pub struct Rates {
+    store: Store,
+    windows: Mutex<HashMap<String, Window>>,
+}
+
+/// What this process knows of a key's minute.
+#[derive(Clone, Copy)]
+struct Window {
+    start: i64,
+    /// Requests that were taken and not used.
+    left: i64,
+    /// Whether there are no more to take.
+    empty: bool,
+}
+
+impl Rates {
+    pub fn new(store: Store) -> Self {
+        Self { store, windows: Mutex::default() }
+    }
+
+    /// Counts one request.
+    pub async fn count(&self, key: &Key, now: Timestamp) -> Result<(), KeysError> {
+        let limit = key.limits.requests_per_minute;
+        if limit == 0 {
+            return Ok(());
+        }
+        let start = now.as_micros() - now.as_micros().rem_euclid(MINUTE);
+        let left_us = u64::try_from(start + MINUTE - now.as_micros()).unwrap_or(0);
+        let too_many = || KeysError::TooMany { limit, resets_in: left_us.div_ceil(1_000_000) };
+        if let Some(fits) = self.use_one(&key.id, start) {
+            return if fits { Ok(()) } else { Err(too_many()) };
+        }
+
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let wanted = (most / 20).max(1);
+        let taken = self.store.take_requests(&key.id, Timestamp::from_micros(start), wanted, most).await?;
+        let mut windows = self.windows();
+        let window = windows.entry(key.id.clone()).or_insert(Window { start, left: 0, empty: false });
+        if window.start == start {
+            window.left += (taken - 1).max(0);
+            window.empty = taken < wanted;
+        }
+        if taken > 0 { Ok(()) } else { Err(too_many()) }
+    }
+
+    /// Uses one of those that were taken; `None` if more must be taken.
+    fn use_one(&self, id: &str, start: i64) -> Option<bool> {
+        let mut windows = self.windows();
+        let window = windows.entry(id.to_owned()).or_insert(Window { start, left: 0, empty: false });
+        if window.start != start {
+            *window = Window { start, left: 0, empty: false };
+        }
+        if window.left > 0 {
+            window.left -= 1;
+            return Some(true);
+        }
+        window.empty.then_some(false)
+    }
+
+    fn windows(&self) -> MutexGuard<'_, HashMap<String, Window>> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,89 @@
+//! Whole spaces, for those who run the service: which there are, how large one is, and its removal.
+
+use std::collections::BTreeMap;
+
+use tokio_util::task::TaskTracker;
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+use crate::jobs::Jobs;
+use crate::llm::Llm;
+use crate::model::llm_call::UsageDay;
+use crate::store::{SpaceSize, Store, StoreError};
+
+/// The area's face, cheap to clone.
+#[derive(Clone)]
+pub struct Spaces {
+    store: Store,
+    jobs: Jobs,
+    llm: Llm,
+    removals: TaskTracker,
+}
+
+/// A space, measured.
+#[derive(Debug)]
+pub struct Measured {
+    pub size: SpaceSize,
+    /// What was asked of models for it; the texts are empty.
+    pub usage: UsageDay,
+}
+
+/// What a removal took away.
+#[derive(Debug)]
+pub struct Removed {
+    pub jobs_cancelled: usize,
+    /// Rows, by table.
+    pub rows: BTreeMap<&'static str, u64>,
+}
+
+impl Spaces {
+    #[must_use]
+    pub fn new(store: Store, jobs: Jobs, llm: Llm) -> Self {
+        Self { store, jobs, llm, removals: TaskTracker::new() }
+    }
+
+    /// Names of spaces that hold anything, after the one named.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.store.list_spaces(after, limit).await
+    }
+
+    /// Whether a space holds anything.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn exists(&self, space: &Space) -> Result<bool, StoreError> {
+        self.store.has_space(space).await
+    }
+
+    /// # Errors
+    /// The store's.
+    pub async fn measure(&self, space: &Space) -> Result<Measured, StoreError> {
+        self.llm.flush().await?;
+        let size = self.store.find_space_size(space).await?;
+        Ok(Measured { size, usage: self.store.find_space_usage(space).await? })
+    }
+
+    /// Removes everything of a space. It goes on when its caller hangs up, and can be repeated when the process dies.
+    ///
+    /// # Errors
+    /// The store's; what is left then goes when it is repeated.
+    pub async fn remove(&self, space: &Space, now: Timestamp) -> Result<Removed, StoreError> {
+        let (this, space) = (self.clone(), space.clone());
+        let removing = self.removals.spawn(async move { this.remove_all(&space, now).await });
+        removing.await.unwrap_or_else(|error| Err(StoreError::Broken { cause: error.to_string() }))
+    }
+
+    async fn remove_all(&self, space: &Space, now: Timestamp) -> Result<Removed, StoreError> {
+        // First, so that no worker adds to what is being removed.
+        let cancelled = self.store.cancel_space_jobs(space, now).await?;
+        self.jobs.announce_cancelled(&cancelled);
+        // Calls that were made and not written yet would come back as rows of the space.
+        self.llm.flush().await?;
+        let rows = self.store.remove_space(space).await?;
+        tracing::info!(rows = rows.values().sum::<u64>(), "a space was removed");
+        Ok(Removed { jobs_cancelled: cancelled.len(), rows })
+    }
+}

@@ -1,0 +1,230 @@
+//! Whole spaces: which there are, how large one is, and its removal.
+
+use std::collections::BTreeMap;
+
+use sqlx::Row as _;
+
+use super::api_keys::ALL_SPACES;
+use super::dialect::Statement;
+use super::jobs::{COLUMNS, read_job};
+use super::{Engine, Store, StoreError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+use crate::model::job::Job;
+use crate::model::llm_call::UsageDay;
+
+/// Every table whose rows belong to a space, in the order in which they can be removed: what refers to others first.
+/// `counters` is not among them. It holds numbers alone, and the count of a space's writes must go on growing: every
+/// process knows by it that what it keeps in memory is out of date, also when a space of that name is made again.
+pub const SPACE_TABLES: &[&str] = &[
+    "embeddings",
+    "chunk_terms",
+    "chunks",
+    "categories",
+    "document_words",
+    "document_versions",
+    "contextual_helpers",
+    "source_tags",
+    "source_versions",
+    "sources",
+    "job_batches",
+    "job_events",
+    "job_checkpoints",
+    "job_requests",
+    "llm_calls",
+    "jobs",
+    "queries",
+    "idempotency_keys",
+    "usage_days",
+    "settings",
+    "api_keys",
+];
+
+/// A table that is there only where PostgreSQL has pgvector.
+const VECTORS: &str = "embedding_vectors";
+/// Rows that one transaction removes.
+const PART: i64 = 1000;
+
+/// What a space holds.
+#[derive(Debug, Clone, Default)]
+pub struct SpaceSize {
+    pub sources: i64,
+    pub versions: i64,
+    /// Bytes of the texts of all versions.
+    pub text_bytes: i64,
+    pub chunks: i64,
+    pub categories: i64,
+    pub queries: i64,
+    pub api_keys: i64,
+    pub jobs: BTreeMap<String, i64>,
+}
+
+impl Store {
+    /// Spaces that hold a row, by name, after the one named; spaces that have only counters hold nothing.
+    pub async fn list_spaces(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        // One look into each index for each space: the tables may be large, and a space is one step in all of them.
+        let next = |table: &&str| {
+            let keys_of_all =
+                if *table == "api_keys" { format!(" AND space <> '{ALL_SPACES}'") } else { String::new() };
+            format!("SELECT MIN(space) AS space FROM {table} WHERE space > ?{keys_of_all}")
+        };
+        let parts: Vec<String> = SPACE_TABLES.iter().map(next).collect();
+        let sql = format!("SELECT MIN(space) FROM ({}) AS every", parts.join(" UNION ALL "));
+        let mut found: Vec<String> = Vec::new();
+        while found.len() < limit {
+            let last = found.last().map_or(after, String::as_str).to_owned();
+            let row = self.retry("list_spaces", || async {
+                let query = self.backend.dialect.assembled(&sql);
+                let query = SPACE_TABLES.iter().fold(query, |query, _| query.bind(last.clone()));
+                let rows = self.fetch_all(query).await?;
+                Ok(rows.first().map(|row| row.try_get::<Option<String>, _>(0)).transpose()?.flatten())
+            });
+            match row.await? {
+                Some(space) => found.push(space),
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a space holds a row.
+    pub async fn has_space(&self, space: &Space) -> Result<bool, StoreError> {
+        let one = |table: &&str| format!("(SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE space = ? LIMIT 1) AS t)");
+        let parts: Vec<String> = SPACE_TABLES.iter().map(one).collect();
+        let sql = format!("SELECT {}", parts.join(" + "));
+        self.retry("has_space", || async {
+            let query = self.backend.dialect.assembled(&sql);
+            let query = SPACE_TABLES.iter().fold(query, |query, _| query.bind(space.as_str().to_owned()));
+            let rows = self.fetch_all(query).await?;
+            Ok(rows.first().map(|row| row.try_get::<i64, _>(0)).transpose()?.unwrap_or(0) > 0)
+        })
+        .await
+    }
+
+    /// What a space holds now.
+    pub async fn find_space_size(&self, space: &Space) -> Result<SpaceSize, StoreError> {
+        let bytes = self.backend.dialect.whole_sum("size_bytes");
+        let count = |table: &str| format!("SELECT COUNT(*) FROM {table} WHERE space = ?");
+        Ok(SpaceSize {
+            sources: self.find_number(&count("sources"), space).await?,
+            versions: self.find_number(&count("source_versions"), space).await?,
+            text_bytes: self
+                .find_number(&format!("SELECT {bytes} FROM source_versions WHERE space = ?"), space)
+                .await?,
+            chunks: self.find_number(&count("chunks"), space).await?,
+            categories: self.find_number(&count("categories"), space).await?,
+            queries: self.find_number(&count("queries"), space).await?,
+            api_keys: self.find_number(&count("api_keys"), space).await?,
+            jobs: self.count_jobs_by_state(space).await?,
+        })
+    }
+
+    /// What was asked of models for a space, as far back as the ledger goes.
+    pub async fn find_space_usage(&self, space: &Space) -> Result<UsageDay, StoreError> {
+        let ever = super::UsageFilter { from: "0000-01-01".into(), to: "9999-12-31".into(), ..Default::default() };
+        self.find_usage_total(space, &ever).await
+    }
+
+    async fn find_number(&self, sql: &str, space: &Space) -> Result<i64, StoreError> {
+        self.retry("find_space_size", || async {
+            let rows = self.fetch_all(self.backend.dialect.assembled(sql).bind(space.as_str().to_owned())).await?;
+            Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(0))
+        })
+        .await
+    }
+
+    async fn count_jobs_by_state(&self, space: &Space) -> Result<BTreeMap<String, i64>, StoreError> {
+        self.retry("count_jobs_by_state", || async {
+            let query = self.sql("SELECT state, COUNT(*) FROM jobs WHERE space = ? GROUP BY state");
+            let rows = self.fetch_all(query.bind(space.as_str().to_owned())).await?;
+            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        })
+        .await
+    }
+
+    /// Ends the jobs of a space that are not over, some at a time; whoever runs them can write nothing more.
+    pub async fn cancel_space_jobs(&self, space: &Space, now: Timestamp) -> Result<Vec<Job>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM jobs WHERE space = ? AND state NOT IN ('succeeded', 'failed', 'cancelled') \
+             ORDER BY id LIMIT {PART}"
+        );
+        let mut all = Vec::new();
+        loop {
+            let some = self.retry("cancel_space_jobs", || async {
+                let mut tx = self.begin().await?;
+                let query = tx.backend.dialect.query_for_update(&sql).bind(space.as_str().to_owned());
+                let mut cancelled = Vec::new();
+                for row in tx.fetch_all(query).await? {
+                    let job = read_job(&row)?;
+                    tx.cancel_job(&job, now).await?;
+                    cancelled.push(job);
+                }
+                tx.commit().await?;
+                Ok(cancelled)
+            });
+            let some = some.await?;
+            if some.is_empty() {
+                return Ok(all);
+            }
+            all.extend(some);
+        }
+    }
+
+    /// Removes every row of a space, some at a time, and counts them by table. Harmless to run again from any point.
+    pub async fn remove_space(&self, space: &Space) -> Result<BTreeMap<&'static str, u64>, StoreError> {
+        let mut removed = BTreeMap::new();
+        let vectors = self.has_vectors().await?.then_some(VECTORS);
+        for table in vectors.into_iter().chain(SPACE_TABLES.iter().copied()) {
+            let mut count = 0;
+            loop {
+                let part = self.retry("remove_space", || async {
+                    let mut tx = self.begin().await?;
+                    // Whoever files a text meanwhile waits for this part, and every cache of the space is out of date.
+                    tx.lock_chunks(space).await?;
+                    let part = tx.execute(self.remove_some(table).bind(space.as_str().to_owned())).await?;
+                    if part > 0 && table == "api_keys" {
+                        tx.count_key_change().await?;
+                    }
+                    tx.commit().await?;
+                    Ok(part)
+                });
+                let part = part.await?;
+                count += part;
+                if part == 0 {
+                    break;
+                }
+            }
+            removed.insert(table, count);
+        }
+        Ok(removed)
+    }
+
+    async fn has_vectors(&self) -> Result<bool, StoreError> {
+        if self.engine() != Engine::Postgres {
+            return Ok(false);
+        }
+        let mut connection = self.read().await?;
+        super::catalog::has_table(&mut connection, &self.backend, VECTORS).await
+    }
+
+    /// Removes up to [`PART`] rows of a space; of categories the deepest first, as they refer to those above them.
+    fn remove_some(&self, table: &str) -> Statement {
+        let order = if table == "categories" { "ORDER BY level DESC" } else { "" };
+        let some = |row: &str| format!("SELECT {row} FROM {table} WHERE space = ? {order} LIMIT {PART}");
+        self.backend.dialect.assembled(&match self.engine() {
+            Engine::Sqlite => format!("DELETE FROM {table} WHERE rowid IN ({})", some("rowid")),
+            Engine::Postgres => format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY ({}))", some("ctid")),
+            Engine::Mysql => format!("DELETE FROM {table} WHERE space = ? {order} LIMIT {PART}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_space_is_called_as_all_of_them_are() {
+        assert!(ALL_SPACES.parse::<Space>().is_err());
+    }
+}
