@@ -147,9 +147,10 @@ async fn another_body_is_refused_at_once_and_waiting_has_an_end() {
     assert_eq!(pair.model.requests().len(), 1);
     first.shutdown().await;
 
-    // The key is part of the body, so this one has a patience of its own.
+    // A query waits as long as it may take itself.
     let brief = json!({"query": "what is green?", "timeout_s": 1});
-    let brief = |app| pair.apps[app].request(Method::POST, "/v1/queries").header("idempotency-key", "two").json(&brief);
+    let brief =
+        |app: usize| pair.apps[app].request(Method::POST, "/v1/queries").header("idempotency-key", "two").json(&brief);
     assert_eq!(send(brief(0)).await.status, 200);
     pair.apps[0].database.execute(&unanswered("two", 3600)).await;
     let late = send(brief(1)).await;
