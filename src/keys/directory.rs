@@ -72,7 +72,6 @@ impl Directory {
 
     /// Every key, as the database has them now.
     pub async fn list(&self) -> Result<Vec<Arc<Key>>, StoreError> {
-        let _turn = self.turn.lock().await;
         let changes = self.store.find_key_changes().await?;
         let table = read(&self.store).await?;
         self.learn(Known { table: Arc::clone(&table), changes, checked: Instant::now(), failure: None });
@@ -115,8 +114,12 @@ impl Directory {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn learn(&self, known: Known) {
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+    /// Never goes back: a table that was read before a key was revoked must not bring the key back.
+    fn learn(&self, next: Known) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if next.changes >= known.changes {
+            *known = next;
+        }
     }
 }
 

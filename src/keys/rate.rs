@@ -5,13 +5,16 @@
 //! taken and does not use is lost to the others until the next minute.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::{Key, KeysError};
 use crate::base::clock::Timestamp;
 use crate::store::Store;
 
 const MINUTE: i64 = 60_000_000;
+/// How long a request waits for another of its key that takes some; a database that is unreachable holds up both alone.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub struct Rates {
     store: Store,
@@ -19,13 +22,15 @@ pub struct Rates {
 }
 
 /// What this process knows of a key's minute.
-#[derive(Clone, Copy)]
+#[derive(Default)]
 struct Window {
     start: i64,
     /// Requests that were taken and not used.
     left: i64,
     /// Whether there are no more to take.
     empty: bool,
+    /// One takes at a time; the others then find what it took.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Rates {
@@ -46,11 +51,16 @@ impl Rates {
             return if fits { Ok(()) } else { Err(too_many()) };
         }
 
+        let turn = self.windows().entry(key.id.clone()).or_default().turn.clone();
+        let _turn = tokio::time::timeout(PATIENCE, turn.lock()).await.ok();
+        if let Some(fits) = self.use_one(&key.id, start) {
+            return if fits { Ok(()) } else { Err(too_many()) };
+        }
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let wanted = (most / 20).max(1);
         let taken = self.store.take_requests(&key.id, Timestamp::from_micros(start), wanted, most).await?;
         let mut windows = self.windows();
-        let window = windows.entry(key.id.clone()).or_insert(Window { start, left: 0, empty: false });
+        let window = windows.entry(key.id.clone()).or_default();
         if window.start == start {
             window.left += (taken - 1).max(0);
             window.empty = taken < wanted;
@@ -61,9 +71,9 @@ impl Rates {
     /// Uses one of those that were taken; `None` if more must be taken.
     fn use_one(&self, id: &str, start: i64) -> Option<bool> {
         let mut windows = self.windows();
-        let window = windows.entry(id.to_owned()).or_insert(Window { start, left: 0, empty: false });
+        let window = windows.entry(id.to_owned()).or_default();
         if window.start != start {
-            *window = Window { start, left: 0, empty: false };
+            (window.start, window.left, window.empty) = (start, 0, false);
         }
         if window.left > 0 {
             window.left -= 1;

@@ -69,7 +69,7 @@ impl Store {
             format!("SELECT MIN(space) AS space FROM {table} WHERE space > ?{keys_of_all}")
         };
         let parts: Vec<String> = SPACE_TABLES.iter().map(next).collect();
-        let sql = format!("SELECT MIN(space) FROM ({}) AS every", parts.join(" UNION ALL "));
+        let sql = format!("SELECT MIN(space) FROM ({}) AS found", parts.join(" UNION ALL "));
         let mut found: Vec<String> = Vec::new();
         while found.len() < limit {
             let last = found.last().map_or(after, String::as_str).to_owned();

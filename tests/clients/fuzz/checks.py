@@ -40,6 +40,7 @@ PATTERNS = [
         r"goes with|cannot be kept|comes as file|the request body|a file needs a name|missing field",
         # A form may have two parts only; a whole number is not written 98.0.
         r"unknown field; a form has|invalid type: floating point",
+        r"the name of the space to remove",
     )
 ]
 

@@ -118,8 +118,9 @@ async fn every_route_needs_the_role_that_the_document_names() {
             let text = operation["description"].as_str().unwrap();
             let role = text.rsplit("with the role `").next().and_then(|rest| rest.split('`').next()).unwrap();
             let method: Method = method.to_uppercase().parse().unwrap();
-            let place =
-                ["{id}", "{n}", "{a}", "{b}", "{space}"].iter().fold(path.clone(), |p, part| p.replace(part, "1"));
+            let place = ["{id}", "{version}", "{a}", "{b}", "{space}"]
+                .iter()
+                .fold(path.clone(), |p, part| p.replace(part, "1"));
             let body = [Method::POST, Method::PUT, Method::PATCH].contains(&method).then(|| json!({}));
             let bare = app.request(method.clone(), &place);
             send(bare).await.assert_problem(401, "unauthorized");
@@ -169,7 +170,7 @@ async fn a_reader_asks_and_changes_nothing() {
     assert_eq!(found.json()["items"].as_array().unwrap().len(), 1, "{}", found.text);
     let answer = post(app, "reader-of-a", "/v1/queries", &json!({"query": "What do lighthouses do?"})).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
-    let id = answer.json()["query_id"].as_str().unwrap().to_owned();
+    let id = answer.json()["id"].as_str().unwrap().to_owned();
     let replay = format!("/v1/queries/{id}/replay");
     assert_eq!(post(app, "reader-of-a", &replay, &json!({"mode": "recorded"})).await.status, 200);
     let live = post(app, "reader-of-a", &replay, &json!({"mode": "live"})).await;

@@ -31,13 +31,17 @@ async fn call(app: &TestApp, key: &str, space: &str, method: Method, path: &str,
 /// Puts something into every table that the API can fill.
 async fn fill(app: &TestApp, space: &str) {
     for name in ["a.md", "b.md"] {
-        let text = json!({"text": format!("# {space}\n\nLighthouses of {space} warn ships of rocks."),
+        let text = json!({"text": format!("# {space}\n\nLighthouses of {space} warn ships of rocks, says {name}."),
             "path": format!("/{name}"), "tags": ["sea"], "wait": true});
         let done = call(app, "root-key", space, Method::POST, "/v1/ingestions", Some(&text)).await;
         assert_eq!(done.json()["state"], "succeeded", "{}", done.text);
     }
     let ask = json!({"query": "What do lighthouses do?"});
-    assert_eq!(call(app, "root-key", space, Method::POST, "/v1/queries", Some(&ask)).await.status, 200);
+    let answer = call(app, "root-key", space, Method::POST, "/v1/queries", Some(&ask)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    // Receipts and calls are written by and by; whoever reads one waits for both.
+    let receipt = format!("/v1/queries/{}", answer.json()["id"].as_str().unwrap());
+    assert_eq!(call(app, "root-key", space, Method::GET, &receipt, None).await.status, 200);
     let request = app.request(Method::POST, "/v1/sources").bearer_auth("root-key").header("x-memoir-space", space);
     let kept = send(request.header("idempotency-key", "k").json(&json!({"path": "/kept.md"}))).await;
     assert_eq!(kept.status, 201);
@@ -73,7 +77,7 @@ async fn spaces_are_listed_and_measured() {
         assert_eq!((&size["sources"], &size["versions"]), (&json!(4), &json!(2)), "{engine:?} {size}");
         assert_eq!((&size["queries"], &size["api_keys"]), (&json!(1), &json!(1)), "{engine:?} {size}");
         assert_eq!(size["jobs"], json!({"succeeded": 2}), "{engine:?}");
-        let bytes = "# one\n\nLighthouses of one warn ships of rocks.".len() * 2;
+        let bytes = "# one\n\nLighthouses of one warn ships of rocks, says a.md.".len() * 2;
         assert_eq!(size["text_bytes"], bytes, "{engine:?}");
         assert!(size["chunks"].as_i64().unwrap() >= 2 && size["categories"].as_i64().unwrap() >= 3, "{size}");
         assert!(size["usage"]["calls"].as_i64().unwrap() > 0, "{size}");
