@@ -6,3 +6,10 @@ CREATE TABLE IF NOT EXISTS settings (
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (space, name)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Written and emptied again to see whether there is room.
+CREATE TABLE IF NOT EXISTS write_probes (
+    id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    filler LONGTEXT NOT NULL,
+    PRIMARY KEY (id)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -6,3 +6,10 @@ CREATE TABLE settings (
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (space, name)
 );
+
+-- Written and emptied again to see whether there is room.
+CREATE TABLE write_probes (
+    id VARCHAR(36) NOT NULL,
+    filler TEXT NOT NULL,
+    PRIMARY KEY (id)
+);

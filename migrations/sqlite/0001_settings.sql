@@ -6,3 +6,10 @@ CREATE TABLE settings (
     updated_at INTEGER NOT NULL,
     PRIMARY KEY (space, name)
 );
+
+-- Written and emptied again to see whether there is room.
+CREATE TABLE write_probes (
+    id TEXT NOT NULL,
+    filler TEXT NOT NULL,
+    PRIMARY KEY (id)
+);

@@ -24,6 +24,9 @@ pub const STORE_RETRIES_TOTAL: &str = "memoir_store_retries_total";
 /// Store operations given up because the database was away; label `operation`.
 pub const STORE_UNAVAILABLE_TOTAL: &str = "memoir_store_unavailable_total";
 
+/// Flushes of SQLite's log to the disk; commits that come together share one.
+pub const STORE_FLUSHES_TOTAL: &str = "memoir_store_flushes_total";
+
 /// Jobs that are not finished, by state; label `state`.
 pub const JOBS_QUEUE_DEPTH: &str = "memoir_jobs_queue_depth";
 
@@ -75,6 +78,7 @@ pub const ALL: &[(&str, &str)] = &[
     (HTTP_PANICS_TOTAL, "Panics caught in a handler."),
     (STORE_RETRIES_TOTAL, "Store operations run again after a lost connection or a conflict."),
     (STORE_UNAVAILABLE_TOTAL, "Store operations given up because the database was away."),
+    (STORE_FLUSHES_TOTAL, "Flushes of SQLite's log to the disk; commits that come together share one."),
     (JOBS_QUEUE_DEPTH, "Jobs that are not finished, by state."),
     (JOBS_OLDEST_QUEUED_SECONDS, "Seconds since the oldest queued job was accepted."),
     (JOBS_FINISHED_TOTAL, "Jobs that came to an end."),

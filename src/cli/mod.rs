@@ -188,6 +188,10 @@ fn guidance(error: &StoreError) -> &'static str {
             "Check that the file's folder exists and may be written."
         }
         StoreError::CannotOpen { .. } => "Check that user, password and database name are right.",
+        StoreError::NotADatabase { .. } => {
+            "Name another file in database.url (or DATABASE_URL): one that is not there yet is created. If this was a \
+             database, restore it from a backup."
+        }
         StoreError::Full { .. } => "Free disk space where the database lives.",
         _ => "memoir doctor looks further.",
     }

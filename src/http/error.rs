@@ -223,7 +223,7 @@ impl From<StoreError> for ApiError {
             StoreError::Uncertain { .. } => away(
                 "outcome_unknown",
                 "Outcome unknown",
-                "the connection to the database broke at the last moment: this request may or may not have been done",
+                "the database failed at the last moment: this request may or may not have been done",
                 "Read before you repeat it. Requests with an Idempotency-Key can be repeated without a thought.",
             ),
             StoreError::Contended { .. } => away(
@@ -242,7 +242,9 @@ impl From<StoreError> for ApiError {
                 Self::new(StatusCode::CONFLICT, "conflict", "Conflict", format!("{constraint} is taken already"))
                     .fix("Read the existing resource, or choose another name.")
             }
-            StoreError::Schema(_) | StoreError::Broken { .. } => Self::internal(cause),
+            StoreError::NotADatabase { .. } | StoreError::Schema(_) | StoreError::Broken { .. } => {
+                Self::internal(cause)
+            }
         }
     }
 }

@@ -64,8 +64,9 @@ impl Idempotency {
     pub async fn answered(&self, store: &Store, caller: &Caller) -> Result<Option<Response>, ApiError> {
         let Some(key) = &self.key else { return Ok(None) };
         let since = caller.now.minus_seconds(KEEP_SECONDS);
-        let found = store.find_idempotency_key(&caller.space, key, since).await?;
-        found.map(|answer| self.replay(&answer)).transpose()
+        let Some(found) = store.find_idempotency_key(&caller.space, key, since).await? else { return Ok(None) };
+        store.settle().await?;
+        self.replay(&found).map(Some)
     }
 
     /// Begins the transaction and looks the key up in it.
@@ -76,7 +77,12 @@ impl Idempotency {
         let claim = tx.claim_idempotency_key(&caller.space, key, (self.route, &self.body_hash), caller.now, expired);
         match claim.await? {
             None => Ok(Begun::Fresh(tx)),
-            Some(answer) => Ok(Begun::Answered(self.replay(&answer)?)),
+            Some(answer) => {
+                // The first request may still wait for the disk.
+                drop(tx);
+                store.settle().await?;
+                Ok(Begun::Answered(self.replay(&answer)?))
+            }
         }
     }
 

@@ -11,13 +11,18 @@ use std::time::{Duration, Instant};
 
 use sqlx::any::AnyPoolOptions;
 use sqlx::pool::{PoolConnection, PoolConnectionMetadata};
-use sqlx::{Any, AnyConnection, AnyPool, Connection as _, Executor as _, Transaction};
+use sqlx::{Any, AnyConnection, AnyPool, Connection as _, Row as _};
 
+use super::connection::{answers, find_logged_file, knock, make_private, prepare, with_mode};
 use super::dialect::Dialect;
 use super::error::StoreError;
+use super::flush::Flusher;
 use super::pgvector::PgVector;
+use super::transaction::OpenTransaction;
+use super::wal_file::WalFile;
+use super::writability::Writability;
 use crate::config::Database;
-use crate::config::database::{DatabaseUrl, Engine, Retry, SqliteSynchronous};
+use crate::config::database::{Engine, Retry, SqliteSynchronous};
 
 /// Readers of a SQLite file: more gave nothing when measured.
 const SQLITE_READERS: u32 = 4;
@@ -27,8 +32,8 @@ const IDLE_SUSPECT: Duration = Duration::from_secs(30);
 const LOSS_SUSPECT: Duration = Duration::from_mins(1);
 /// How long the database may take to answer one statement.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How long a try may take; a half-open socket never answers.
-const PING_DEADLINE: Duration = Duration::from_secs(1);
+/// How long the disk may take to flush a commit.
+const FLUSH_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The live connections of one database.
 pub struct Backend {
@@ -40,6 +45,12 @@ pub struct Backend {
     writer: AnyPool,
     reader: AnyPool,
     losses: Arc<Losses>,
+    /// SQLite with `sqlite_synchronous = "full"`, in a file.
+    flusher: Option<Flusher>,
+    /// Held by whoever makes up for a flush that failed.
+    recovering: tokio::sync::Mutex<()>,
+    lives_in_memory: bool,
+    pub writability: Writability,
     pub pgvector: PgVector,
 }
 
@@ -72,12 +83,28 @@ impl Backend {
             options().max_connections(size).connect(&url).await.map_err(|error| StoreError::on_connect(&error, &place))
         };
         make_private(&config.url);
-        // Past the pool, which only says that no connection came: the driver knows why.
-        if engine != Engine::Sqlite {
-            knock(config.url.expose(), &place, config.retry).await?;
+        let lives_in_memory = engine == Engine::Sqlite && config.url.expose().contains(":memory:");
+        let mut knocked: Option<AnyConnection> = None;
+        let mut flusher = None;
+        if !lives_in_memory {
+            let url = if engine == Engine::Sqlite {
+                with_mode(config.url.expose(), "rwc")
+            } else {
+                config.url.expose().into()
+            };
+            let connection = knocked.insert(knock(&url, &place, config.retry, (engine, synchronous)).await?);
+            if engine == Engine::Sqlite && synchronous == SqliteSynchronous::Full {
+                let file =
+                    find_logged_file(connection).await.map_err(|error| StoreError::on_connect(&error, &place))?;
+                flusher = file.map(|file| {
+                    let mut log = WalFile::of(&file);
+                    Flusher::new(move || log.flush())
+                });
+            }
         }
+
         let (writer, reader) = match (engine, config.url.expose()) {
-            (Engine::Sqlite, url) if url.contains(":memory:") => {
+            (Engine::Sqlite, url) if lives_in_memory => {
                 // A database in memory lives in one connection.
                 let only = options().idle_timeout(None).max_lifetime(None).max_connections(1).connect(url).await;
                 let only = only.map_err(|error| StoreError::on_connect(&error, &place))?;
@@ -94,9 +121,24 @@ impl Backend {
                 (pool.clone(), pool)
             }
         };
-        let dialect = Dialect::new(engine);
-        let pgvector = PgVector::default();
-        Ok(Self { engine, dialect, retry: config.retry, place, writer, reader, losses, pgvector })
+        // Not before: the last connection of a SQLite file folds its log away.
+        if let Some(connection) = knocked {
+            let _ = connection.close().await;
+        }
+        Ok(Self {
+            engine,
+            dialect: Dialect::new(engine),
+            retry: config.retry,
+            place,
+            writer,
+            reader,
+            losses,
+            flusher,
+            recovering: tokio::sync::Mutex::default(),
+            lives_in_memory,
+            writability: Writability::default(),
+            pgvector: PgVector::default(),
+        })
     }
 
     pub async fn read(&self) -> Result<PoolConnection<Any>, StoreError> {
@@ -118,24 +160,83 @@ impl Backend {
         }
     }
 
-    /// Begins a transaction on a task of its own.
+    /// Begins a transaction. Dropped halfway, it rolls back what it has begun.
+    pub async fn begin(&self) -> Result<OpenTransaction, StoreError> {
+        // IMMEDIATE takes the write lock now, where waiting works; later it would fail at once.
+        let statement = if self.engine == Engine::Sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        let begun = async {
+            let connection = self.writer.acquire().await?;
+            OpenTransaction::begin(connection, statement, self.lives_in_memory, DEADLINE).await
+        };
+        self.within(begun).await
+    }
+
+    /// Commits, and waits until that is on the disk.
     ///
-    /// sqlx 0.9.0 gives a connection back to its pool *inside* an open transaction when the future of
-    /// `begin` is dropped halfway (a client that hangs up does that); the task runs it to its end, and a
-    /// transaction that nobody wants any more rolls back as it is dropped.
-    pub async fn begin(&self) -> Result<Transaction<'static, Any>, StoreError> {
-        let pool = self.writer.clone();
-        let sqlite = self.engine == Engine::Sqlite;
-        #[expect(clippy::disallowed_methods, reason = "must outlive the caller; it ends by itself at once")]
-        let begun = tokio::spawn(async move {
-            // IMMEDIATE takes the write lock now, where waiting works; later it would fail at once.
-            if sqlite { pool.begin_with("BEGIN IMMEDIATE").await } else { pool.begin().await }
-        });
-        match tokio::time::timeout(DEADLINE, begun).await {
-            Ok(Ok(transaction)) => transaction.map_err(|error| self.explain(&error)),
-            Err(_) => Err(self.gave_no_answer(DEADLINE)),
-            Ok(Err(_)) => Err(StoreError::Unavailable { place: self.place.clone(), cause: "the task ended".into() }),
+    /// # Errors
+    /// Nothing was written; or [`StoreError::Uncertain`].
+    pub async fn commit(&self, mut transaction: OpenTransaction) -> Result<(), StoreError> {
+        let committed = self.within(transaction.commit()).await;
+        // Others write while this one waits for the disk.
+        drop(transaction);
+
+        committed.map_err(StoreError::during_commit)?;
+        self.make_durable().await
+    }
+
+    /// Waits until everything committed so far is on the disk, where that is for us to see to.
+    ///
+    /// # Errors
+    /// [`StoreError::Uncertain`]: the disk failed, so a power cut may take back what was committed.
+    pub async fn make_durable(&self) -> Result<(), StoreError> {
+        let Some(flusher) = &self.flusher else { return Ok(()) };
+
+        let durable = async {
+            while let Err(cause) = flusher.flushed().await {
+                let _recovering = self.recovering.lock().await;
+                // Otherwise somebody else has done it, perhaps before our commit.
+                if flusher.has_failed() {
+                    return self.fold_log(flusher, &cause).await;
+                }
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(FLUSH_DEADLINE, durable).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.uncertain(&format!("the disk gave no answer within {} s", FLUSH_DEADLINE.as_secs()))),
         }
+    }
+
+    /// Makes up for a flush that failed: SQLite copies the whole log into the database file, flushes that, and begins
+    /// the log anew.
+    async fn fold_log(&self, flusher: &Flusher, cause: &str) -> Result<(), StoreError> {
+        let mut writer = match self.writer.acquire().await {
+            Ok(writer) => writer,
+            // Closing has done the same.
+            Err(sqlx::Error::PoolClosed) => {
+                flusher.recovered();
+                return Ok(());
+            }
+            Err(error) => return Err(self.uncertain(&format!("{cause}; then: {error}"))),
+        };
+
+        let fold = self.dialect.query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *writer);
+        let busy = self.within(async { fold.await?.try_get::<i64, _>(0) }).await;
+        match busy {
+            Ok(0) => {
+                // While the writer is held, so that no commit comes in between.
+                flusher.recovered();
+                tracing::info!("SQLite's log is in the database file, after a flush that failed");
+                Ok(())
+            }
+            Ok(_) => Err(self.uncertain(cause)),
+            Err(error) => Err(self.uncertain(&format!("{cause}; then: {error}"))),
+        }
+    }
+
+    fn uncertain(&self, cause: &str) -> StoreError {
+        self.writability.doubt();
+        StoreError::Uncertain { place: self.place.clone(), cause: cause.to_owned() }
     }
 
     /// What is said of an operation that gave no answer in time; its connection is checked before it is used again.
@@ -148,8 +249,10 @@ impl Backend {
     /// Turns the driver's error into ours, and remembers a lost connection.
     pub fn explain(&self, error: &sqlx::Error) -> StoreError {
         let error = StoreError::from_driver(error, &self.place);
-        if matches!(error, StoreError::Unavailable { .. }) {
-            self.losses.remember();
+        match error {
+            StoreError::Unavailable { .. } => self.losses.remember(),
+            StoreError::Full { .. } => self.writability.doubt(),
+            _ => {}
         }
         error
     }
@@ -184,99 +287,4 @@ impl Losses {
         let since_loss = (last != u64::MAX).then(|| self.start.elapsed().saturating_sub(Duration::from_millis(last)));
         meta.idle_for > IDLE_SUSPECT || since_loss.is_some_and(|since| since < LOSS_SUSPECT && meta.age > since)
     }
-}
-
-/// Makes a new SQLite file readable by its owner alone: it will hold what users wrote. SQLite's other files follow it.
-fn make_private(url: &DatabaseUrl) {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    if let Some(file) = url.sqlite_file() {
-        // An existing one is left as its owner wants it; one that cannot be made is SQLite's to complain about.
-        let _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
-    }
-}
-
-/// Connects once and hangs up, trying again for a moment if nobody answers.
-async fn knock(url: &str, place: &str, retry: Retry) -> Result<(), StoreError> {
-    let mut tried = 0;
-    loop {
-        let error = match AnyConnection::connect(url).await {
-            Ok(connection) => {
-                let _ = connection.close().await;
-                return Ok(());
-            }
-            Err(error) => StoreError::on_connect(&error, place),
-        };
-        tried += 1;
-        if !error.is_retryable() || u64::from(tried) >= retry.tries {
-            return Err(error);
-        }
-        tokio::time::sleep(retry.pause(tried)).await;
-    }
-}
-
-async fn answers(connection: &mut AnyConnection) -> bool {
-    matches!(tokio::time::timeout(PING_DEADLINE, connection.ping()).await, Ok(Ok(())))
-}
-
-/// The settings of each new connection.
-async fn prepare(
-    connection: &mut AnyConnection,
-    engine: Engine,
-    synchronous: SqliteSynchronous,
-) -> Result<(), sqlx::Error> {
-    let statements: &[&'static str] = match engine {
-        Engine::Sqlite => &[
-            "PRAGMA busy_timeout = 5000",
-            // Changes nothing for readers: the writer came first and has switched it on.
-            "PRAGMA journal_mode = WAL",
-            "PRAGMA foreign_keys = ON",
-            "PRAGMA cache_size = -4000",
-            "PRAGMA temp_store = memory",
-            // 16 MB: a document is written to the log and copied to the file, with a wait for the disk, once in four
-            // times as much as by default.
-            "PRAGMA wal_autocheckpoint = 4000",
-        ],
-        Engine::Postgres => &[
-            "SET idle_in_transaction_session_timeout = '15s'",
-            "SET statement_timeout = '30s'",
-            "SET default_transaction_isolation = 'read committed'",
-            // Every statement goes by an index from few rows to few others. Of a space that it knows little about the
-            // planner thinks worse, and reads through whole tables to join them.
-            "SET enable_seqscan = off",
-            "SET enable_hashjoin = off",
-            "SET enable_mergejoin = off",
-            "SET max_parallel_workers_per_gather = 0",
-            // What is read is in memory or on a disk without a head: an index in the order wanted beats sorting.
-            "SET random_page_cost = 1.1",
-            // Planned once: planning the longest statement anew takes longer than running it.
-            "SET plan_cache_mode = force_generic_plan",
-            // Long texts are packed several times faster, where the server knows how.
-            "DO $$ BEGIN PERFORM set_config('default_toast_compression', 'lz4', false); \
-             EXCEPTION WHEN OTHERS THEN NULL; END $$",
-        ],
-        Engine::Mysql => &[
-            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-            // Joined values are cut off behind 1,024 bytes otherwise, without an error.
-            "SET SESSION group_concat_max_len = 1000000",
-        ],
-    };
-    for statement in statements {
-        connection.execute(*statement).await?;
-    }
-    if engine == Engine::Sqlite {
-        let synchronous = match synchronous {
-            SqliteSynchronous::Normal => "PRAGMA synchronous = NORMAL",
-            SqliteSynchronous::Full => "PRAGMA synchronous = FULL",
-        };
-        connection.execute(synchronous).await?;
-    }
-    Ok(())
-}
-
-/// A SQLite URL with the mode it is opened in, other parameters kept.
-fn with_mode(url: &str, mode: &str) -> String {
-    let (base, query) = url.split_once('?').unwrap_or((url, ""));
-    let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("mode="));
-    let mode = format!("mode={mode}");
-    format!("{base}?{}", kept.chain([mode.as_str()]).collect::<Vec<_>>().join("&"))
 }

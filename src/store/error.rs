@@ -1,6 +1,8 @@
 //! What can go wrong in the database, as its callers need to tell it apart.
 
+use sqlx::error::ErrorKind;
 use sqlx::mysql::MySqlDatabaseError;
+use sqlx::sqlite::SqliteError;
 
 /// An operation of the store failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -9,9 +11,9 @@ pub enum StoreError {
     #[error("the database at {place} cannot be reached: {cause}")]
     Unavailable { place: String, cause: String },
 
-    /// 503: the connection broke while a commit was under way, so nobody knows whether it was done. Not tried again by
-    /// itself: that could do it twice.
-    #[error("the connection to {place} broke during a commit: {cause}")]
+    /// 503: the connection broke or the disk failed while a commit was under way, so nobody knows whether it was done, or
+    /// lasts. Not tried again by itself: that could do it twice.
+    #[error("it is not known whether a commit to {place} was done and lasts: {cause}")]
     Uncertain { place: String, cause: String },
 
     /// Tried again: another transaction was in the way.
@@ -29,6 +31,10 @@ pub enum StoreError {
     /// Exit code 2: the file cannot be opened, or the server refused us.
     #[error("cannot open the database {place}: {cause}")]
     CannotOpen { place: String, cause: String },
+
+    /// Exit code 2: the file holds something else.
+    #[error("the file {file} is not a SQLite database")]
+    NotADatabase { file: String },
 
     /// Exit code 2: the schema is not one that this binary can work with.
     #[error("{0}")]
@@ -53,9 +59,9 @@ impl StoreError {
         }
     }
 
-    pub(super) fn from_driver(error: &sqlx::Error, place: &str) -> Self {
+    pub(super) fn from_driver(error: &sqlx::Error, shown: &str) -> Self {
         let cause = error.to_string();
-        let place = place.to_owned();
+        let place = shown.to_owned();
         match error {
             sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
                 Self::Unavailable { place, cause }
@@ -63,22 +69,50 @@ impl StoreError {
             // A connection that breaks in the middle of an answer shows as a protocol error.
             sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) => Self::Unavailable { place, cause },
             sqlx::Error::Database(database) => {
-                if let Some(mysql) = database.try_downcast_ref::<MySqlDatabaseError>() {
-                    return Self::from_mysql(mysql.number(), place, cause);
+                let of_kind = if let Some(mysql) = database.try_downcast_ref::<MySqlDatabaseError>() {
+                    Self::from_mysql(mysql.number(), place, cause)
+                } else if database.try_downcast_ref::<SqliteError>().is_some() {
+                    let code = database.code().and_then(|code| code.parse().ok()).unwrap_or(0);
+                    Self::from_sqlite(code, place, cause)
+                } else {
+                    Self::from_postgres(database.code().as_deref().unwrap_or(""), place, cause)
+                };
+                // A broken rule may quote what a user wrote.
+                if matches!(database.kind(), ErrorKind::Other) {
+                    of_kind.or_full(database.message(), shown)
+                } else {
+                    of_kind
                 }
-                match database.code().as_deref() {
-                    // PostgreSQL: serialization failure, deadlock, a statement that took too long. SQLite: busy, locked, and their variants.
-                    Some("40001" | "40P01" | "57014" | "5" | "6" | "261" | "262" | "517") => Self::Contended { cause },
-                    // PostgreSQL: connection exceptions, starting up or shutting down, too many connections, time-outs.
-                    // SQLite: the file cannot be opened, or the disk fails under it.
-                    Some(code) if code.starts_with("08") => Self::Unavailable { place, cause },
-                    Some("57P01" | "57P02" | "57P03" | "53300" | "25P03" | "14" | "10" | "522" | "266" | "778") => {
-                        Self::Unavailable { place, cause }
-                    }
-                    // Disk full: PostgreSQL, SQLite.
-                    Some("53100" | "13") => Self::Full { place, cause },
-                    _ => Self::Broken { cause },
-                }
+            }
+            _ => Self::Broken { cause },
+        }
+    }
+
+    fn from_postgres(code: &str, place: String, cause: String) -> Self {
+        match code {
+            // Serialization failure, deadlock, a statement that took too long.
+            "40001" | "40P01" | "57014" => Self::Contended { cause },
+            // Starting up or shutting down, too many connections, time-outs, a standby that only reads.
+            "57P01" | "57P02" | "57P03" | "53300" | "25P03" | "25006" => Self::Unavailable { place, cause },
+            "53100" => Self::Full { place, cause },
+            code if code.starts_with("08") => Self::Unavailable { place, cause },
+            _ => Self::Broken { cause },
+        }
+    }
+
+    /// By SQLite's extended result code, whose lowest byte is the general one.
+    fn from_sqlite(code: i32, place: String, cause: String) -> Self {
+        /// The memory that connections share, a file beside the database, could not grow.
+        const IOERR_SHMSIZE: i32 = 10 | (19 << 8);
+        match (code, code & 0xff) {
+            (IOERR_SHMSIZE, _) | (_, 13) => Self::Full { place, cause },
+            // Busy, locked.
+            (_, 5 | 6) => Self::Contended { cause },
+            // The disk fails; the file cannot be opened.
+            (_, 10 | 14) => Self::Unavailable { place, cause },
+            (_, 26) => {
+                let file = place.trim_start_matches("sqlite:").trim_start_matches("//");
+                Self::NotADatabase { file: file.split('?').next().unwrap_or(file).to_owned() }
             }
             _ => Self::Broken { cause },
         }
@@ -87,9 +121,37 @@ impl StoreError {
     fn from_mysql(number: u16, place: String, cause: String) -> Self {
         match number {
             1205 | 1213 => Self::Contended { cause },
-            1040 | 1053 | 1077 | 1158..=1161 | 1927 | 1969 | 3024 => Self::Unavailable { place, cause },
-            1021 | 1114 => Self::Full { place, cause },
+            1040 | 1053 | 1077 | 1158..=1161 | 1290 | 1836 | 1927 | 1969 | 3024 => Self::Unavailable { place, cause },
+            // Error writing a file; the disk is full, twice; the table is full.
+            3 | 20 | 1021 | 1114 => Self::Full { place, cause },
             _ => Self::Broken { cause },
+        }
+    }
+
+    /// Servers that run out of room say so under many codes, some of which mean anything.
+    fn or_full(self, message: &str, place: &str) -> Self {
+        const SIGNS: [&str; 5] = [
+            "No space left on device",
+            "Disk quota exceeded",
+            "could not write init file",
+            "Got error 28 ",
+            "Errcode: 28",
+        ];
+        match self {
+            Self::Broken { cause } | Self::Unavailable { cause, .. }
+                if SIGNS.iter().any(|sign| message.contains(sign)) =>
+            {
+                Self::Full { place: place.to_owned(), cause }
+            }
+            other => other,
+        }
+    }
+
+    /// The same error, of a commit: where the connection broke, nobody knows what was done.
+    pub(super) fn during_commit(self) -> Self {
+        match self {
+            Self::Unavailable { place, cause } => Self::Uncertain { place, cause },
+            other => other,
         }
     }
 
@@ -116,4 +178,47 @@ impl From<sqlx::Error> for StoreError {
 /// Whether the driver says that a unique key was taken.
 pub(super) fn is_taken(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_room_is_known_under_all_its_names() {
+        let place = || "here".to_owned();
+        let cause = || "cause".to_owned();
+        for number in [3, 20, 1021, 1114] {
+            assert!(matches!(StoreError::from_mysql(number, place(), cause()), StoreError::Full { .. }), "{number}");
+        }
+        for code in [13, 4874] {
+            assert!(matches!(StoreError::from_sqlite(code, place(), cause()), StoreError::Full { .. }), "{code}");
+        }
+        assert!(matches!(StoreError::from_postgres("53100", place(), cause()), StoreError::Full { .. }));
+        for message in [
+            "could not write init file",
+            "could not write to file \"base/pgsql_tmp/pgsql_tmp1.0\": No space left on device",
+            "Got error 28 \"No space left on device\" from storage engine InnoDB",
+            "Error writing file './binlog.000001' (Errcode: 28)",
+        ] {
+            let broken = StoreError::from_postgres("XX000", place(), cause());
+            assert!(matches!(broken.or_full(message, "here"), StoreError::Full { .. }), "{message}");
+        }
+        let other = StoreError::from_postgres("XX000", place(), cause()).or_full("cache lookup failed", "here");
+        assert!(matches!(other, StoreError::Broken { .. }));
+    }
+
+    #[test]
+    fn errors_of_the_disk_and_of_locks_are_told_apart() {
+        let sqlite = |code| StoreError::from_sqlite(code, "sqlite:///x/notes.txt?mode=rwc".to_owned(), String::new());
+        // Busy, busy with an old state, locked by a shared cache.
+        for code in [5, 517, 262] {
+            assert!(matches!(sqlite(code), StoreError::Contended { .. }), "{code}");
+        }
+        // A disk that fails at reading, writing, flushing; a file that cannot be opened.
+        for code in [10, 266, 778, 1034, 14] {
+            assert!(matches!(sqlite(code), StoreError::Unavailable { .. }), "{code}");
+        }
+        assert_eq!(sqlite(26).to_string(), "the file /x/notes.txt is not a SQLite database");
+    }
 }

@@ -79,11 +79,16 @@ pub async fn run(backend: &Backend) -> Result<Migrated, StoreError> {
     {
         result = Err(error);
     }
+    if result.is_ok()
+        && let Err(error) = check_whole(&mut transaction, backend).await
+    {
+        result = Err(error);
+    }
     // MySQL's lock belongs to the session, which outlives the transaction in the pool.
     let unlocked = unlock(&mut transaction, backend).await;
     let applied = result?;
     unlocked?;
-    transaction.commit().await.map_err(|error| backend.explain(&error))?;
+    backend.commit(transaction).await?;
     Ok(Migrated { applied })
 }
 
@@ -135,6 +140,22 @@ async fn apply_pending(connection: &mut AnyConnection, backend: &Backend) -> Res
         }
     }
     Ok(applied)
+}
+
+/// Says what is missing of a schema that is up to date by its own record.
+async fn check_whole(connection: &mut AnyConnection, backend: &Backend) -> Result<(), StoreError> {
+    let missing = catalog::find_missing(connection, backend).await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    Err(StoreError::Schema(format!(
+        "the database at {} lacks what its schema needs; someone dropped it: {}. Restore the database from a backup, or \
+         create what is missing as in migrations/{}",
+        backend.place,
+        names.join(", "),
+        backend.engine.name()
+    )))
 }
 
 async fn load_done(

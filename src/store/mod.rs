@@ -10,11 +10,15 @@ mod catalog;
 mod categories;
 mod chunk_terms;
 mod chunks;
+mod connection;
 mod contextual_helpers;
 mod dialect;
 mod documents;
+#[cfg(test)]
+mod durability_tests;
 mod embeddings;
 mod error;
+mod flush;
 mod idempotency;
 mod idempotency_runs;
 mod job_claims;
@@ -32,13 +36,16 @@ mod source_versions;
 mod sources;
 mod space;
 mod spaces;
+mod transaction;
+mod wal_file;
+mod writability;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::any::AnyRow;
 use sqlx::pool::PoolConnection;
-use sqlx::{Any, Row as _, Transaction};
+use sqlx::{Any, Row as _};
 
 pub use crate::config::database::Engine;
 pub use api_keys::{ALL_SPACES, ApiKeyRow};
@@ -64,6 +71,7 @@ pub use spaces::{SPACE_TABLES, SpaceSize};
 use crate::config;
 use backend::Backend;
 use dialect::Statement;
+use transaction::OpenTransaction;
 
 /// The database, cheap to clone.
 #[derive(Clone)]
@@ -74,7 +82,7 @@ pub struct Store {
 /// A transaction. Dropped without [`Tx::commit`], it leaves nothing behind.
 pub struct Tx {
     backend: Arc<Backend>,
-    transaction: Transaction<'static, Any>,
+    transaction: OpenTransaction,
 }
 
 impl Store {
@@ -131,6 +139,15 @@ impl Store {
         Ok(Tx { backend: Arc::clone(&self.backend), transaction })
     }
 
+    /// Waits until everything that can be read is on the disk. A commit waits for itself; this is for whoever promises
+    /// again what somebody else has just written.
+    ///
+    /// # Errors
+    /// [`StoreError::Uncertain`]: the disk failed.
+    pub async fn settle(&self) -> Result<(), StoreError> {
+        self.backend.make_durable().await
+    }
+
     /// Closes all connections; SQLite folds its write-ahead log into the file.
     pub async fn close(&self) {
         self.backend.close().await;
@@ -147,7 +164,9 @@ impl Store {
     /// Runs one statement that is a transaction of its own. Its answer may be lost: it must be one that can be repeated.
     async fn execute(&self, query: Statement) -> Result<(), StoreError> {
         let mut connection = self.backend.write().await?;
-        self.backend.within(query.execute(&mut *connection)).await.map(|_| ())
+        self.backend.within(query.execute(&mut *connection)).await?;
+        drop(connection);
+        self.backend.make_durable().await
     }
 
     async fn fetch_all(&self, query: Statement) -> Result<Vec<AnyRow>, StoreError> {
@@ -162,12 +181,7 @@ impl Tx {
     /// # Errors
     /// Nothing was written; or [`StoreError::Uncertain`].
     pub async fn commit(self) -> Result<(), StoreError> {
-        let backend = self.backend;
-        let committed = backend.within(self.transaction.commit()).await;
-        committed.map_err(|error| match error {
-            StoreError::Unavailable { place, cause } => StoreError::Uncertain { place, cause },
-            other => other,
-        })
+        self.backend.commit(self.transaction).await
     }
 
     /// Runs an insert that may find its key taken: then `None`, and on PostgreSQL the transaction is spoilt.
@@ -179,19 +193,20 @@ impl Tx {
                 Err(error) => Err(error),
             }
         });
-        inserted.await
+        let inserted = inserted.await;
+        self.transaction.look_at(inserted)
     }
 
     /// Runs an insert made by [`dialect::Dialect::insert_with_id`]; gives the new row's number.
     async fn insert_for_id(&mut self, query: Statement) -> Result<i64, StoreError> {
         if self.backend.engine != Engine::Mysql {
-            let row = self.backend.within(query.fetch_one(&mut *self.transaction)).await?;
-            return Ok(row.try_get(0)?);
+            let row = self.backend.within(query.fetch_one(&mut *self.transaction)).await;
+            return Ok(self.transaction.look_at(row)?.try_get(0)?);
         }
         self.execute(query).await?;
         let query = self.sql("SELECT CAST(LAST_INSERT_ID() AS SIGNED)");
-        let row = self.backend.within(query.fetch_one(&mut *self.transaction)).await?;
-        Ok(row.try_get(0)?)
+        let row = self.backend.within(query.fetch_one(&mut *self.transaction)).await;
+        Ok(self.transaction.look_at(row)?.try_get(0)?)
     }
 
     fn sql(&self, sql: &'static str) -> Statement {
@@ -200,15 +215,17 @@ impl Tx {
 
     /// Runs a statement; tells how many rows it matched.
     async fn execute(&mut self, query: Statement) -> Result<u64, StoreError> {
-        let done = self.backend.within(query.execute(&mut *self.transaction)).await?;
-        Ok(done.rows_affected())
+        let done = self.backend.within(query.execute(&mut *self.transaction)).await;
+        Ok(self.transaction.look_at(done)?.rows_affected())
     }
 
     async fn fetch_all(&mut self, query: Statement) -> Result<Vec<AnyRow>, StoreError> {
-        self.backend.within(query.fetch_all(&mut *self.transaction)).await
+        let rows = self.backend.within(query.fetch_all(&mut *self.transaction)).await;
+        self.transaction.look_at(rows)
     }
 
     async fn fetch_optional(&mut self, query: Statement) -> Result<Option<AnyRow>, StoreError> {
-        self.backend.within(query.fetch_optional(&mut *self.transaction)).await
+        let row = self.backend.within(query.fetch_optional(&mut *self.transaction)).await;
+        self.transaction.look_at(row)
     }
 }

@@ -18,5 +18,6 @@ mod queries;
 mod scripted_model;
 mod search;
 mod store_faults;
+mod store_full;
 mod store_story;
 mod support;

@@ -40,8 +40,9 @@ pub async fn get_live() -> Json<HealthResponse> {
 
 /// Can the service take requests?
 ///
-/// Checks that the database answers; migrations have run before the service listens.
-/// 503 while the database is away, and from the moment the service is asked to stop.
+/// Checks that the database answers and, now and then, that it can be written; migrations have run before the service
+/// listens. 503 while the database is unreachable (`database_unavailable`) or full (`storage_full`), and from the moment
+/// the service is asked to stop.
 #[utoipa::path(
     get, path = "/health/ready", tag = "system", operation_id = "get_ready", security(()),
     responses((status = 200, description = "The service takes requests.", body = HealthResponse))
@@ -62,5 +63,6 @@ pub async fn get_ready(State(state): State<AppState>) -> Result<Json<HealthRespo
         Ok(answered) => answered?,
         Err(_) => return Err(state.store.unanswered(PATIENCE).into()),
     }
+    state.store.check_writable(PATIENCE).await?;
     Ok(HealthResponse::ok())
 }

@@ -1,0 +1,157 @@
+//! A database without room: what is said, and that memoir goes on by itself when there is room again.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use memoir::config::database::Engine;
+use serde_json::json;
+
+use crate::support::app::TestApp;
+use crate::support::binary::{Binary, text};
+use crate::support::database::TestDatabase;
+
+/// A small file system in memory; unmounted when dropped.
+struct SmallDisk {
+    folder: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    /// None where this process may not mount.
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=3m", "memoir-test"])
+            .arg(folder.path())
+            .output()
+            .is_ok_and(|output| output.status.success());
+        mounted.then_some(Self { folder })
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Takes all the room that is left.
+    fn fill(&self) -> PathBuf {
+        let filler = self.path().join("filler");
+        let error = std::fs::write(&filler, vec![0; 8 * 1024 * 1024]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+        filler
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: the service may still be closing its files.
+        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_and_passes_without_a_restart() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("skipped: this process may not mount a small file system");
+        return;
+    };
+    let url = format!("sqlite://{}/memoir.db", disk.path().display());
+    let app = TestApp::at(&url, Arc::new(TestDatabase::sqlite()), &[]).await;
+    let made = app.post("/v1/sources", &json!({"path": "/before"})).await;
+    assert_eq!(made.status, 201);
+    assert_eq!(app.get("/health/ready").await.status, 200);
+
+    for round in 0..3 {
+        let filler = disk.fill();
+        // The log may have a little room of its own.
+        let began = Instant::now();
+        for n in 0.. {
+            let reply = app.post("/v1/sources", &json!({"path": format!("/{round}/{n}")})).await;
+            if reply.status != 201 {
+                reply.assert_problem(503, "storage_full");
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "it never got full");
+        }
+        for n in 0..5 {
+            app.post("/v1/sources", &json!({"path": format!("/{round}/more/{n}")}))
+                .await
+                .assert_problem(503, "storage_full");
+        }
+        app.get("/health/ready").await.assert_problem(503, "storage_full");
+        assert_eq!(app.get(made.header("location")).await.status, 200, "reading goes on");
+        assert_eq!(app.get("/health/live").await.status, 200);
+
+        std::fs::remove_file(filler).unwrap();
+        let after = app.post("/v1/sources", &json!({"path": format!("/{round}/after")})).await;
+        assert_eq!(after.status, 201, "{}", after.text);
+        let began = Instant::now();
+        while app.get("/health/ready").await.status != 200 {
+            assert!(began.elapsed() < Duration::from_secs(30), "readiness did not come back");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    app.finish().await;
+}
+
+/// Readiness finds out by itself, not only after a request has failed.
+#[tokio::test]
+async fn readiness_tries_a_write() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        // As good as full: nothing can be written to where the try goes.
+        app.database.execute("ALTER TABLE write_probes RENAME TO write_probes_away").await;
+        assert_eq!(app.get("/health/ready").await.status, 500, "{:?}", app.database.engine);
+
+        app.database.execute("ALTER TABLE write_probes_away RENAME TO write_probes").await;
+        let began = Instant::now();
+        while app.get("/health/ready").await.status != 200 {
+            assert!(began.elapsed() < Duration::from_secs(30), "readiness did not come back");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        // Remembered: not every probe writes.
+        app.database.execute("ALTER TABLE write_probes RENAME TO write_probes_away").await;
+        assert_eq!(app.get("/health/ready").await.status, 200);
+    }
+}
+
+#[test]
+fn a_file_that_is_no_database_is_told_at_once() {
+    // A pool that waited for its time to be up would take all of this.
+    let memoir = Binary::new().env("DATABASE_URL", "sqlite://notes.txt").env("MEMOIR__DATABASE__ACQUIRE_TIMEOUT", "60");
+    let notes = "Notes of a meeting, kept in the wrong place. ".repeat(40);
+    std::fs::write(memoir.folder.path().join("notes.txt"), &notes).unwrap();
+
+    for (arguments, code) in [(&[][..], 2), (&["migrate"], 2), (&["worker"], 2), (&["doctor"], 1)] {
+        let began = Instant::now();
+        let output = memoir.run(arguments);
+        assert!(began.elapsed() < Duration::from_secs(30), "{arguments:?} took {:?}", began.elapsed());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(said.contains("the file notes.txt is not a SQLite database"), "{arguments:?}: {said}");
+        assert!(said.contains("Name another file in database.url"), "{arguments:?}: {said}");
+    }
+    assert_eq!(std::fs::read_to_string(memoir.folder.path().join("notes.txt")).unwrap(), notes, "it is left alone");
+}
+
+#[tokio::test]
+async fn a_missing_table_ends_the_start() {
+    for database in TestDatabase::each().await {
+        let memoir = Binary::new().env("DATABASE_URL", &database.url);
+        assert_eq!(memoir.run(&["migrate"]).status.code(), Some(0));
+        database.execute("DROP TABLE idempotency_keys").await;
+
+        for arguments in [&[][..], &["migrate"], &["worker"]] {
+            let output = memoir.run(arguments);
+            assert_eq!(output.status.code(), Some(2), "{arguments:?} on {:?}", database.engine);
+            let said = text(&output.stderr);
+            assert!(said.contains("table idempotency_keys"), "{said}");
+            assert!(said.contains("Restore the database from a backup"), "{said}");
+            assert!(!said.contains("table sources"), "{said}");
+        }
+        if database.engine == Engine::Mysql {
+            // The lock was given back, or this would wait for it.
+            assert_eq!(memoir.run(&["doctor"]).status.code(), Some(1));
+        }
+    }
+}
