@@ -23,7 +23,7 @@ use crate::model::llm_call::LlmCall;
 use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
 
 pub use context::{Ended, JobContext};
-pub use error::{Failure, JobError};
+pub use error::{Failure, JobError, Wait};
 pub use runner::Runner;
 pub use work::{Outcome, Work};
 

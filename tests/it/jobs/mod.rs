@@ -4,3 +4,4 @@ mod engine;
 mod kills;
 mod outages;
 mod processes;
+mod providers;
