@@ -189,7 +189,8 @@ impl App {
             let llm = self.state.llm.clone();
             work.push(Arc::new(Probe { store, sources, llm, log: self.config.testing.probe_log.clone() }));
         }
-        Runner::new(self.state.jobs.clone(), Arc::clone(&self.state.clock), work)
+        let recovered = self.state.llm.recovered();
+        Runner::new(self.state.jobs.clone(), Arc::clone(&self.state.clock), work, recovered)
     }
 }
 

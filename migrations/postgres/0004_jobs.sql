@@ -18,6 +18,8 @@ CREATE TABLE jobs (
     losses BIGINT NOT NULL,  -- processes that died or froze while they ran it, since it last saved a step
     turn BIGINT NOT NULL,  -- the queue's order; spaces take turns, see store/jobs.rs
     run_after BIGINT NOT NULL,  -- by the database's clock, as lease_until
+    waiting_since BIGINT,  -- the first wait in a row for a provider; also by the database's clock
+    waits BIGINT NOT NULL DEFAULT 0,  -- waits since then
     lease_owner VARCHAR(64),
     lease_until BIGINT,
     fence BIGINT NOT NULL,  -- grows with every claim; a write under an older one affects no row

@@ -18,6 +18,8 @@ CREATE TABLE jobs (
     losses INTEGER NOT NULL,  -- processes that died or froze while they ran it, since it last saved a step
     turn INTEGER NOT NULL,  -- the queue's order; spaces take turns, see store/jobs.rs
     run_after INTEGER NOT NULL,  -- by the database's clock, as lease_until
+    waiting_since INTEGER,  -- the first wait in a row for a provider; also by the database's clock
+    waits INTEGER NOT NULL DEFAULT 0,  -- waits since then
     lease_owner TEXT,
     lease_until INTEGER,
     fence INTEGER NOT NULL,  -- grows with every claim; a write under an older one affects no row

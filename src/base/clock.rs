@@ -51,6 +51,11 @@ impl Timestamp {
         (DAY - (self.0 / 1_000_000).rem_euclid(DAY)).unsigned_abs()
     }
 
+    #[must_use]
+    pub fn plus(self, duration: std::time::Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
+    }
+
     /// The time that a file carries.
     #[must_use]
     pub fn of_file(time: std::time::SystemTime) -> Option<Self> {

@@ -110,10 +110,25 @@ fn sentence_end(text: &str) -> usize {
     text.len()
 }
 
-/// A text inside the frame of a prompt, whose own `"""` must not end it (K-51).
+/// A text inside the frame of a prompt, whose own `"""` must not end it. Every quote of a run of three or more is
+/// escaped: of a longer run that is escaped in threes, the rest could still end the frame together with what follows.
 #[must_use]
 pub fn quoted(text: &str) -> String {
-    text.replace("\"\"\"", "\\\"\\\"\\\"")
+    if !text.contains("\"\"\"") {
+        return text.to_owned();
+    }
+
+    let mut escaped = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(at) = rest.find("\"\"\"") {
+        let (before, run) = rest.split_at(at);
+        let length = run.len() - run.trim_start_matches('"').len();
+        escaped.push_str(before);
+        escaped.push_str(&"\\\"".repeat(length));
+        rest = &run[length..];
+    }
+    escaped.push_str(rest);
+    escaped
 }
 
 #[cfg(test)]
@@ -158,6 +173,31 @@ mod tests {
     #[test]
     fn quotes_cannot_leave_their_frame() {
         assert_eq!(quoted("a \"\"\" b \"\" c"), "a \\\"\\\"\\\" b \"\" c");
+        assert_eq!(quoted("\"\"\"\"\"x\"\"\"\""), "\\\"\\\"\\\"\\\"\\\"x\\\"\\\"\\\"\\\"");
+    }
+
+    /// All texts of up to seven of these characters: a property test without a dice.
+    #[test]
+    fn no_text_leaves_its_frame_and_plain_texts_stay_as_they_are() {
+        let alphabet = ['"', '\\', '\n', 'x'];
+        for length in 0..=7_u32 {
+            for number in 0..alphabet.len().pow(length) {
+                let digit = |place: u32| alphabet[number / alphabet.len().pow(place) % alphabet.len()];
+                let text: String = (0..length).map(digit).collect();
+                let sent = quoted(&text);
+                assert!(!sent.contains("\"\"\""), "{text:?} {sent:?}");
+                if !text.contains("\"\"\"") {
+                    assert_eq!(sent, text);
+                }
+                // As it stands in a prompt: one line opens the frame and one closes it.
+                let framed = format!("\"\"\"\n{sent}\n\"\"\"\n");
+                assert_eq!(framed.matches("\"\"\"").count(), 2, "{text:?}");
+                assert_eq!(framed.lines().filter(|line| line.contains("\"\"\"")).count(), 2, "{text:?}");
+            }
+        }
+        for length in 0..100 {
+            assert!(!quoted(&"\"".repeat(length)).contains("\"\"\""), "{length}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub struct Jobs {
     pub max_losses: u64,
     pub backoff_ms: u64,
     pub backoff_cap_ms: u64,
+    pub patience: u64,
     pub max_queued: u64,
     pub keep_days: u64,
 }
@@ -27,12 +28,18 @@ impl Jobs {
         violations.check_range("jobs.max_losses", self.max_losses, 1..=1000, 20);
         violations.check_range("jobs.backoff_ms", self.backoff_ms, 1..=3_600_000, 1000);
         violations.check_range("jobs.backoff_cap_ms", self.backoff_cap_ms, 1..=3_600_000, 60_000);
+        violations.check_range("jobs.patience", self.patience, 0..=30 * 24 * 3600, 3600);
         violations.check_range("jobs.max_queued", self.max_queued, 1..=10_000_000, 10_000);
         violations.check_range("jobs.keep_days", self.keep_days, 1..=36_500, 30);
     }
 
     pub fn lease(&self) -> Duration {
         Duration::from_secs(self.lease_seconds)
+    }
+
+    /// How long an outage of a provider may last before it costs a job an attempt.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(self.patience)
     }
 
     /// How long to wait after the given attempt, counted from 1, before jitter.

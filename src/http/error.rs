@@ -278,8 +278,8 @@ impl From<LlmError> for ApiError {
         let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_GATEWAY);
         let mut problem = Self::new(status, error.code(), error.title(), error.to_string()).fix(error.remediation());
         problem.0.context = error.context();
-        if let LlmError::SpendCapReached { resets_in: Some(seconds), .. } = &error {
-            problem = problem.header(header::RETRY_AFTER, HeaderValue::from(*seconds));
+        if let Some(wait) = error.retry_after() {
+            problem = problem.header(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
         }
         match error {
             LlmError::Store(error) => error.into(),

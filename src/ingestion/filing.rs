@@ -237,6 +237,14 @@ impl Filing<'_> {
             .flat_map(|output| output.chunks)
             .filter_map(|chunk| Some((usize::try_from(chunk.id - 1).ok()?, chunk.category)))
             .collect();
+        // Nothing was sent: there is nothing to log, however often the job comes back to a paused provider.
+        if answers.is_empty()
+            && answered.calls.is_empty()
+            && let Some(error) = answered.error
+        {
+            return Err(error.into());
+        }
+
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let (sent, successes) = (count(ordinals.len()), count(answers.len()));
         let batch = Batch {

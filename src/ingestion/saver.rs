@@ -98,7 +98,9 @@ impl<'a> Saver<'a> {
             progress.reported = Some(Instant::now());
             self.context.report("classifying", self.shown(*progress, level));
         }
-        self.context.record_paid(self.llm, Record { steps, batches, ..Record::default() }).await
+        self.context
+            .record_paid(self.llm, Record { steps, batches, without_progress: done == 0, ..Record::default() })
+            .await
     }
 
     fn shown(&self, progress: Progress, level: Option<i64>) -> Value {

@@ -1,6 +1,7 @@
 //! What running work may do with its own job. Every write is fenced: after a lost lease it changes nothing.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
@@ -29,6 +30,10 @@ struct Inner {
     warnings: Mutex<Vec<Value>>,
     /// What the job was doing since it last wrote something down.
     reports: Mutex<Vec<Report>>,
+    /// Whether this run has achieved something that will not be done again.
+    progressed: Arc<AtomicBool>,
+    /// Whether the job's row still says that it waits for a provider.
+    counts_waits: AtomicBool,
     /// Held from when reports are taken until they are written, so that they are written in their order.
     telling: tokio::sync::Mutex<()>,
 }
@@ -41,13 +46,22 @@ pub struct Ended<'c> {
 }
 
 impl JobContext {
-    pub(super) fn new(jobs: Jobs, clock: Arc<dyn Clock>, claimed: ClaimedJob, saved: HashMap<String, Value>) -> Self {
-        let ClaimedJob { job, request } = claimed;
+    pub(super) fn new(
+        jobs: Jobs,
+        clock: Arc<dyn Clock>,
+        claimed: ClaimedJob,
+        saved: HashMap<String, Value>,
+        progressed: Arc<AtomicBool>,
+    ) -> Self {
+        let ClaimedJob { job, request, .. } = claimed;
         let request = Mutex::new(request);
         let claim = Claim { space: job.space.clone(), id: job.id.clone(), fence: job.fence };
         let warnings = Mutex::new(job.warnings.clone());
         let (saved, reports, telling) = (Mutex::new(saved), Mutex::default(), tokio::sync::Mutex::default());
-        Self { inner: Arc::new(Inner { jobs, clock, job, request, claim, saved, warnings, reports, telling }) }
+        let counts_waits = AtomicBool::new(job.waiting_since.is_some());
+        let inner =
+            Inner { jobs, clock, job, request, claim, saved, warnings, reports, progressed, counts_waits, telling };
+        Self { inner: Arc::new(inner) }
     }
 
     pub fn space(&self) -> &Space {
@@ -138,6 +152,16 @@ impl JobContext {
         for (step, value) in &record.steps {
             saved.entry(step.clone()).or_insert_with(|| value.clone());
         }
+        drop(saved);
+        if !record.steps.is_empty() && !record.without_progress {
+            self.note_progress();
+        }
+    }
+
+    /// Says that something was achieved which will not be done again: waiting for a provider begins anew after it.
+    /// Finished steps say so by themselves.
+    pub fn note_progress(&self) {
+        self.inner.progressed.store(true, Ordering::Relaxed);
     }
 
     /// What can be read of the steps that are finished.
@@ -181,6 +205,24 @@ impl JobContext {
             }
         }
         true
+    }
+
+    /// What the runner writes now and then while the work goes on.
+    pub(super) async fn write_meanwhile(&self) {
+        self.end_wait().await;
+        self.write_reports().await;
+    }
+
+    /// Writes down that a job which has waited for a provider has got on since, so that it is known also after a crash.
+    async fn end_wait(&self) {
+        let inner = &*self.inner;
+        if !inner.progressed.load(Ordering::Relaxed) || !inner.counts_waits.load(Ordering::Relaxed) {
+            return;
+        }
+        match inner.jobs.store.end_wait(&inner.claim).await {
+            Ok(()) => inner.counts_waits.store(false, Ordering::Relaxed),
+            Err(error) => tracing::debug!(job_id = %inner.job.id, %error, "progress could not be written yet"),
+        }
     }
 
     /// Adds a warning that stays with the job.

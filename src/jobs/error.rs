@@ -13,9 +13,9 @@ pub enum JobError {
     /// May pass: queued again until the attempts are used up.
     #[error("{0}")]
     Retry(Box<Failure>),
-    /// What it needs is busy and says for how long: handed back until then, at no cost, if that does not go on for ever.
+    /// The provider that it needs does not answer: handed back for a while, at no cost.
     #[error("{0}")]
-    Wait(Box<Failure>, Duration),
+    Wait(Box<Failure>, Wait),
     /// Will not pass: the job fails.
     #[error("{0}")]
     Fail(Box<Failure>),
@@ -28,6 +28,15 @@ pub enum JobError {
     /// Somebody else has the job now, or it was cancelled: nothing may be written.
     #[error("the lease was lost")]
     LeaseLost,
+}
+
+/// What a job waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// A provider that is away or busy; with the time that it asks for. Up to `jobs.patience` before an attempt is lost.
+    Outage(Option<Duration>),
+    /// A paused provider, which is asked again after this time. Somebody has to act, so there is no limit.
+    Paused(Duration),
 }
 
 impl JobError {
@@ -107,7 +116,8 @@ impl Failure {
 }
 
 impl From<LlmError> for JobError {
-    /// A model that is away may come back; everything else needs somebody's hand, and `retry` goes on from there.
+    /// A model that is away may come back, and so may a paused provider; everything else needs somebody's hand, and
+    /// `retry` goes on from there.
     fn from(error: LlmError) -> Self {
         let failure = Failure {
             code: error.code(),
@@ -119,9 +129,11 @@ impl From<LlmError> for JobError {
         };
         match error {
             LlmError::Store(error) => error.into(),
-            LlmError::Unavailable { wait: Some(wait), .. } => Self::Wait(Box::new(failure), wait),
-            error if error.may_pass() => Self::retry(failure),
-            _ => Self::fail(failure),
+            LlmError::Unavailable { wait, .. } => Self::Wait(Box::new(failure), Wait::Outage(wait)),
+            error => match error.next_probe_in() {
+                Some(wait) => Self::Wait(Box::new(failure), Wait::Paused(wait)),
+                None => Self::fail(failure),
+            },
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
 
 pub use bulk::Changed;
 pub use context::{Ended, JobContext};
-pub use error::{Failure, JobError};
+pub use error::{Failure, JobError, Wait};
 pub use runner::Runner;
 pub use work::{Outcome, Work};
 

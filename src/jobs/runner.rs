@@ -1,25 +1,27 @@
 //! Claims jobs, runs them, keeps their leases, and gives them back at a stop.
 
 mod hold;
+mod waiting;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::error::Failure;
 use super::{JobContext, JobError, Jobs, Outcome, Work};
 use crate::base::backoff::with_jitter;
-use crate::base::clock::{Clock, Timestamp};
+use crate::base::clock::Clock;
 use crate::base::metrics as names;
 use crate::base::{fail_point, ids};
 use crate::model::job::{Claim, ClaimedJob, Job};
 use crate::store::{Ending, Store, count_retries};
 use hold::{Holds, Stopped};
+use waiting::Waited;
 
 /// How often an idle process looks for work that another one has queued.
 const LOOK_FOR_WORK: Duration = Duration::from_millis(500);
@@ -29,11 +31,6 @@ const REPORTS: Duration = Duration::from_millis(250);
 const HAND_BACK: Duration = Duration::from_secs(3);
 /// How long to leave a database alone that is away.
 const LEAVE_ALONE: Duration = Duration::from_secs(1);
-
-/// Longest that a job is left alone at a time because something is busy (F6).
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// For how long it may be so, time and again, before the job fails.
-const WAIT_AT_MOST: Duration = Duration::from_hours(1);
 
 /// Runs the jobs of one process.
 pub struct Runner {
@@ -47,14 +44,17 @@ struct Shared {
     /// This process, among all that share the database.
     owner: String,
     holds: Holds,
+    /// Moves whenever a provider answers again.
+    recovered: watch::Receiver<u64>,
 }
 
 impl Runner {
-    /// A runner for the kinds of work that are registered here and nowhere else.
+    /// A runner for the kinds of work that are registered here and nowhere else. Jobs that wait for a provider are
+    /// tried at once when `recovered` moves.
     #[must_use]
-    pub fn new(jobs: Jobs, clock: Arc<dyn Clock>, work: Vec<Arc<dyn Work>>) -> Self {
+    pub fn new(jobs: Jobs, clock: Arc<dyn Clock>, work: Vec<Arc<dyn Work>>, recovered: watch::Receiver<u64>) -> Self {
         let work = work.into_iter().map(|work| (work.kind(), work)).collect();
-        let shared = Shared { jobs, clock, work, owner: ids::new_uuid(), holds: Holds::default() };
+        let shared = Shared { jobs, clock, work, owner: ids::new_uuid(), holds: Holds::default(), recovered };
         Self { shared: Arc::new(shared) }
     }
 
@@ -65,7 +65,7 @@ impl Runner {
         let claiming = claim_until_stopped(&shared, &running, &stop);
         let keeping = shared.holds.keep(&shared);
         tokio::pin!(keeping);
-        tokio::select! { () = claiming => {}, () = &mut keeping => {} }
+        tokio::select! { () = claiming => {}, () = &mut keeping => {}, () = shared.wake_waiting() => {} }
 
         running.close();
         let finishing = async {
@@ -155,12 +155,14 @@ impl Shared {
         let began = std::time::Instant::now();
         let (kind, job_id, attempt) = (job.kind.as_str(), &job.id, job.attempt);
         tracing::info!(%job_id, kind, attempt, "job begun");
-        let outcome = self.run_work(claimed, &stop, &retries).await;
+        let (waited, progressed) = (claimed.waited, Arc::<AtomicBool>::default());
+        let outcome = self.run_work(claimed, &stop, &retries, &progressed).await;
         if matches!(outcome, Err(JobError::Away)) {
             // It comes back to what could not be done now.
             retries.fetch_add(1, Ordering::Relaxed);
         }
-        let outcome = self.end(&job, &claim, outcome).await;
+        let waited = Waited::before(&job, waited, began.elapsed(), progressed.load(Ordering::Relaxed));
+        let outcome = self.end(&job, &claim, outcome, waited).await;
         self.holds.remove(&claim);
         drop(place);
         self.jobs.announce();
@@ -174,6 +176,7 @@ impl Shared {
         claimed: ClaimedJob,
         stop: &CancellationToken,
         retries: &Arc<AtomicI64>,
+        progressed: &Arc<AtomicBool>,
     ) -> Result<Outcome, JobError> {
         let job = &claimed.job.clone();
         let Some(work) = self.work.get(job.kind.as_str()).cloned() else { return Err(JobError::Interrupted) };
@@ -182,7 +185,8 @@ impl Shared {
             1 => HashMap::new(),
             _ => self.store().list_checkpoints(&job.space, &job.id).await?,
         };
-        let context = JobContext::new(self.jobs.clone(), Arc::clone(&self.clock), claimed, saved);
+        let context =
+            JobContext::new(self.jobs.clone(), Arc::clone(&self.clock), claimed, saved, Arc::clone(progressed));
         #[expect(clippy::disallowed_methods, reason = "awaited or aborted below")]
         let mut task = tokio::spawn(count_retries(Arc::clone(retries), work.run(context.clone())));
         let ended = loop {
@@ -201,7 +205,7 @@ impl Shared {
                 }
                 // Seen to its end, even if the work ends meanwhile: what was taken to be written is in no other hands.
                 () = tokio::time::sleep(REPORTS) => {
-                    tokio::select! { _ = context.write_reports() => {}, () = stop.cancelled() => {} }
+                    tokio::select! { () = context.write_meanwhile() => {}, () = stop.cancelled() => {} }
                 }
             }
         };
@@ -211,17 +215,9 @@ impl Shared {
         ended
     }
 
-    /// Since when the job has done nothing but wait for something busy, this time included; none if that is too long ago.
-    fn waiting_since(&self, job: &Job) -> Option<Timestamp> {
-        let now = self.clock.now();
-        let told = job.error.as_ref().and_then(|error| error["context"]["waiting_since"].as_str());
-        let since = told.and_then(Timestamp::parse_rfc3339).unwrap_or(now);
-        let waited = now.as_micros().saturating_sub(since.as_micros());
-        (u128::try_from(waited).unwrap_or(0) < WAIT_AT_MOST.as_micros()).then_some(since)
-    }
-
     /// Writes how the job ended. While the database is away it keeps trying, until the job is lost or the process stops.
-    async fn end(&self, job: &Job, claim: &Claim, outcome: Result<Outcome, JobError>) -> &'static str {
+    async fn end(&self, job: &Job, claim: &Claim, outcome: Result<Outcome, JobError>, waited: Waited) -> &'static str {
+        let outcome = waited.judge(outcome, &self.jobs.settings);
         let problem = |failure: &Failure| failure.problem(job.id.as_str());
         let (ending, name) = match outcome {
             Ok(Outcome::Finished) => {
@@ -233,14 +229,11 @@ impl Shared {
             Err(JobError::LeaseLost) => return "cancelled or taken over",
             Err(JobError::Interrupted) => (Ending::HandedBack { after: Duration::ZERO }, "handed back"),
             Err(JobError::Away) => (Ending::HandedBack { after: with_jitter(LEAVE_ALONE) }, "handed back"),
-            Err(JobError::Wait(failure, wait)) => match self.waiting_since(job) {
-                Some(since) => {
-                    let mut error = problem(&failure);
-                    error["context"]["waiting_since"] = since.to_string().into();
-                    (Ending::Waiting { error, after: with_jitter(wait.min(LONGEST_WAIT)) }, "waits")
-                }
-                None => (Ending::Failed { error: problem(&failure) }, "failed"),
-            },
+            Err(JobError::Wait(failure, wait)) => {
+                let after = waited.pause(wait, &failure, &self.jobs.settings);
+                let goes_on = waited.goes_on(&failure);
+                (Ending::Waiting { error: problem(&failure), after, goes_on }, "waits")
+            }
             Err(JobError::Fail(failure)) => (Ending::Failed { error: problem(&failure) }, "failed"),
             Err(JobError::Retry(failure)) if job.attempt >= job.max_attempts => {
                 (Ending::Failed { error: problem(&failure) }, "failed")

@@ -120,7 +120,15 @@ impl Llm {
                 pending.push(round.for_fallback());
                 continue;
             }
-            tracing::warn!(code = error.code(), stage = T::STAGE, model = asked.name(), "a question to a model failed");
+            // That a provider is paused is logged once, when the pause begins.
+            if error.next_probe_in().is_none() {
+                tracing::warn!(
+                    code = error.code(),
+                    stage = T::STAGE,
+                    model = asked.name(),
+                    "a question to a model failed"
+                );
+            }
             // Of two models that failed, the first is the one that matters; but a cap must be seen.
             failure = Some(given_up.filter(|_| error.another_may_help()).unwrap_or(error));
             break;

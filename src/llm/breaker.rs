@@ -59,9 +59,10 @@ impl Breaker {
 }
 
 impl Pass<'_> {
-    /// The provider answered.
-    pub fn succeeded(self) {
-        *self.breaker.state() = State::default();
+    /// The provider answered; tells whether it had failed before.
+    pub fn succeeded(self) -> bool {
+        let before = std::mem::take(&mut *self.breaker.state());
+        before.in_a_row > 0
     }
 
     /// The provider is in trouble.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::pause::Paused;
 use super::tasks::probe::Probe;
 use super::{Llm, LlmError, Session};
+use crate::base::clock::Timestamp;
 use crate::config::llm::Price;
 use crate::model::llm_call::LlmCall;
 
@@ -27,11 +29,26 @@ pub struct ProviderView {
     pub configured: bool,
     /// Left alone for a while, as it failed too often in a row.
     pub resting: bool,
+    /// Where it refuses a key, an account or a model: not asked but for a probe now and then.
+    pub pauses: Vec<PauseView>,
     pub structured_output: &'static str,
     pub max_concurrency: u64,
     pub requests_per_minute: u64,
     pub tokens_per_minute: u64,
     pub prices: BTreeMap<String, Price>,
+}
+
+/// A pause as it may be shown.
+#[derive(Debug, Clone)]
+pub struct PauseView {
+    /// `None`: all models of the provider.
+    pub model: Option<String>,
+    /// The code of the problem that calls are answered with.
+    pub code: &'static str,
+    pub detail: String,
+    pub remediation: String,
+    pub since: Timestamp,
+    pub next_probe_at: Timestamp,
 }
 
 /// What a tiny call brought.
@@ -57,6 +74,7 @@ impl Llm {
                 model: (!provider.model.is_empty()).then(|| provider.model.clone()),
                 configured: provider.is_configured(),
                 resting: profile.breaker.is_open(),
+                pauses: profile.pauses.list().into_iter().map(|paused| self.show(paused)).collect(),
                 structured_output: if embedded { "embedded" } else { profile.mode(&default).as_str() },
                 max_concurrency: provider.max_concurrency,
                 requests_per_minute: provider.requests_per_minute,
@@ -70,6 +88,17 @@ impl Llm {
             fallback: (!settings.fallback_model.is_empty()).then(|| settings.fallback_model.clone()),
             stages: stages.collect(),
             providers: providers.collect(),
+        }
+    }
+
+    fn show(&self, paused: Paused) -> PauseView {
+        PauseView {
+            code: paused.error.code(),
+            detail: paused.error.to_string(),
+            remediation: paused.error.remediation(),
+            model: paused.model,
+            since: paused.since,
+            next_probe_at: self.now().plus(paused.next_probe_in),
         }
     }
 

@@ -43,8 +43,9 @@ impl Llm {
         let found: Vec<Vec<f32>> = found.into_iter().flatten().collect();
         let length = found.first().map_or(0, Vec::len);
         if found.iter().any(|vector| vector.len() != length) {
-            let reason = "its vectors are of different lengths".to_owned();
-            return Err(LlmError::Unavailable { model: target.name(), reason, wait: None });
+            // It will not pass by waiting, so a job must not wait for it.
+            let faults = vec!["its vectors are of different lengths".to_owned()];
+            return Err(LlmError::InvalidOutput { model: target.name(), stage: STAGE, faults, items: Vec::new() });
         }
         Ok(found)
     }

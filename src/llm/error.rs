@@ -20,15 +20,20 @@ pub enum LlmError {
 
     /// 502: the provider does not know our key, or it may not do this (F8).
     #[error("{provider} refused its key: {reason}")]
-    Auth { provider: String, reason: String },
+    Auth {
+        provider: String,
+        reason: String,
+        /// The provider is paused, and asked again after this time.
+        next_probe_in: Option<Duration>,
+    },
 
     /// 502: the provider does not know the model (F8).
     #[error("{model} is not known to its provider: {reason}")]
-    ModelNotFound { model: String, reason: String },
+    ModelNotFound { model: String, reason: String, next_probe_in: Option<Duration> },
 
     /// 502: the provider's account has nothing left.
     #[error("{provider} has no quota left: {reason}")]
-    Quota { provider: String, reason: String },
+    Quota { provider: String, reason: String, next_probe_in: Option<Duration> },
 
     /// 502: the provider refused the request itself.
     #[error("{model} refused the request: {reason}")]
@@ -133,18 +138,20 @@ impl LlmError {
                     .to_owned()
             }
             Self::Auth { provider, .. } => format!(
-                "Give llm.providers.{provider} a key that is valid and may use this model, and restart; \
-                 a job then goes on where it stopped (retry)."
+                "Give llm.providers.{provider} a key that is valid and may use this model, and restart. Jobs wait \
+                 meanwhile and go on by themselves; POST /v1/models/probe tries the provider at once."
             ),
             Self::ModelNotFound { .. } => {
                 "Name a model that the provider has (llm.model, llm.models.<stage>, or in the \
-                                           request), and check its base_url: most end in /v1. Then restart and try \
-                                           again."
+                                           request), and check its base_url: most end in /v1. Then restart. Jobs wait \
+                                           meanwhile if the model is one of the settings; POST /v1/models/probe \
+                                           tries it at once."
                     .to_owned()
             }
             Self::Quota { provider, .. } => format!(
                 "Top up the account behind llm.providers.{provider}, or choose another \
-                                                     provider; then try again."
+                                                     provider and restart. Jobs wait meanwhile and go on by \
+                                                     themselves; POST /v1/models/probe tries it at once."
             ),
             Self::Rejected { .. } => "Read what the provider said. A request that is too long needs smaller chunks, a \
                                       smaller budget, or a model with a larger context."
@@ -217,7 +224,26 @@ impl LlmError {
 
     /// Whether trying the whole work again later may help.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Unavailable { .. })
+        matches!(self, Self::Unavailable { .. }) || self.next_probe_in().is_some()
+    }
+
+    /// The provider is paused for a reason that somebody has to remove; it is asked again after this time.
+    pub fn next_probe_in(&self) -> Option<Duration> {
+        match self {
+            Self::Auth { next_probe_in, .. }
+            | Self::Quota { next_probe_in, .. }
+            | Self::ModelNotFound { next_probe_in, .. } => *next_probe_in,
+            _ => None,
+        }
+    }
+
+    /// When to ask again, where that is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Unavailable { wait, .. } => *wait,
+            Self::SpendCapReached { resets_in, .. } => resets_in.map(Duration::from_secs),
+            error => error.next_probe_in(),
+        }
     }
 
     /// Whether another model may do better. A wrong key or a spent budget must be seen, not papered over.

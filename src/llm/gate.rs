@@ -1,21 +1,42 @@
 //! How many requests a provider gets at once and in a minute, over all jobs and questions of this process.
 //!
-//! A provider that says "later" to one caller is left alone by all of them until then.
+//! A provider that says "later" to one caller is left alone by all of them until then: callers wait for a short while
+//! inside, and are turned away for a long one.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_mins(1);
+/// A provider that names an absurd wait is tried again after this time.
+const LONGEST_SHUT: Duration = Duration::from_hours(24);
 
 /// Lets requests through at the provider's pace.
 pub struct Gate {
     places: Semaphore,
     requests: Option<Pace>,
     tokens: Option<Pace>,
-    closed_until: Mutex<Option<Instant>>,
+    closed: Mutex<Closed>,
+}
+
+/// Until when nobody asks.
+#[derive(Default, Clone, Copy)]
+struct Closed {
+    /// Short enough to wait for it.
+    held_until: Option<Instant>,
+    /// Too long for that.
+    shut_until: Option<Instant>,
+}
+
+/// Why a caller is turned away.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoEntry {
+    /// The service is stopping.
+    Stopping,
+    /// The provider wants to be left alone for this long.
+    Shut(Duration),
 }
 
 impl Gate {
@@ -25,20 +46,37 @@ impl Gate {
             places: Semaphore::new(usize::try_from(at_once).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)),
             requests: Pace::new(requests_per_minute),
             tokens: Pace::new(tokens_per_minute),
-            closed_until: Mutex::default(),
+            closed: Mutex::default(),
         }
     }
 
     /// Waits for a turn; the permit is held while the request is under way.
-    pub async fn enter(&self, tokens: u64) -> Option<SemaphorePermit<'_>> {
-        let permit = self.places.acquire().await.ok()?;
+    pub async fn enter(&self, tokens: u64) -> Result<SemaphorePermit<'_>, NoEntry> {
+        // Before the wait for a place, which may be long, and after it.
+        self.check_open()?;
+        let permit = self.places.acquire().await.map_err(|_| NoEntry::Stopping)?;
         loop {
-            let closed = *self.closed_until.lock().unwrap_or_else(PoisonError::into_inner);
-            match closed {
+            self.check_open()?;
+            let held_until = self.closed().held_until;
+            match held_until {
                 Some(until) if until > Instant::now() => tokio::time::sleep_until(until).await,
                 _ => break,
             }
         }
+
+        self.keep_pace(tokens).await;
+        self.check_open()?;
+        Ok(permit)
+    }
+
+    /// The same for somebody who wants to know whether the provider answers, though it asked to be left alone.
+    pub async fn knock(&self, tokens: u64) -> Result<SemaphorePermit<'_>, NoEntry> {
+        let permit = self.places.acquire().await.map_err(|_| NoEntry::Stopping)?;
+        self.keep_pace(tokens).await;
+        Ok(permit)
+    }
+
+    async fn keep_pace(&self, tokens: u64) {
         let now = Instant::now();
         let paces = [(&self.requests, 1), (&self.tokens, tokens)];
         let turns: Vec<Turn<'_>> =
@@ -47,14 +85,36 @@ impl Gate {
             tokio::time::sleep_until(at).await;
         }
         turns.into_iter().for_each(Turn::take);
-        Some(permit)
     }
 
-    /// Nobody asks before this much time has passed.
-    pub fn close_for(&self, wait: Duration) {
-        let until = Instant::now() + wait;
-        let mut closed = self.closed_until.lock().unwrap_or_else(PoisonError::into_inner);
-        *closed = Some(closed.map_or(until, |earlier| earlier.max(until)));
+    /// Nobody asks before this much time has passed; callers wait for it inside.
+    pub fn hold_for(&self, wait: Duration) {
+        let until = Some(Instant::now() + wait);
+        let mut closed = self.closed();
+        closed.held_until = closed.held_until.max(until);
+    }
+
+    /// Nobody asks before this much time has passed; callers are turned away.
+    pub fn shut_for(&self, wait: Duration) {
+        let until = Some(Instant::now() + wait.min(LONGEST_SHUT));
+        let mut closed = self.closed();
+        closed.shut_until = closed.shut_until.max(until);
+    }
+
+    /// The provider has answered all the same; tells whether it was shut.
+    pub fn reopen(&self) -> bool {
+        let was_shut = self.check_open().is_err();
+        *self.closed() = Closed::default();
+        was_shut
+    }
+
+    fn check_open(&self) -> Result<(), NoEntry> {
+        let left = self.closed().shut_until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.filter(|left| !left.is_zero()).map_or(Ok(()), |left| Err(NoEntry::Shut(left)))
+    }
+
+    fn closed(&self) -> MutexGuard<'_, Closed> {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -162,10 +222,29 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_closed_gate_holds_everybody() {
         let gate = Gate::new(2, 0, 0);
-        gate.close_for(Duration::from_secs(7));
-        gate.close_for(Duration::from_secs(3));
+        gate.hold_for(Duration::from_secs(7));
+        gate.hold_for(Duration::from_secs(3));
         let start = Instant::now();
         drop(gate.enter(0).await);
         assert_eq!(start.elapsed().as_secs(), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shut_gate_turns_everybody_away_at_once() {
+        let gate = Gate::new(1, 0, 0);
+        let inside = gate.enter(0).await.unwrap();
+        let waiting = gate.enter(0);
+        tokio::pin!(waiting);
+        assert!(tokio::time::timeout(Duration::from_millis(1), &mut waiting).await.is_err());
+        gate.shut_for(Duration::MAX);
+        gate.shut_for(Duration::from_secs(120));
+        drop(inside);
+        let start = Instant::now();
+        assert_eq!(waiting.await.unwrap_err(), NoEntry::Shut(LONGEST_SHUT), "who waited for a place, too");
+        assert_eq!(gate.enter(0).await.unwrap_err(), NoEntry::Shut(LONGEST_SHUT));
+        assert!(gate.knock(0).await.is_ok());
+        assert!(start.elapsed().is_zero());
+        assert!(gate.reopen() && !gate.reopen());
+        assert!(gate.enter(0).await.is_ok());
     }
 }

@@ -15,6 +15,7 @@ mod ledger;
 pub mod local;
 mod measure;
 mod objection;
+mod pause;
 mod profile;
 mod provider;
 mod providers;
@@ -35,9 +36,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use jsonschema::Validator;
 use serde_json::Value;
+use tokio::sync::watch;
 
 pub use ask::{Answered, Partly};
-pub use catalogue::{ModelsView, ProbeResult, ProviderView};
+pub use catalogue::{ModelsView, PauseView, ProbeResult, ProviderView};
 pub use error::LlmError;
 pub use session::Session;
 pub use task::{Fault, Items, Task};
@@ -69,6 +71,8 @@ struct Inner {
     today: Today,
     spans: Spans,
     clock: Arc<dyn Clock>,
+    /// Moves whenever a provider that failed or was paused answers again.
+    recovered: watch::Sender<u64>,
 }
 
 /// A task's schema, as it is sent and as it is checked.
@@ -89,9 +93,8 @@ impl Llm {
         let ledger = Ledger::start(store.clone());
         let spans = Spans::new(otlp_endpoint);
         let forms = RwLock::default();
-        Self {
-            inner: Arc::new(Inner { settings, profiles, forms, store, ledger, today: Today::default(), spans, clock }),
-        }
+        let (today, recovered) = (Today::default(), watch::Sender::new(0));
+        Self { inner: Arc::new(Inner { settings, profiles, forms, store, ledger, today, spans, clock, recovered }) }
     }
 
     /// A job's session: caps of the settings, and what its earlier attempts have spent.
@@ -144,6 +147,11 @@ impl Llm {
         self.inner.spans.close().await;
     }
 
+    /// Changes whenever a provider that failed or was paused answers again: who waits for one may try at once.
+    pub fn recovered(&self) -> watch::Receiver<u64> {
+        self.inner.recovered.subscribe()
+    }
+
     /// Whether a request may name this model.
     ///
     /// # Errors
@@ -167,6 +175,10 @@ impl Llm {
     pub fn must_spare_calls(&self) -> bool {
         let caps = &self.settings().caps;
         [caps.job, caps.space_day].iter().any(|caps| caps.calls > 0 || caps.tokens > 0)
+    }
+
+    fn announce_recovery(&self) {
+        self.inner.recovered.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     fn settings(&self) -> &config::Llm {

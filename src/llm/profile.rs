@@ -1,4 +1,4 @@
-//! A provider as it is used: its client, its gate, its breaker, its prices, and what was learnt about its models.
+//! A provider as it is used: its client, its gate, its breaker, its pauses, its prices, and what was learnt about its models.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::breaker::Breaker;
 use super::gate::Gate;
+use super::pause::Pauses;
 use super::provider::{Mode, Provider, ProviderError, Usage};
 use super::providers;
 use crate::config;
@@ -19,6 +20,7 @@ pub struct Profile {
     transport: config::llm::Transport,
     pub gate: Gate,
     pub breaker: Breaker,
+    pub pauses: Pauses,
     learnt: RwLock<HashMap<String, Learnt>>,
 }
 
@@ -51,6 +53,7 @@ impl Profile {
             client: OnceLock::new(),
             transport: transport.clone(),
             gate: Gate::new(settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute),
+            pauses: Pauses::new(&settings.name),
             breaker: Breaker::new(transport.breaker_failures, Duration::from_secs(transport.breaker_cooldown)),
             learnt: RwLock::default(),
             settings,

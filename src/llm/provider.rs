@@ -8,6 +8,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use super::LlmError;
+
 /// Somebody who answers.
 pub trait Provider: Send + Sync {
     /// Asks once. Dropping the future drops the request on the wire.
@@ -179,6 +181,24 @@ impl ProviderError {
         }
     }
 
+    /// What the provider will not have until somebody acts, and whether that may concern one model alone.
+    pub fn refusal(&self) -> Option<(Refusal, bool)> {
+        let Self::Status { status, message, .. } = self else { return None };
+        let says = |words: &[&str]| words.iter().any(|word| message.to_lowercase().contains(word));
+        match status {
+            401 => Some((Refusal::Key, false)),
+            // Google's way to say it.
+            400 if says(&["api key not valid", "api_key_invalid", "api key expired"]) => Some((Refusal::Key, false)),
+            402 => Some((Refusal::Quota, false)),
+            429 if says(&["insufficient_quota"]) => Some((Refusal::Quota, false)),
+            // A text that a filter stopped says nothing about the key.
+            403 if says(&["moderation", "flagged"]) => None,
+            403 => Some((Refusal::Key, true)),
+            404 => Some((Refusal::Model, true)),
+            _ => None,
+        }
+    }
+
     /// Why, in one word, for metrics.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -188,6 +208,26 @@ impl ProviderError {
             Self::TimedOut => "timeout",
             Self::Broken(_) => "connection",
             Self::Unreadable(_) => "unreadable",
+        }
+    }
+}
+
+/// What a provider refuses whoever asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    Key,
+    Quota,
+    Model,
+}
+
+impl Refusal {
+    /// The same for whoever asked. `next_probe_in`: the provider is paused until then.
+    pub fn error(self, provider: &str, model: &str, reason: String, next_probe_in: Option<Duration>) -> LlmError {
+        let provider = provider.to_owned();
+        match self {
+            Self::Key => LlmError::Auth { provider, reason, next_probe_in },
+            Self::Quota => LlmError::Quota { provider, reason, next_probe_in },
+            Self::Model => LlmError::ModelNotFound { model: format!("{provider}:{model}"), reason, next_probe_in },
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::gate::NoEntry;
 use super::objection::{Objection, objection};
 use super::profile::{Learnt, Parameter, Profile};
 use super::provider::{Mode, Parameters, ProviderError, Reply, Request};
@@ -177,21 +178,39 @@ impl Llm {
         let profile = &target.profile;
         let away = |reason: String, wait| LlmError::Unavailable { model: target.name(), reason, wait };
         let tokens = u64::try_from(plan.expected_tokens).unwrap_or(0);
-        let _turn = profile.gate.enter(tokens).await.ok_or_else(|| away("the service is stopping".to_owned(), None))?;
-        let pass = if attempts.session.probing {
-            profile.breaker.knock()
-        } else {
-            profile.breaker.admit().map_err(|left| {
-                let reason = format!("it failed too often in a row and is left alone for another {} s", left.as_secs());
-                away(reason, Some(left))
-            })?
+        let shut = |no_entry| match no_entry {
+            NoEntry::Stopping => away("the service is stopping".to_owned(), None),
+            NoEntry::Shut(left) => {
+                away(format!("it asked to be left alone for another {} s", left.as_secs()), Some(left))
+            }
         };
+        let resting = |left: Duration| {
+            let reason = format!("it failed too often in a row and is left alone for another {} s", left.as_secs());
+            away(reason, Some(left))
+        };
+
+        let (_turn, probe, pass) = if attempts.session.probing {
+            let turn = profile.gate.knock(tokens).await.map_err(shut)?;
+            (turn, profile.pauses.knock(&target.model), profile.breaker.knock())
+        } else {
+            // Looked at twice: a call that will be refused takes no turn, and a pause may begin while one is awaited.
+            if let Some(error) = profile.pauses.refusal(&target.model) {
+                return Err(error);
+            }
+            let turn = profile.gate.enter(tokens).await.map_err(shut)?;
+            (turn, profile.pauses.admit(&target.model)?, profile.breaker.admit().map_err(resting)?)
+        };
+
         let mut call = Call::begin(attempts, target, plan).await?;
         let total = Duration::from_secs(self.settings().transport.total_timeout);
         let answered = tokio::time::timeout(total, asking).await;
         match answered.unwrap_or(Err(ProviderError::TimedOut)) {
             Ok(reply) => {
-                pass.succeeded();
+                let reopened = attempts.session.probing && profile.gate.reopen();
+                let (back, resumed) = (pass.succeeded(), probe.succeeded());
+                if back || resumed || reopened {
+                    self.announce_recovery();
+                }
                 call.replied(&reply);
                 Ok(Ok(Sent { reply, call }))
             }
@@ -201,13 +220,17 @@ impl Llm {
                 } else {
                     pass.succeeded();
                 }
-                if let ProviderError::Status { status: 429 | 503, retry_after: Some(wait), .. } = &error
-                    && *wait <= self.longest_wait()
-                {
-                    profile.gate.close_for(*wait);
+                if let ProviderError::Status { status: 429 | 503, retry_after: Some(wait), .. } = &error {
+                    if *wait <= self.longest_wait() {
+                        profile.gate.hold_for(*wait);
+                    } else {
+                        profile.gate.shut_for(*wait);
+                    }
                 }
                 call.fail(&error);
-                Ok(Err(profile.redacted(error)))
+                let error = profile.redacted(error);
+                probe.failed(&error, attempts.session.model.is_some(), self.now());
+                Ok(Err(error))
             }
         }
     }
@@ -251,9 +274,6 @@ impl Llm {
         (parameters, params)
     }
 }
-
-/// How long to leave a provider alone that is too busy and does not say for how long.
-const SOME_WAIT: Duration = Duration::from_secs(1);
 
 /// Any number will do, as long as it stays.
 const SEED: u64 = 7;
@@ -309,22 +329,22 @@ fn downgrade(target: &Target, error: SendError, mode: Mode, mut learnt: Learnt) 
 /// What a provider's error means to whoever asked.
 pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
     let model = target.name();
-    let provider = target.profile.settings.name.clone();
     let ProviderError::Status { status, message, retry_after, .. } = error else {
         return LlmError::Unavailable { model, reason: error.to_string(), wait: None };
     };
     let reason = format!("status {status}: {message}");
+    if let Some((refusal, concerns_one_model)) = error.refusal() {
+        // A pause that another call has ended meanwhile: the next try will tell.
+        let at_once = (!concerns_one_model).then_some(Duration::from_secs(1));
+        let next_probe_in = target.profile.pauses.next_probe_in(&target.model).or(at_once);
+        return refusal.error(&target.profile.settings.name, &target.model, reason, next_probe_in);
+    }
     match status {
-        401 | 403 => LlmError::Auth { provider, reason },
-        402 => LlmError::Quota { provider, reason },
-        429 if message.contains("insufficient_quota") => LlmError::Quota { provider, reason },
-        404 => LlmError::ModelNotFound { model, reason },
         300..=399 => {
             let reason = format!("it redirects elsewhere (status {status}); base_url must name the place itself");
             LlmError::Rejected { model, reason }
         }
-        429 => LlmError::Unavailable { model, reason, wait: Some(retry_after.unwrap_or(SOME_WAIT)) },
-        408 | 409 | 500..=599 => LlmError::Unavailable { model, reason, wait: None },
+        408 | 409 | 429 | 500..=599 => LlmError::Unavailable { model, reason, wait: *retry_after },
         _ => LlmError::Rejected { model, reason },
     }
 }

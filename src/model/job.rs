@@ -1,5 +1,7 @@
 //! A piece of background work, and the states it may go through.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::base::clock::Timestamp;
@@ -7,6 +9,9 @@ use crate::base::ids::{JobId, Space};
 
 /// How the names of steps begin that tell of something that is written, and gone when the document is.
 pub const WRITTEN: &str = "written/";
+
+/// The phase of a queued job that waits for a provider which is away, busy or paused.
+pub const WAITING_FOR_PROVIDER: &str = "waiting_for_provider";
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,7 +67,7 @@ pub struct Job {
     pub id: JobId,
     pub kind: String,
     pub state: JobState,
-    /// What a running job is doing.
+    /// What a running job is doing, or what a queued one waits for.
     pub phase: Option<String>,
     pub user_id: String,
     pub source_id: Option<String>,
@@ -81,6 +86,12 @@ pub struct Job {
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
+    /// Not run before this time, by the database's clock.
+    pub run_after: Timestamp,
+    /// When it first waited for a provider without having achieved anything since, by the database's clock.
+    pub waiting_since: Option<Timestamp>,
+    /// Waits since then.
+    pub waits: i64,
 }
 
 /// A job that this process may run, with what was asked for, which may be long.
@@ -88,6 +99,8 @@ pub struct Job {
 pub struct ClaimedJob {
     pub job: Job,
     pub request: Value,
+    /// For how long it has waited for a provider, if it has achieved nothing since.
+    pub waited: Option<Duration>,
 }
 
 impl Job {
@@ -172,6 +185,8 @@ pub struct Record {
     pub events: Vec<(&'static str, Value)>,
     /// What the job was doing until then, in order.
     pub reports: Vec<Report>,
+    /// Its steps only keep the log in order: nothing was achieved.
+    pub without_progress: bool,
 }
 
 impl Record {

@@ -2,7 +2,6 @@
 //! three quotes. Only lines outside such texts have a meaning; inside, three quotes are escaped.
 
 const FENCE: &str = r#"""""#;
-const ESCAPED: &str = r#"\"\"\""#;
 
 /// A `Chunk …:` heading and the text under it.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +50,7 @@ impl<'a> Frame<'a> {
         let Some(heading) = self.lines.last().and_then(|line| line.strip_prefix("Chunk ")) else { return };
         let heading = heading.trim_end().trim_end_matches(':');
         let (id, note) = heading.split_once(' ').unwrap_or((heading, ""));
-        let text = held.join("\n").replace(ESCAPED, FENCE);
+        let text = unescaped(&held.join("\n"));
         self.chunks.push(Chunk { id: id.to_owned(), note: note.to_owned(), text });
     }
 
@@ -89,6 +88,21 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// The text as it was before its runs of three and more quotes were escaped.
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(r#"\"\"\""#) {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        while let Some(after) = rest.strip_prefix(r#"\""#) {
+            plain.push('"');
+            rest = after;
+        }
+    }
+    plain + rest
+}
+
 /// The first run of digits in `text`.
 pub(super) fn first_number(text: &str) -> Option<u64> {
     let from = text.find(|c: char| c.is_ascii_digit())?;
@@ -119,6 +133,15 @@ mod tests {
         assert_eq!(stage("filename: a.txt\nquery: no"), "helper");
         assert_eq!(stage("query: why?"), "answer");
         assert_eq!(stage("Are you there?"), "");
+    }
+
+    #[test]
+    fn runs_of_quotes_are_read_back() {
+        for (sent, text) in
+            [(r#"\"\"\"\"\"x"#, r#""""""x"#), (r#"a\"\"b"#, r#"a\"\"b"#), (r#"\"\"\"y\"\"\""#, r#""""y""""#)]
+        {
+            assert_eq!(unescaped(sent), text);
+        }
     }
 
     #[test]

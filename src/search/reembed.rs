@@ -85,6 +85,7 @@ impl Search {
             let texts: Vec<&str> = passages.iter().map(|passage| passage.text.as_str()).collect();
             let vectors = inner.llm.embed(&session, new, &texts).await?;
             self.keep(context, new, &passages, &vectors).await?;
+            context.note_progress();
             done += passages.len();
             context.report("embedding", json!({"passages": done, "model": new}));
         }

@@ -17,11 +17,22 @@ use super::retry::retries_so_far;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
-use crate::model::job::{Claim, ClaimedJob, JobState, Report};
+use crate::model::job::{Claim, ClaimedJob, JobState, Report, WAITING_FOR_PROVIDER};
 
 /// How much of the queue's head is looked at for one claim. Several processes look at the same; and requests that queue
 /// in one space at the same time may share a turn, which must not crowd out the others.
 const CANDIDATES: usize = 64;
+/// Where the columns end that every job is read with.
+const OWN_COLUMNS: usize = 21;
+/// How many waiting jobs one transaction wakes.
+const WOKEN_AT_ONCE: usize = 100;
+
+const WAIT_ON: &str = "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, run_after = @now + ?, \
+     phase = ?, waiting_since = COALESCE(waiting_since, @now), waits = waits + 1, lease_owner = NULL, \
+     lease_until = NULL WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
+const WAIT_ANEW: &str = "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, \
+     run_after = @now + ?, phase = ?, waiting_since = @now, waits = 1, lease_owner = NULL, lease_until = NULL \
+     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
 
 /// How a running job ends, or goes back to the queue.
 #[derive(Debug, Clone)]
@@ -37,10 +48,12 @@ pub enum Ending {
         error: Value,
         after: Duration,
     },
-    /// Given back until something is less busy: the attempt does not count.
+    /// Given back until its provider answers: the attempt does not count.
     Waiting {
         error: Value,
         after: Duration,
+        /// Whether the wait goes on, without anything achieved since the last one.
+        goes_on: bool,
     },
     /// Given back through no fault of its own: the attempt does not count.
     HandedBack {
@@ -148,6 +161,44 @@ impl Store {
         self.fetch_all(query).await?.iter().map(read_claim).collect()
     }
 
+    /// Lets jobs run now that wait for a provider; tells how many.
+    pub async fn wake_waiting_jobs(&self) -> Result<u64, StoreError> {
+        let waiting = "SELECT space, id, fence FROM jobs WHERE state = 'queued' AND phase = ? AND run_after > @now \
+                       ORDER BY space, id";
+        let waiting = self.fetch_all(self.sql(waiting).bind(WAITING_FOR_PROVIDER)).await?;
+        let waiting: Vec<Claim> = waiting.iter().map(read_claim).collect::<Result<_, _>>()?;
+        let mut woken = 0;
+        // A few at a time, so that claims are not kept waiting.
+        for some in waiting.chunks(WOKEN_AT_ONCE) {
+            woken += self
+                .retry("wake_waiting_jobs", || async {
+                    let mut tx = self.begin().await?;
+                    let mut woken = 0;
+                    for claim in some {
+                        let update = "UPDATE jobs SET run_after = @now \
+                                      WHERE space = ? AND id = ? AND fence = ? AND state = 'queued'";
+                        woken += tx.execute(bind_claim(tx.sql(update), claim)).await?;
+                    }
+                    tx.commit().await?;
+                    Ok(woken)
+                })
+                .await?;
+        }
+        Ok(woken)
+    }
+
+    /// A running job that has waited for a provider has got on since.
+    pub async fn end_wait(&self, claim: &Claim) -> Result<(), StoreError> {
+        self.retry("end_wait", || async {
+            let update = "UPDATE jobs SET waiting_since = NULL, waits = 0 \
+                          WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
+            let mut tx = self.begin().await?;
+            tx.execute(bind_claim(tx.sql(update), claim)).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
     pub async fn queue_depth(&self) -> Result<QueueDepth, StoreError> {
         let counts =
             "SELECT state, COUNT(*) FROM jobs WHERE state IN ('queued', 'running', 'awaiting_helper') GROUP BY state";
@@ -173,7 +224,7 @@ impl Tx {
     ) -> Result<Option<ClaimedJob>, StoreError> {
         check_transition(JobState::Queued, JobState::Running)?;
         let update = "UPDATE jobs SET state = 'running', lease_owner = ?, lease_until = @now + ?, fence = fence + 1, \
-                      attempt = attempt + 1, started_at = COALESCE(started_at, ?) \
+                      attempt = attempt + 1, phase = NULL, started_at = COALESCE(started_at, ?) \
                       WHERE space = ? AND id = ? AND state = 'queued' AND fence = ?";
         let update = self.sql(update).bind(owner).bind(micros(lease)).bind(now.as_micros());
         let update = update.bind(waiting.space.as_str()).bind(waiting.id.as_str()).bind(waiting.fence);
@@ -182,12 +233,15 @@ impl Tx {
         }
         self.add_state_event(&waiting.space, &waiting.id, JobState::Running, now).await?;
         let sql = format!(
-            "SELECT {COLUMNS}, (SELECT r.request_json FROM job_requests r WHERE r.space = jobs.space AND r.job_id = jobs.id) \
-             FROM jobs WHERE space = ? AND id = ?"
+            "SELECT {COLUMNS}, (SELECT r.request_json FROM job_requests r WHERE r.space = jobs.space AND r.job_id = jobs.id), \
+             @now - waiting_since FROM jobs WHERE space = ? AND id = ?"
         );
         let query = self.backend.dialect.assembled(&sql).bind(waiting.space.as_str()).bind(waiting.id.as_str());
         let Some(row) = self.fetch_optional(query).await? else { return Ok(None) };
-        Ok(Some(ClaimedJob { job: read_job(&row)?, request: read_json(&row, 18)?.unwrap_or_default() }))
+        let request = read_json(&row, OWN_COLUMNS)?.unwrap_or_default();
+        let waited: Option<i64> = row.try_get(OWN_COLUMNS + 1)?;
+        let waited = waited.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
+        Ok(Some(ClaimedJob { job: read_job(&row)?, request, waited }))
     }
 
     /// Ends a claimed job or gives it back; `false` if the claim is no longer ours, and then nothing was written.
@@ -214,21 +268,18 @@ impl Tx {
                 let turn = self.next_turn(&claim.space).await?;
                 self.sql(
                     "UPDATE jobs SET state = 'queued', error_json = ?, turn = ?, run_after = @now + ?, phase = NULL, \
-                     lease_owner = NULL, lease_until = NULL \
+                     waiting_since = NULL, waits = 0, lease_owner = NULL, lease_until = NULL \
                      WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
                 )
                 .bind(error.to_string())
                 .bind(turn)
                 .bind(micros(*after))
             }
-            Ending::Waiting { error, after } => self
-                .sql(
-                    "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, run_after = @now + ?, \
-                     phase = NULL, lease_owner = NULL, lease_until = NULL \
-                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
-                )
+            Ending::Waiting { error, after, goes_on } => self
+                .sql(if *goes_on { WAIT_ON } else { WAIT_ANEW })
                 .bind(error.to_string())
-                .bind(micros(*after)),
+                .bind(micros(*after))
+                .bind(WAITING_FOR_PROVIDER),
             // Keeps its turn: it was at the front already.
             Ending::HandedBack { after } => self
                 .sql(
@@ -258,7 +309,11 @@ impl Tx {
                 self.execute(clear.bind(claim.id.as_str().to_owned())).await?;
             }
         }
-        if let Ending::Failed { error } | Ending::Retried { error, .. } | Ending::Waiting { error, .. } = ending {
+        // The same error again and again says nothing new, and a paused provider may be waited for very long.
+        if let Ending::Failed { error }
+        | Ending::Retried { error, .. }
+        | Ending::Waiting { error, goes_on: false, .. } = ending
+        {
             self.add_job_event(&claim.space, &claim.id, "error", error, now).await?;
         }
         let retries = retries_so_far();

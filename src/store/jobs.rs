@@ -19,11 +19,12 @@ use crate::base::ids::{JobId, SourceId, Space};
 use crate::model::job::{Job, JobFilter, JobState, NewJob, WRITTEN};
 
 pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, progress_json, \
-     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at, losses";
+     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at, losses, \
+     run_after, waiting_since, waits";
 
 const SELECT_ONE: &str = "SELECT space, id, kind, state, phase, user_id, source_id, progress_json, \
-     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at, losses \
-     FROM jobs WHERE space = ? AND id = ?";
+     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at, losses, \
+     run_after, waiting_since, waits FROM jobs WHERE space = ? AND id = ?";
 
 /// A part of a list: at most `limit` jobs, newest first, before the one named.
 #[derive(Debug, Clone)]
@@ -121,6 +122,9 @@ impl Tx {
             created_at: now,
             started_at: None,
             finished_at: None,
+            run_after: now,
+            waiting_since: None,
+            waits: 0,
         };
         let insert = "INSERT INTO jobs (space, id, kind, state, user_id, source_id, source_seq, attempt, max_attempts, \
                       losses, turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, @now, 0, ?)";
@@ -204,8 +208,9 @@ impl Tx {
     pub async fn requeue_job(&mut self, job: &Job, now: Timestamp) -> Result<bool, StoreError> {
         check_transition(job.state, JobState::Queued)?;
         let turn = self.next_turn(&job.space).await?;
-        let update = "UPDATE jobs SET state = 'queued', phase = NULL, attempt = 0, losses = 0, error_json = NULL, finished_at = NULL, \
-                      turn = ?, run_after = @now, fence = fence + 1 WHERE space = ? AND id = ? AND state = ? AND fence = ?";
+        let update = "UPDATE jobs SET state = 'queued', phase = NULL, attempt = 0, losses = 0, error_json = NULL, \
+                      finished_at = NULL, waiting_since = NULL, waits = 0, turn = ?, run_after = @now, fence = fence + 1 \
+                      WHERE space = ? AND id = ? AND state = ? AND fence = ?";
         let update = self.sql(update).bind(turn).bind(job.space.as_str()).bind(job.id.as_str());
         if self.execute(update.bind(job.state.as_str()).bind(job.fence)).await? == 0 {
             return Ok(false);
@@ -312,6 +317,9 @@ pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
         started_at: moment(15)?,
         finished_at: moment(16)?,
         losses: row.try_get(17)?,
+        run_after: moment(18)?.ok_or_else(|| broken("a job has no time to run"))?,
+        waiting_since: moment(19)?,
+        waits: row.try_get(20)?,
     })
 }
 

@@ -68,6 +68,7 @@ async fn the_log_knows_nothing_of_what_models_are_told_or_say() {
         .env("MEMOIR__LLM__PROVIDERS__CLAUDE__BASE_URL", &model.anthropic_url())
         .env("MEMOIR__LLM__TRANSPORT__BACKOFF_MS", "1")
         .env("MEMOIR__LLM__MODEL", "stub:m")
+        .env("MEMOIR__JOBS__PATIENCE", "0")
         .env("MEMOIR__LLM__FALLBACK_MODEL", "claude:m");
     let running = memoir.serve();
     let api = Api::at(running.address);

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 
 use crate::http::error::ApiError;
 use crate::http::state::AppState;
+use crate::llm::{Llm, PauseView, ProviderView};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -19,12 +20,37 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct HealthResponse {
     /// Always `ok`; anything else is a problem document.
     pub status: String,
+    /// What keeps some of the work from being done though the service takes requests; left out if there is nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<HealthWarningResponse>,
+}
+
+/// Something that somebody should act upon.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct HealthWarningResponse {
+    /// `provider_auth`, `provider_quota` or `model_not_found`: the provider is paused, and jobs wait for it.
+    pub code: String,
+    /// Which provider, or which of its models as `provider:model`.
+    pub provider: String,
+    /// What to do about it.
+    pub remediation: String,
 }
 
 impl HealthResponse {
-    fn ok() -> Json<Self> {
-        Json(Self { status: "ok".to_owned() })
+    fn ok(warnings: Vec<HealthWarningResponse>) -> Json<Self> {
+        Json(Self { status: "ok".to_owned(), warnings })
     }
+}
+
+/// Which providers are paused. Without what they said: whoever probes needs no key.
+fn paused_providers(llm: &Llm) -> Vec<HealthWarningResponse> {
+    let warning = |provider: &str, pause: PauseView| HealthWarningResponse {
+        code: pause.code.to_owned(),
+        provider: pause.model.map_or_else(|| provider.to_owned(), |model| format!("{provider}:{model}")),
+        remediation: pause.remediation,
+    };
+    let of = |view: ProviderView| view.pauses.into_iter().map(move |pause| warning(&view.name, pause));
+    llm.models().providers.into_iter().flat_map(of).collect()
 }
 
 /// Is the process alive?
@@ -35,14 +61,15 @@ impl HealthResponse {
     responses((status = 200, description = "The process is alive.", body = HealthResponse))
 )]
 pub async fn get_live() -> Json<HealthResponse> {
-    HealthResponse::ok()
+    HealthResponse::ok(Vec::new())
 }
 
 /// Can the service take requests?
 ///
 /// Checks that the database answers and, now and then, that it can be written; migrations have run before the service
 /// listens. 503 while the database is unreachable (`database_unavailable`) or full (`storage_full`), and from the moment
-/// the service is asked to stop.
+/// the service is asked to stop. A provider that refuses its key, its account or a model is a warning: the service is
+/// ready, but jobs wait for that provider.
 #[utoipa::path(
     get, path = "/health/ready", tag = "system", operation_id = "get_ready", security(()),
     responses((status = 200, description = "The service takes requests.", body = HealthResponse))
@@ -64,5 +91,5 @@ pub async fn get_ready(State(state): State<AppState>) -> Result<Json<HealthRespo
         Err(_) => return Err(state.store.unanswered(PATIENCE).into()),
     }
     state.store.check_writable(PATIENCE).await?;
-    Ok(HealthResponse::ok())
+    Ok(HealthResponse::ok(paused_providers(&state.llm)))
 }

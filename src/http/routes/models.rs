@@ -11,7 +11,7 @@ use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::JsonBody;
 use crate::http::trace::RequestIdentity;
-use crate::llm::{Llm, ModelsView, ProviderView, Session};
+use crate::llm::{Llm, ModelsView, PauseView, ProviderView, Session};
 
 /// The models of this installation.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -40,6 +40,9 @@ pub struct ProviderResponse {
     pub configured: bool,
     /// Whether it is left alone for a while, as it failed too often in a row.
     pub resting: bool,
+    /// Where it refuses its key, its account or the name of a model. Jobs that need it wait, queries are answered 502, and
+    /// one call now and then tries whether it answers again. Empty: it is not paused.
+    pub pauses: Vec<PauseResponse>,
     /// How its own model's answers are made to keep their schema: `native`, `tool`, `prompted` or `embedded`.
     pub structured_output: String,
     /// Requests at once.
@@ -50,6 +53,26 @@ pub struct ProviderResponse {
     pub tokens_per_minute: u64,
     /// By model; `*` is any other.
     pub prices: BTreeMap<String, PriceResponse>,
+}
+
+/// A pause of a provider.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct PauseResponse {
+    /// The model that is paused; null if the whole provider is.
+    pub model: Option<String>,
+    /// The code of the problem that calls are answered with: `provider_auth`, `provider_quota` or `model_not_found`.
+    #[schema(example = "provider_auth")]
+    pub code: String,
+    /// What the provider said.
+    pub detail: String,
+    /// What to do about it.
+    pub remediation: String,
+    #[schema(format = DateTime)]
+    pub since: String,
+    /// When one call is let through to see whether the provider answers again. `POST /v1/models/probe` does not wait for
+    /// it, and ends the pause if it succeeds.
+    #[schema(format = DateTime)]
+    pub next_probe_at: String,
 }
 
 /// US dollars for a million tokens.
@@ -108,7 +131,7 @@ pub async fn list_models(_: Caller, State(llm): State<Llm>) -> Json<ModelListRes
 /// Try a model
 ///
 /// Asks one tiny question, which may cost a few tokens and counts towards the caps. No other model answers in its place,
-/// and a provider that is left alone for a while is asked all the same. A model that cannot be asked is no error of this
+/// and a provider that is left alone for a while or paused is asked all the same; a success ends that at once. A model that cannot be asked is no error of this
 /// request: `ok` is false, and `error` says why. A spend cap that is reached is 429.
 #[utoipa::path(
     post, path = "/v1/models/probe", tag = "models", operation_id = "probe_model", request_body = ProbeModelRequest,
@@ -150,6 +173,19 @@ impl From<ModelsView> for ModelListResponse {
     }
 }
 
+impl From<PauseView> for PauseResponse {
+    fn from(view: PauseView) -> Self {
+        Self {
+            model: view.model,
+            code: view.code.to_owned(),
+            detail: view.detail,
+            remediation: view.remediation,
+            since: view.since.to_string(),
+            next_probe_at: view.next_probe_at.to_string(),
+        }
+    }
+}
+
 impl From<ProviderView> for ProviderResponse {
     fn from(view: ProviderView) -> Self {
         let prices = view.prices.into_iter().map(|(model, price)| {
@@ -161,6 +197,7 @@ impl From<ProviderView> for ProviderResponse {
             model: view.model,
             configured: view.configured,
             resting: view.resting,
+            pauses: view.pauses.into_iter().map(PauseResponse::from).collect(),
             structured_output: view.structured_output.to_owned(),
             max_concurrency: view.max_concurrency,
             requests_per_minute: view.requests_per_minute,

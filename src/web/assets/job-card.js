@@ -13,6 +13,7 @@ const PHASES = {
 };
 
 export function phaseText(job) {
+  if (job.phase === "waiting_for_provider") return "Waits for the model's provider";
   if (job.state === "queued") return job.attempt > 0 ? "Waits to be tried again" : "Waits for its turn";
   if (job.state === "awaiting_helper") return "Waits for your description";
   if (job.state === "succeeded") return summary(job);

@@ -56,7 +56,8 @@ function provider(item) {
     }
     button.disabled = false;
   });
-  return h("li.provider", h("div", h("strong", item.name), " ", h("span.muted", item.model ?? ""), item.resting && h("span.badge.bad", "resting")), button, out);
+  return h("li.provider", h("div", h("strong", item.name), " ", h("span.muted", item.model ?? ""), item.resting && h("span.badge.bad", "resting"),
+    item.pauses.map((pause) => h("p.bad-words", `Paused: ${sentence(pause.detail)} ${pause.remediation}`))), button, out);
 }
 
 function usage({ items, totals }) {

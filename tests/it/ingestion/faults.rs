@@ -89,15 +89,13 @@ async fn what_was_cut_off_is_asked_in_parts() {
 async fn what_does_not_pass_fails_clearly_and_can_be_retried() {
     let cases = [
         ("away", status(503, &[]), "llm_unavailable", 2),
-        ("no key", status(401, &[]), "provider_auth", 1),
-        ("not allowed", status(403, &[]), "provider_auth", 1),
-        ("no such model", status(404, &[]), "model_not_found", 1),
         ("prose", Fault::RawText { text: "no".to_owned() }, "llm_invalid_output", 1),
         ("declined", Fault::Refusal { text: "I cannot.".to_owned(), blocked_prompt: false }, "llm_refused", 1),
         ("always too long", Fault::Truncated { keep_chars: 3 }, "llm_output_truncated", 1),
     ];
     for (name, fault, code, attempts) in cases {
-        let ingest = Ingest::with(&[FLAT, &[("LLM__TRANSPORT__BREAKER_FAILURES", "100")]].concat()).await;
+        let impatient = [("LLM__TRANSPORT__BREAKER_FAILURES", "100"), ("JOBS__PATIENCE", "0")];
+        let ingest = Ingest::with(&[FLAT, &impatient].concat()).await;
         // The description and the first batch are answered.
         let body = document(&["A", "B", "C", "D"], &json!({"options": {"batch_size": 2}}));
         ingest.model.set_rule(move |seen| match ids(seen).first() {
@@ -130,7 +128,7 @@ async fn a_job_waits_for_a_model_that_is_busy() {
     let cases = [
         ("told to wait", status(429, &[("retry-after", "2")]), 3, vec![patient]),
         ("busy without a word", status(429, &[]), 7, vec![("LLM__TRANSPORT__BREAKER_FAILURES", "100")]),
-        // Of the two attempts the first is lost to what failed, none to the breaker that this opened.
+        ("away", status(503, &[]), 5, vec![("LLM__TRANSPORT__BREAKER_FAILURES", "100")]),
         ("the breaker", status(503, &[]), 3, breaker.to_vec()),
     ];
     for (name, fault, times, settings) in cases {
@@ -139,8 +137,7 @@ async fn a_job_waits_for_a_model_that_is_busy() {
             ingest.model.push(Step::new(fault.clone()).only_stage("classify"));
         }
         let job = ingest.succeed(&document(&["A", "B", "C"], &json!({}))).await;
-        let attempts = if name == "the breaker" { 2 } else { 1 };
-        assert_eq!(job["attempt"], attempts, "{name}: {job:#}");
+        assert_eq!(job["attempt"], 1, "{name}: {job:#}");
         assert_eq!(ingest.rows().await, [1, 1, 1, 3, 3], "{name}");
     }
     // A long wait is cut short, and can be seen.
@@ -155,16 +152,25 @@ async fn a_job_waits_for_a_model_that_is_busy() {
         (&json!("queued"), &json!(0), &json!("llm_unavailable")),
         "{job:#}"
     );
-    assert!(job["error"]["context"]["waiting_since"].is_string(), "{job:#}");
+    assert_eq!((&job["phase"], &job["waiting"]["waits"]), (&json!("waiting_for_provider"), &json!(1)), "{job:#}");
+    assert!(job["waiting"]["since"].is_string() && job["waiting"]["next_try_at"].is_string(), "{job:#}");
     let least = "SELECT MIN(run_after) - CAST(strftime('%s', 'now') AS INTEGER) * 1000000 FROM jobs";
     let pause = count(&ingest.app.database, least).await;
     assert!((40_000_000..80_000_000).contains(&pause), "{pause}: about a minute");
-    // After an hour of that it fails; then a retry begins anew.
-    let long_ago = "UPDATE jobs SET run_after = 0, error_json = '{\"type\": \"x\", \"title\": \"x\", \"status\": 502, \"detail\": \"x\", \"code\": \"x\", \
-                    \"remediation\": \"x\", \"request_id\": \"x\", \"context\": {\"waiting_since\": \"2020-01-01T00:00:00Z\"}}'";
+    // After an hour of that an attempt is lost, and the wait begins anew; with the last attempt the job fails.
+    let long_ago = "UPDATE jobs SET run_after = 0, waiting_since = 1";
+    ingest.app.database.execute(long_ago).await;
+    until("a lost attempt", async || {
+        let job = ingest.job(&id).await;
+        job["attempt"] == 1 && job["waiting"]["waits"] == 1
+    })
+    .await;
     ingest.app.database.execute(long_ago).await;
     assert_failed(&ingest.finished(&id).await, "llm_unavailable");
+    assert_eq!(ingest.asked("classify").len(), 1, "nobody asked while the provider wanted to be left alone");
+    // Whoever tries the model finds out that it is back, before the time that it named; a retry begins anew.
     ingest.model.clear_faults();
+    assert_eq!(ingest.app.post("/v1/models/probe", &json!({})).await.json()["ok"], true);
     let job = ingest.retry(&ingest.job(&id).await).await;
     assert_eq!(job["state"], "succeeded", "{job:#}");
 }
@@ -172,7 +178,7 @@ async fn a_job_waits_for_a_model_that_is_busy() {
 #[tokio::test]
 async fn a_provider_that_refuses_connections_is_told_and_the_job_goes_on_elsewhere() {
     let nowhere = ("LLM__PROVIDERS__OPENAI_STUB__BASE_URL", "http://127.0.0.1:1/v1");
-    let ingest = Ingest::with(&[FLAT, &[nowhere]].concat()).await;
+    let ingest = Ingest::with(&[FLAT, &[nowhere, ("JOBS__PATIENCE", "0")]].concat()).await;
     let job = ingest.fail(&document(&["A"], &json!({})), "llm_unavailable").await;
     assert_eq!((ingest.rows().await, ingest.model.stats().requests), ([0; 5], 0));
     let ingest = ingest.restart(FLAT).await;
@@ -282,7 +288,6 @@ async fn a_cap_stops_the_job_and_once_it_is_raised_nothing_is_asked_twice() {
 async fn faults_of_the_description_are_faults_of_the_job() {
     let ingest = Ingest::with(FLAT).await;
     for (fault, code) in [
-        (status(401, &[]), "provider_auth"),
         (Fault::RawText { text: "no".to_owned() }, "llm_invalid_output"),
         (Fault::Empty, "llm_invalid_output"),
         // PostgreSQL would refuse it.

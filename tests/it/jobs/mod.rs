@@ -6,3 +6,4 @@ mod losses;
 mod order;
 mod outages;
 mod processes;
+mod providers;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
+use crate::support::ingest::until;
 use crate::support::probes::Api;
 
 async fn app(model: &ScriptedModel, settings: &[(&str, &str)]) -> TestApp {
@@ -151,7 +152,7 @@ async fn usage_is_paged_and_filtered_and_belongs_to_its_space() {
     app.get("/v1/usage?cursor=nonsense").await.assert_problem(400, "invalid_cursor");
 }
 
-/// F8: the job fails with a remediation, and `retry` goes on where it stopped, on every engine.
+/// The job waits with a remediation, and goes on where it stopped, on every engine.
 #[tokio::test]
 async fn a_job_stopped_by_a_wrong_key_goes_on_after_it_is_mended() {
     for database in TestDatabase::each().await {
@@ -167,16 +168,18 @@ async fn a_job_stopped_by_a_wrong_key_goes_on_after_it_is_mended() {
         model.push(Fault::Delay { ms: 0 });
         model.push(Fault::Status { status: 403, headers: [].into(), body: "no".to_owned() });
         let id = api.queue("default", &json!({"classify": ["one", "two", "three", "four"]})).await.unwrap();
-        let job = api.finished("default", &id).await;
-        assert_eq!((&job["state"], &job["error"]["code"]), (&json!("failed"), &json!("provider_auth")), "{job}");
-        assert!(job["error"]["remediation"].as_str().unwrap().contains("retry"));
+        let path = format!("/v1/jobs/{id}");
+        until("it waits", async || api.get("default", &path).await["phase"] == "waiting_for_provider").await;
+        let job = api.get("default", &path).await;
+        assert_eq!((&job["attempt"], &job["error"]["code"]), (&json!(0), &json!("provider_auth")), "{job}");
+        assert!(job["error"]["remediation"].as_str().unwrap().contains("llm.providers.stub"));
         assert_eq!(job["responses"].as_array().unwrap().len(), 2);
 
-        let retried = app.post(&format!("/v1/jobs/{id}/retry"), &json!({})).await;
-        assert!(retried.status.is_success(), "{}", retried.text);
+        let probed = app.post("/v1/models/probe", &json!({})).await.json();
+        assert_eq!(probed["ok"], true, "{probed}");
         let job = api.finished("default", &id).await;
-        assert_eq!(job["state"], "succeeded", "{job}");
-        assert_eq!(model.requests().len(), 3, "what was answered is not asked again");
+        assert_eq!((&job["state"], &job["attempt"], &job["waiting"]), (&json!("succeeded"), &json!(1), &json!(null)));
+        assert_eq!(model.requests().len(), 4, "what was answered is not asked again");
         let responses = job["responses"].as_array().unwrap();
         let outcomes: Vec<&str> = responses.iter().filter_map(|call| call["outcome"].as_str()).collect();
         assert_eq!(outcomes, ["ok", "transport_error", "ok"]);

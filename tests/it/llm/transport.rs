@@ -114,9 +114,14 @@ async fn a_wait_that_is_too_long_counts_as_away() {
     let error = door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
     assert_eq!(error.code(), "llm_unavailable");
     assert!(begun.elapsed() < Duration::from_secs(20) && door.model.requests().len() == 1);
-    // And nobody else is made to wait for it.
+    // Nobody else asks before that time, and nobody waits for it inside.
     let next = tokio::time::timeout(Duration::from_secs(20), door.llm.ask(&door.session(), five_passages())).await;
-    next.unwrap().unwrap();
+    let LlmError::Unavailable { wait: Some(wait), .. } = next.unwrap().unwrap_err() else { panic!() };
+    assert!((3000..=3600).contains(&wait.as_secs()), "{wait:?}");
+    assert_eq!(door.model.requests().len(), 1, "nothing was sent");
+    // Whoever tries the model does not keep to it, and opens the way for everybody.
+    assert!(door.llm.probe(door.session()).await.unwrap().error.is_none());
+    door.llm.ask(&door.session(), five_passages()).await.unwrap();
 }
 
 /// One caller's 429 holds the others of the same provider too.
@@ -179,6 +184,7 @@ async fn a_wrong_key_or_model_is_said_at_once() {
                 (401, "", "provider_auth"),
                 (401, r#"{"detail": "who are you"}"#, "provider_auth"),
                 (403, "forbidden", "provider_auth"),
+                (403, "your input was flagged by moderation", "llm_rejected"),
                 (404, r#"{"error": {"message": "The model `m` does not exist"}}"#, "model_not_found"),
                 (402, "pay first", "provider_quota"),
                 (429, r#"{"error": {"message": "You exceeded", "code": "insufficient_quota"}}"#, "provider_quota"),
@@ -191,7 +197,11 @@ async fn a_wrong_key_or_model_is_said_at_once() {
                 let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
                 assert_eq!(error.code(), wanted, "{kind} {code} {error}");
                 assert_eq!(door.model.requests().len(), 1, "{kind} {code}: no retry");
-                assert!(!error.remediation().is_empty() && !error.may_pass());
+                assert!(!error.remediation().is_empty());
+                // A name that the request gave is its own affair; a key and an account are waited for.
+                assert_eq!(error.may_pass(), [401, 402, 429].contains(&code), "{kind} {code}");
+                door.model.clear_faults();
+                door.llm.probe(door.session().with_model(Some(format!("{kind}:m")))).await.unwrap();
             }
         }
     }

@@ -122,7 +122,14 @@ async fn a_space_turns_to_another_model_while_the_former_still_answers() {
 
 #[tokio::test]
 async fn a_model_that_is_away_fails_what_needs_it_and_nothing_else() {
-    let settings = [OUTSIDE, SMALL[0], SMALL[1], ("LLM__TRANSPORT__TRIES", "1"), ("JOBS__MAX_ATTEMPTS", "1")];
+    let settings = [
+        OUTSIDE,
+        SMALL[0],
+        SMALL[1],
+        ("LLM__TRANSPORT__TRIES", "1"),
+        ("JOBS__MAX_ATTEMPTS", "1"),
+        ("JOBS__PATIENCE", "0"),
+    ];
     let ingest = Ingest::with(&settings).await;
     ingest.succeed(&brought("/one.md", "A heron by the weir.")).await;
     ingest.model.always(Step::from(Fault::Status {
@@ -149,7 +156,7 @@ async fn an_answer_that_does_not_fit_is_refused() {
         json!({"data": [{"index": 7, "embedding": [1.0]}]}),
         json!({"object": "list"}),
     ] {
-        let settings = [OUTSIDE, ("LLM__TRANSPORT__TRIES", "1"), ("JOBS__MAX_ATTEMPTS", "1")];
+        let settings = [OUTSIDE, ("LLM__TRANSPORT__TRIES", "1"), ("JOBS__MAX_ATTEMPTS", "1"), ("JOBS__PATIENCE", "0")];
         let ingest = Ingest::with(&settings).await;
         ingest.model.always(Step::from(Fault::Status {
             status: 200,

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::http::error::{ApiError, Problem};
 use crate::jobs::Jobs;
-use crate::model::job::{Batch, Job, JobEvent, JobState};
+use crate::model::job::{Batch, Job, JobEvent, JobState, WAITING_FOR_PROVIDER};
 use crate::model::llm_call::LlmCall;
 
 /// A piece of background work with all that is known of it.
@@ -30,8 +30,8 @@ pub struct JobResponse {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "id": "0199a7e0-1c2d-7000-8000-000000000000", "kind": "ingestion", "state": "running", "phase": "classifying",
-    "user_id": "default", "source_id": null, "progress": {"done": 3, "total": 12}, "attempt": 1, "max_attempts": 3,
-    "losses": 0, "warnings": [], "result": null, "error": null, "created_at": "2026-01-31T12:00:00.000000Z",
+    "user_id": "default", "source_id": null, "progress": {"done": 3, "total": 12}, "waiting": null, "attempt": 1,
+    "max_attempts": 3, "losses": 0, "warnings": [], "result": null, "error": null, "created_at": "2026-01-31T12:00:00.000000Z",
     "started_at": "2026-01-31T12:00:00.100000Z", "finished_at": null
 }))]
 pub struct JobSummaryResponse {
@@ -39,7 +39,8 @@ pub struct JobSummaryResponse {
     /// What kind of work it is.
     pub kind: String,
     pub state: JobStateName,
-    /// What a running job is doing.
+    /// What a running job is doing. Of a queued one, `waiting_for_provider` if a provider does not answer or is paused:
+    /// `error` says why and what to do, `waiting` since when.
     pub phase: Option<String>,
     /// The end user inside the space.
     pub user_id: String,
@@ -48,6 +49,9 @@ pub struct JobSummaryResponse {
     /// How far it is.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub progress: Option<Map<String, Value>>,
+    /// Since when it waits for a provider; null if it does not. Waiting costs no attempt: of an outage, for up to
+    /// `jobs.patience`; of a paused provider, without a limit.
+    pub waiting: Option<JobWaitingResponse>,
     /// How often it was begun. A run whose process died or froze does not count.
     pub attempt: i64,
     /// How often it is begun at the most.
@@ -68,6 +72,19 @@ pub struct JobSummaryResponse {
     pub started_at: Option<String>,
     #[schema(format = DateTime)]
     pub finished_at: Option<String>,
+}
+
+/// How a job waits for a provider.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobWaitingResponse {
+    /// The first of these waits; begins anew when the job gets on.
+    #[schema(format = DateTime)]
+    pub since: String,
+    /// Waits since then.
+    pub waits: i64,
+    /// When it is tried again; sooner if the provider is known to answer again.
+    #[schema(format = DateTime)]
+    pub next_try_at: String,
 }
 
 /// Where a job stands. The last three are final; `awaiting_helper` waits for its user.
@@ -247,6 +264,7 @@ impl From<&Job> for JobSummaryResponse {
             user_id: job.user_id.clone(),
             source_id: job.source_id.clone(),
             progress: object(&job.progress),
+            waiting: waiting(job),
             attempt: job.attempt,
             max_attempts: job.max_attempts,
             losses: job.losses,
@@ -258,6 +276,13 @@ impl From<&Job> for JobSummaryResponse {
             finished_at: job.finished_at.map(|moment| moment.to_string()),
         }
     }
+}
+
+fn waiting(job: &Job) -> Option<JobWaitingResponse> {
+    let waits = job.state == JobState::Queued && job.phase.as_deref() == Some(WAITING_FOR_PROVIDER);
+    let since = job.waiting_since.filter(|_| waits)?;
+    let next_try_at = job.run_after.to_string();
+    Some(JobWaitingResponse { since: since.to_string(), waits: job.waits, next_try_at })
 }
 
 impl From<Batch> for BatchResponse {

@@ -1,0 +1,163 @@
+//! Jobs whose provider does not answer: how long they wait, when that costs an attempt, and when they are woken.
+
+use std::time::Duration;
+
+use super::Shared;
+use crate::base::backoff::with_jitter;
+use crate::base::ids::random_fraction;
+use crate::config;
+use crate::jobs::error::{Failure, Wait};
+use crate::jobs::{JobError, Outcome};
+use crate::model::job::Job;
+
+/// Longest pause before a provider that is away is tried again, so that its return is noticed soon; before jitter.
+const LONGEST_PAUSE: Duration = Duration::from_secs(25);
+/// Longest time that a job is left alone at once, whatever the provider asks for. Coming back costs no call.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// The same once it has waited for long, when every look is less likely to find something new.
+const LONG: Duration = Duration::from_hours(1);
+const LONGEST_WAIT_LATER: Duration = Duration::from_mins(5);
+/// Providers that fail and answer in turns wake waiting jobs no more often than this.
+const BETWEEN_WAKES: Duration = Duration::from_secs(1);
+
+/// What a job has waited for a provider, this run included.
+pub struct Waited {
+    /// The code of the error that it waited for, if it has achieved nothing since.
+    code: Option<String>,
+    waits: i64,
+    time: Duration,
+}
+
+impl Waited {
+    /// `before`: until this run began. `progressed`: whether the run has achieved something.
+    pub fn before(job: &Job, before: Option<Duration>, running: Duration, progressed: bool) -> Self {
+        match before {
+            Some(before) if !progressed => Self {
+                code: job.error.as_ref().and_then(|error| error["code"].as_str()).map(str::to_owned),
+                waits: job.waits,
+                time: before + running,
+            },
+            _ => Self { code: None, waits: 0, time: Duration::ZERO },
+        }
+    }
+
+    /// Whether the job has waited for the same reason before.
+    pub fn goes_on(&self, failure: &Failure) -> bool {
+        self.code.as_deref() == Some(failure.code)
+    }
+
+    /// An outage that has lasted for longer than `jobs.patience` costs an attempt.
+    pub fn judge(&self, outcome: Result<Outcome, JobError>, settings: &config::Jobs) -> Result<Outcome, JobError> {
+        match outcome {
+            Err(JobError::Wait(failure, Wait::Outage(_))) if self.time(&failure) >= settings.patience() => {
+                Err(JobError::Retry(failure))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// How long to leave the job alone now.
+    pub fn pause(&self, wait: Wait, failure: &Failure, settings: &config::Jobs) -> Duration {
+        match wait {
+            Wait::Outage(named) => {
+                let waits = if self.goes_on(failure) { self.waits + 1 } else { 1 };
+                let own = with_jitter(settings.pause(waits).min(LONGEST_PAUSE));
+                named.map_or(own, |named| own.max(a_little_later(named.min(LONGEST_WAIT))))
+            }
+            Wait::Paused(left) => {
+                let longest = if self.time(failure) < LONG { LONGEST_WAIT } else { LONGEST_WAIT_LATER };
+                a_little_later(left.min(longest))
+            }
+        }
+    }
+
+    fn time(&self, failure: &Failure) -> Duration {
+        if self.goes_on(failure) { self.time } else { Duration::ZERO }
+    }
+}
+
+impl Shared {
+    /// Brings waiting jobs to the front of their time: at the start, since the settings may be others now, and whenever
+    /// a provider answers again.
+    pub(super) async fn wake_waiting(&self) {
+        let mut recovered = self.recovered.clone();
+        loop {
+            match self.store().wake_waiting_jobs().await {
+                Ok(0) => {}
+                Ok(count) => {
+                    tracing::info!(count, "jobs that waited for a provider are tried again");
+                    self.jobs.announce();
+                }
+                Err(error) => tracing::debug!(%error, "waiting jobs could not be woken"),
+            }
+            tokio::time::sleep(BETWEEN_WAKES).await;
+            if recovered.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+}
+
+/// Never earlier than told, and not all at once.
+fn a_little_later(told: Duration) -> Duration {
+    told.mul_f64(1.0 + random_fraction() / 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(patience: u64) -> config::Jobs {
+        config::Jobs {
+            workers: 2,
+            lease_seconds: 60,
+            max_attempts: 3,
+            backoff_ms: 1000,
+            backoff_cap_ms: 60_000,
+            patience,
+            max_queued: 1,
+            keep_days: 1,
+        }
+    }
+
+    fn waited(waits: i64, seconds: u64) -> Waited {
+        Waited { code: Some("llm_unavailable".to_owned()), waits, time: Duration::from_secs(seconds) }
+    }
+
+    fn away() -> Failure {
+        Failure::new("llm_unavailable", "Model unavailable", 502, "away")
+    }
+
+    #[test]
+    fn pauses_grow_to_half_a_minute_and_keep_to_what_the_provider_says() {
+        for (waits, named, least, most) in [
+            (0, None, 750, 1250),
+            (2, None, 3000, 5000),
+            (9, None, 18_750, 31_250),
+            (0, Some(20), 20_000, 22_000),
+            (9, Some(2), 18_750, 31_250),
+            (0, Some(3600), 60_000, 66_000),
+        ] {
+            let pause = waited(waits, 0).pause(Wait::Outage(named.map(Duration::from_secs)), &away(), &settings(1));
+            assert!((least..=most).contains(&pause.as_millis()), "{waits} {named:?}: {pause:?}");
+        }
+        let paused = |left, seconds| {
+            waited(5, seconds).pause(Wait::Paused(Duration::from_secs(left)), &away(), &settings(1)).as_secs()
+        };
+        assert_eq!((paused(10, 0), paused(300, 0) / 10, paused(300, 3600) / 100), (10, 6, 3));
+    }
+
+    #[test]
+    fn an_attempt_is_lost_when_patience_ends_for_one_reason() {
+        let judged = |waited: &Waited, wait, patience| {
+            let outcome = waited.judge(Err(JobError::Wait(Box::new(away()), wait)), &settings(patience));
+            matches!(outcome, Err(JobError::Retry(_)))
+        };
+        assert!(!judged(&waited(100, 3599), Wait::Outage(None), 3600));
+        assert!(judged(&waited(100, 3600), Wait::Outage(None), 3600));
+        assert!(judged(&waited(0, 0), Wait::Outage(None), 0), "no patience at all");
+        assert!(!judged(&waited(100, 99_999), Wait::Paused(Duration::ZERO), 3600), "no limit for a pause");
+        let other = Waited { code: Some("provider_auth".to_owned()), ..waited(100, 99_999) };
+        assert!(!judged(&other, Wait::Outage(None), 3600), "it waited for something else");
+    }
+}
