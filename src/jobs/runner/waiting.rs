@@ -115,6 +115,7 @@ mod tests {
             backoff_ms: 1000,
             backoff_cap_ms: 60_000,
             patience,
+            max_losses: 20,
             max_queued: 1,
             keep_days: 1,
         }
