@@ -93,16 +93,12 @@ impl Writer<'_> {
     ) -> Result<Written, WriteError> {
         let ending = if result.is_some() { Some(self.context.ending().await) } else { None };
         let written = self.store.retry_as("write_ingestion", || async {
-            let mut now = draft.order.at.map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
+            let now = draft.order.at.map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
             let name = if so_far.is_none() { self.name(draft.order).await? } else { None };
             let mut tx = self.store.begin().await.during("begin", "sources")?;
-            let (source, mut written) = match so_far {
-                Some(written) => (self.held_source(&mut tx, written).await?, written.clone()),
-                None => {
-                    let (source, written, at) = self.write_head(&mut tx, draft, name, result.is_some(), now).await?;
-                    now = at;
-                    (source, written)
-                }
+            let (source, mut written, now) = match so_far {
+                Some(written) => (self.held_source(&mut tx, written).await?, written.clone(), now),
+                None => self.write_head(&mut tx, draft, name, result.is_some(), now).await?,
             };
             if result.is_some() {
                 self.write_words(&mut tx, draft, &source).await?;

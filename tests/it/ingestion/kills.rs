@@ -186,7 +186,7 @@ async fn stopped(database: TestDatabase) {
     let mut documents = Documents::new(json!({}));
     let running = memoir.serve();
     documents.bring(&running, 17).await;
-    assert!(model.wait_for_requests(4, Duration::from_secs(10)).await);
+    assert!(model.wait_for_requests(4, Duration::from_mins(1)).await);
     assert_eq!(running.signal_and_wait("TERM"), Some(0), "{}", memoir.log());
     assert_eq!(count(&database, "SELECT COUNT(*) FROM jobs WHERE state = 'queued' AND attempt = 0").await, 1);
     assert_eq!(count(&database, "SELECT COUNT(*) FROM chunks").await, 0);

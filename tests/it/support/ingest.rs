@@ -253,11 +253,11 @@ pub fn offered(seen: &Seen) -> Vec<&str> {
     below.map_while(|line| line.strip_prefix("- ")).collect()
 }
 
-/// Looks until it is so; fails after ten seconds.
+/// Looks until it is so; fails after a minute.
 pub async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
     let began = std::time::Instant::now();
     while !look().await {
-        assert!(began.elapsed() < Duration::from_secs(30), "it does not come: {what}");
+        assert!(began.elapsed() < Duration::from_mins(1), "it does not come: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -205,7 +205,7 @@ fn check(filter: &JobFilter, all: bool, states: &[JobState]) -> Result<(), ApiEr
     }
     match (*filter == JobFilter::default(), all) {
         (true, false) => {
-            errors.push(FieldError::new("all", "must be true where no filter is given: every job would match"))
+            errors.push(FieldError::new("all", "must be true where no filter is given: every job would match"));
         }
         (false, true) => errors.push(FieldError::new("all", "must be left out where a filter is given")),
         _ => {}
