@@ -197,7 +197,7 @@ impl RawKey {
         let limits = KeyLimits { requests_per_minute: self.requests_per_minute, models: self.models, day: self.day };
         let limits = match limits.fault() {
             None => Ok(limits),
-            Some((field, rule)) => Err(wrong(field, super::mask::MASK, rule)),
+            Some((field, allowed)) => Err(wrong(field, super::mask::MASK, allowed)),
         };
         let unusable = || {
             wrong("key", super::mask::MASK, "visible ASCII characters without spaces; for key_sha256, 64 hex digits")

@@ -155,8 +155,9 @@ fn add_role(method: &Method, path: &str, operation: &mut Operation) {
         return;
     }
     let role = roles::needed(method, path).as_str();
-    let description = operation.description.get_or_insert_default();
-    description.push_str(&format!("\n\nNeeds a key with the role `{role}` or higher, where keys are needed."));
+    let said = operation.description.take().unwrap_or_default();
+    let needs = format!("Needs a key with the role `{role}` or higher, where keys are needed.");
+    operation.description = Some(format!("{said}\n\n{needs}"));
     let problem: RefOr<Response> = RefOr::Ref(Ref::from_response_name("ProblemResponse"));
     operation.responses.responses.entry("429".to_owned()).or_insert(problem);
 }

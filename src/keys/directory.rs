@@ -16,6 +16,9 @@ pub const FRESH: Duration = Duration::from_secs(2);
 /// How long a request waits for that.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Keys by their digests.
+type Table = Arc<HashMap<[u8; 32], Arc<Key>>>;
+
 pub struct Directory {
     store: Store,
     config: Vec<Arc<Key>>,
@@ -26,8 +29,7 @@ pub struct Directory {
 
 #[derive(Clone)]
 struct Known {
-    /// By digest.
-    table: Arc<HashMap<[u8; 32], Arc<Key>>>,
+    table: Table,
     /// The counter's value when the table was read.
     changes: i64,
     checked: Instant,
@@ -78,7 +80,7 @@ impl Directory {
         Ok(self.config.iter().chain(table.values()).cloned().collect())
     }
 
-    async fn current(&self) -> Result<Arc<HashMap<[u8; 32], Arc<Key>>>, StoreError> {
+    async fn current(&self) -> Result<Table, StoreError> {
         if let Some(known) = self.fresh() {
             return known;
         }
@@ -105,7 +107,7 @@ impl Directory {
         Ok(Known { table, changes, checked: known.checked, failure: None })
     }
 
-    fn fresh(&self) -> Option<Result<Arc<HashMap<[u8; 32], Arc<Key>>>, StoreError>> {
+    fn fresh(&self) -> Option<Result<Table, StoreError>> {
         let known = self.known();
         (known.checked.elapsed() < FRESH).then(|| known.failure.map_or(Ok(known.table), Err))
     }
@@ -123,7 +125,7 @@ impl Directory {
     }
 }
 
-async fn read(store: &Store) -> Result<Arc<HashMap<[u8; 32], Arc<Key>>>, StoreError> {
+async fn read(store: &Store) -> Result<Table, StoreError> {
     let rows = store.list_api_keys().await?;
     let keys = rows.iter().filter_map(Key::of_row).map(|key| (key.digest, Arc::new(key)));
     Ok(Arc::new(keys.collect()))

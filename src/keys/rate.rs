@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use super::{Key, KeysError};
 use crate::base::clock::Timestamp;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 const MINUTE: i64 = 60_000_000;
-/// How long a request waits for another of its key that takes some; a database that is unreachable holds up both alone.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a request waits for the database, and for another of its key that takes some, together.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub struct Rates {
     store: Store,
@@ -51,21 +51,29 @@ impl Rates {
             return if fits { Ok(()) } else { Err(too_many()) };
         }
 
-        let turn = self.windows().entry(key.id.clone()).or_default().turn.clone();
-        let _turn = tokio::time::timeout(PATIENCE, turn.lock()).await.ok();
-        if let Some(fits) = self.use_one(&key.id, start) {
-            return if fits { Ok(()) } else { Err(too_many()) };
+        let taken = tokio::time::timeout(PATIENCE, self.take(&key.id, start, limit)).await;
+        let taken = taken.unwrap_or_else(|_| Err(self.store.unanswered(PATIENCE)))?;
+        if taken { Ok(()) } else { Err(too_many()) }
+    }
+
+    /// Uses one, and takes some more if there is none left; `false` if there are none to take.
+    async fn take(&self, id: &str, start: i64, limit: u64) -> Result<bool, StoreError> {
+        let turn = self.windows().entry(id.to_owned()).or_default().turn.clone();
+        let _turn = turn.lock().await;
+        if let Some(fits) = self.use_one(id, start) {
+            return Ok(fits);
         }
+
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let wanted = (most / 20).max(1);
-        let taken = self.store.take_requests(&key.id, Timestamp::from_micros(start), wanted, most).await?;
+        let taken = self.store.take_requests(id, Timestamp::from_micros(start), wanted, most).await?;
         let mut windows = self.windows();
-        let window = windows.entry(key.id.clone()).or_default();
+        let window = windows.entry(id.to_owned()).or_default();
         if window.start == start {
             window.left += (taken - 1).max(0);
             window.empty = taken < wanted;
         }
-        if taken > 0 { Ok(()) } else { Err(too_many()) }
+        Ok(taken > 0)
     }
 
     /// Uses one of those that were taken; `None` if more must be taken.
