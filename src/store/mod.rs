@@ -17,6 +17,7 @@ mod error;
 mod idempotency;
 mod job_claims;
 mod job_details;
+mod job_waits;
 mod jobs;
 mod llm_calls;
 mod migrate;
