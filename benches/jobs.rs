@@ -87,7 +87,9 @@ async fn bench(url: &str) {
 
     let done = Arc::new(AtomicUsize::new(0));
     let stop = CancellationToken::new();
-    let runner = Runner::new(jobs, Arc::new(SystemClock), vec![Arc::new(Nothing(Arc::clone(&done)))]);
+    // No job here waits for a provider.
+    let recovered = tokio::sync::watch::Sender::new(0).subscribe();
+    let runner = Runner::new(jobs, Arc::new(SystemClock), vec![Arc::new(Nothing(Arc::clone(&done)))], recovered);
     let began = Instant::now();
     #[expect(clippy::disallowed_methods, reason = "awaited below")]
     let running = tokio::spawn(runner.run(stop.clone(), Duration::from_secs(10)));

@@ -237,7 +237,7 @@ mod tests {
         tokio::pin!(waiting);
         assert!(tokio::time::timeout(Duration::from_millis(1), &mut waiting).await.is_err());
         gate.shut_for(Duration::MAX);
-        gate.shut_for(Duration::from_secs(120));
+        gate.shut_for(Duration::from_mins(2));
         drop(inside);
         let start = Instant::now();
         assert_eq!(waiting.await.unwrap_err(), NoEntry::Shut(LONGEST_SHUT), "who waited for a place, too");

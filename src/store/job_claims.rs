@@ -12,6 +12,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::dialect::Statement;
+use super::job_waits::{WAIT_ANEW, WAIT_ON};
 use super::jobs::{COLUMNS, check_transition, read_job, read_json};
 use super::retry::retries_so_far;
 use super::{Store, StoreError, Tx};
@@ -24,15 +25,6 @@ use crate::model::job::{Claim, ClaimedJob, JobState, Report, WAITING_FOR_PROVIDE
 const CANDIDATES: usize = 64;
 /// Where the columns end that every job is read with.
 const OWN_COLUMNS: usize = 21;
-/// How many waiting jobs one transaction wakes.
-const WOKEN_AT_ONCE: usize = 100;
-
-const WAIT_ON: &str = "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, run_after = @now + ?, \
-     phase = ?, waiting_since = COALESCE(waiting_since, @now), waits = waits + 1, lease_owner = NULL, \
-     lease_until = NULL WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
-const WAIT_ANEW: &str = "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, \
-     run_after = @now + ?, phase = ?, waiting_since = @now, waits = 1, lease_owner = NULL, lease_until = NULL \
-     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
 
 /// How a running job ends, or goes back to the queue.
 #[derive(Debug, Clone)]
@@ -159,44 +151,6 @@ impl Store {
         let query =
             self.sql("SELECT space, id, fence FROM jobs WHERE lease_owner = ? AND state = 'running'").bind(owner);
         self.fetch_all(query).await?.iter().map(read_claim).collect()
-    }
-
-    /// Lets jobs run now that wait for a provider; tells how many.
-    pub async fn wake_waiting_jobs(&self) -> Result<u64, StoreError> {
-        let waiting = "SELECT space, id, fence FROM jobs WHERE state = 'queued' AND phase = ? AND run_after > @now \
-                       ORDER BY space, id";
-        let waiting = self.fetch_all(self.sql(waiting).bind(WAITING_FOR_PROVIDER)).await?;
-        let waiting: Vec<Claim> = waiting.iter().map(read_claim).collect::<Result<_, _>>()?;
-        let mut woken = 0;
-        // A few at a time, so that claims are not kept waiting.
-        for some in waiting.chunks(WOKEN_AT_ONCE) {
-            woken += self
-                .retry("wake_waiting_jobs", || async {
-                    let mut tx = self.begin().await?;
-                    let mut woken = 0;
-                    for claim in some {
-                        let update = "UPDATE jobs SET run_after = @now \
-                                      WHERE space = ? AND id = ? AND fence = ? AND state = 'queued'";
-                        woken += tx.execute(bind_claim(tx.sql(update), claim)).await?;
-                    }
-                    tx.commit().await?;
-                    Ok(woken)
-                })
-                .await?;
-        }
-        Ok(woken)
-    }
-
-    /// A running job that has waited for a provider has got on since.
-    pub async fn end_wait(&self, claim: &Claim) -> Result<(), StoreError> {
-        self.retry("end_wait", || async {
-            let update = "UPDATE jobs SET waiting_since = NULL, waits = 0 \
-                          WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
-            let mut tx = self.begin().await?;
-            tx.execute(bind_claim(tx.sql(update), claim)).await?;
-            tx.commit().await
-        })
-        .await
     }
 
     pub async fn queue_depth(&self) -> Result<QueueDepth, StoreError> {
@@ -376,13 +330,13 @@ fn choose(mut waiting: Vec<Claim>, mut running: HashMap<String, i64>, most: usiz
     chosen
 }
 
-fn read_claim(row: &AnyRow) -> Result<Claim, StoreError> {
+pub(super) fn read_claim(row: &AnyRow) -> Result<Claim, StoreError> {
     let space: String = row.try_get(0)?;
     let space = space.parse().map_err(|()| StoreError::Broken { cause: "a job's space is not one".to_owned() })?;
     Ok(Claim { space, id: JobId::from_stored(row.try_get(1)?), fence: row.try_get(2)? })
 }
 
-fn bind_claim(statement: Statement, claim: &Claim) -> Statement {
+pub(super) fn bind_claim(statement: Statement, claim: &Claim) -> Statement {
     statement.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned()).bind(claim.fence)
 }
 

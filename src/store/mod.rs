@@ -25,6 +25,7 @@ mod job_claims;
 mod job_details;
 mod job_filters;
 mod job_losses;
+mod job_waits;
 mod jobs;
 mod llm_calls;
 mod migrate;

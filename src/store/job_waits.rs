@@ -1,0 +1,56 @@
+//! Jobs that wait for a provider: how they are given back, woken, and known to have got on.
+
+use super::job_claims::{bind_claim, read_claim};
+use super::{Store, StoreError};
+use crate::model::job::{Claim, WAITING_FOR_PROVIDER};
+
+/// How many waiting jobs one transaction wakes.
+const WOKEN_AT_ONCE: usize = 100;
+
+/// Gives a running job back that waits for its provider once more, and for the first time; the attempt does not count.
+pub(super) const WAIT_ON: &str = "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, run_after = @now + ?, \
+     phase = ?, waiting_since = COALESCE(waiting_since, @now), waits = waits + 1, lease_owner = NULL, \
+     lease_until = NULL WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
+pub(super) const WAIT_ANEW: &str = "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, \
+     run_after = @now + ?, phase = ?, waiting_since = @now, waits = 1, lease_owner = NULL, lease_until = NULL \
+     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
+
+impl Store {
+    /// Lets jobs run now that wait for a provider; tells how many.
+    pub async fn wake_waiting_jobs(&self) -> Result<u64, StoreError> {
+        let waiting = "SELECT space, id, fence FROM jobs WHERE state = 'queued' AND phase = ? AND run_after > @now \
+                       ORDER BY space, id";
+        let waiting = self.fetch_all(self.sql(waiting).bind(WAITING_FOR_PROVIDER)).await?;
+        let waiting: Vec<Claim> = waiting.iter().map(read_claim).collect::<Result<_, _>>()?;
+        let mut woken = 0;
+        // A few at a time, so that claims are not kept waiting.
+        for some in waiting.chunks(WOKEN_AT_ONCE) {
+            woken += self
+                .retry("wake_waiting_jobs", || async {
+                    let mut tx = self.begin().await?;
+                    let mut woken = 0;
+                    for claim in some {
+                        let update = "UPDATE jobs SET run_after = @now \
+                                      WHERE space = ? AND id = ? AND fence = ? AND state = 'queued'";
+                        woken += tx.execute(bind_claim(tx.sql(update), claim)).await?;
+                    }
+                    tx.commit().await?;
+                    Ok(woken)
+                })
+                .await?;
+        }
+        Ok(woken)
+    }
+
+    /// A running job that has waited for a provider has got on since.
+    pub async fn end_wait(&self, claim: &Claim) -> Result<(), StoreError> {
+        self.retry("end_wait", || async {
+            let update = "UPDATE jobs SET waiting_since = NULL, waits = 0 \
+                          WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
+            let mut tx = self.begin().await?;
+            tx.execute(bind_claim(tx.sql(update), claim)).await?;
+            tx.commit().await
+        })
+        .await
+    }
+}
