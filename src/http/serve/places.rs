@@ -197,17 +197,15 @@ impl Seat {
             return Admission::All;
         }
 
-        match self.places.make_room(&mut inner, address, Instant::now()) {
-            Err(refusal) => Admission::ProbesOnly(refusal),
-            Ok(()) => {
-                inner.count_out(address, true);
-                inner.count_in(address, false);
-                if let Some(seat) = inner.seats.get_mut(&self.id) {
-                    seat.reserved = false;
-                }
-                Admission::All
-            }
+        if let Err(refusal) = self.places.make_room(&mut inner, address, Instant::now()) {
+            return Admission::ProbesOnly(refusal);
         }
+        inner.count_out(address, true);
+        inner.count_in(address, false);
+        if let Some(seat) = inner.seats.get_mut(&self.id) {
+            seat.reserved = false;
+        }
+        Admission::All
     }
 
     fn end(&self) {

@@ -22,7 +22,7 @@ pub fn response(error: &ApiError) -> Vec<u8> {
         body.len()
     );
     for (name, value) in &error.headers {
-        head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));
+        head.extend([name.as_str(), ": ", value.to_str().unwrap_or_default(), "\r\n"]);
     }
     head.push_str("\r\n");
 

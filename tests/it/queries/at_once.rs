@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::scripted_model::{Fault, ScriptedModel, Step};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -160,12 +161,12 @@ async fn another_body_is_refused_at_once_and_waiting_has_an_end() {
 }
 
 /// As if the process that answers had died, its lease ending so many seconds from now.
-fn unanswered(key: &str, seconds: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(seconds);
+fn unanswered(key: &str, seconds: i64) -> String {
+    // The database's clock is this machine's, not the one that the test can move.
+    let end = SystemClock.now().as_micros() + seconds * 1_000_000;
     format!(
-        "UPDATE idempotency_keys SET status = NULL, response_json = NULL, lease_owner = 'gone', lease_until = {} \
-         WHERE idempotency_key = '{key}'",
-        now.as_micros()
+        "UPDATE idempotency_keys SET status = NULL, response_json = NULL, lease_owner = 'gone', lease_until = {end} \
+         WHERE idempotency_key = '{key}'"
     )
 }
 
