@@ -163,9 +163,9 @@ async fn every_route_needs_the_role_that_the_document_names() {
 async fn a_reader_asks_and_changes_nothing() {
     let test = Ingest::with(&[("AUTH__KEYS", KEYS), ("LLM__MODEL", "local:embedded")]).await;
     let app = &test.app;
-    let text = json!({"text": "Lighthouses warn ships of rocks.", "filename": "a.md", "wait": true});
-    post(app, "reader-of-a", "/v1/ingestions", &text).await.assert_problem(403, "forbidden");
-    assert_eq!(post(app, "user-of-a", "/v1/ingestions", &text).await.status, 200);
+    let ingestion = json!({"text": "Lighthouses warn ships of rocks.", "filename": "a.md", "wait": true});
+    post(app, "reader-of-a", "/v1/ingestions", &ingestion).await.assert_problem(403, "forbidden");
+    assert_eq!(post(app, "user-of-a", "/v1/ingestions", &ingestion).await.status, 200);
     let found = post(app, "reader-of-a", "/v1/search", &json!({"query": "lighthouses"})).await;
     assert_eq!(found.json()["items"].as_array().unwrap().len(), 1, "{}", found.text);
     let answer = post(app, "reader-of-a", "/v1/queries", &json!({"query": "What do lighthouses do?"})).await;
@@ -333,8 +333,8 @@ async fn a_keys_day_is_capped_over_requests_and_jobs() {
             let probed = post(&test.app, &capped, "/v1/models/probe", &json!({})).await;
             assert_eq!(probed.status, 200, "{engine:?} {}", probed.text);
         }
-        let text = json!({"text": "Lighthouses warn ships of rocks.", "filename": "a.md", "wait": true});
-        let ended = post(&test.app, &capped, "/v1/ingestions", &text).await.json();
+        let ingestion = json!({"text": "Lighthouses warn ships of rocks.", "filename": "a.md", "wait": true});
+        let ended = post(&test.app, &capped, "/v1/ingestions", &ingestion).await.json();
         assert_eq!(ended["state"], "failed", "{engine:?} {ended}");
         assert_eq!(ended["error"]["code"], "spend_cap_reached", "{ended}");
         assert_eq!(ended["error"]["context"]["scope"], "key and day", "{ended}");
