@@ -32,7 +32,7 @@ pub async fn run(config: Config) -> Result<(), CommandError> {
     let model = config.llm.model.clone();
     let app = App::build(config, Arc::new(SystemClock)).await?;
     tracing::info!(%address, open, model, "memoir is ready on http://{address}");
-    app.serve(listener, stop).await;
+    Box::pin(app.serve(listener, stop)).await;
     tracing::info!("memoir has stopped");
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::any::AnyPoolOptions;
 use sqlx::pool::{PoolConnection, PoolConnectionMetadata};
-use sqlx::{Any, AnyConnection, AnyPool, Connection as _, Row as _};
+use sqlx::{Any, AnyPool, Connection as _, Row as _};
 
 use super::connection::{answers, find_logged_file, knock, make_private, prepare, with_mode};
 use super::dialect::Dialect;
@@ -84,24 +84,25 @@ impl Backend {
         };
         make_private(&config.url);
         let lives_in_memory = engine == Engine::Sqlite && config.url.expose().contains(":memory:");
-        let mut knocked: Option<AnyConnection> = None;
-        let mut flusher = None;
+        let mut knocked = None;
         if !lives_in_memory {
-            let url = if engine == Engine::Sqlite {
-                with_mode(config.url.expose(), "rwc")
-            } else {
-                config.url.expose().into()
-            };
-            let connection = knocked.insert(knock(&url, &place, config.retry, (engine, synchronous)).await?);
-            if engine == Engine::Sqlite && synchronous == SqliteSynchronous::Full {
-                let file =
-                    find_logged_file(connection).await.map_err(|error| StoreError::on_connect(&error, &place))?;
-                flusher = file.map(|file| {
+            let sqlite = engine == Engine::Sqlite;
+            let url = config.url.expose();
+            let url = if sqlite { with_mode(url, "rwc") } else { url.to_owned() };
+            let connection = knock(&url, &place, config.retry, (engine, synchronous)).await?;
+            // Not yet that of a SQLite file: its last connection folds the log away.
+            if sqlite { knocked = Some(connection) } else { drop(connection.close().await) }
+        }
+        let flusher = match &mut knocked {
+            Some(connection) if synchronous == SqliteSynchronous::Full => {
+                let file = find_logged_file(connection).await;
+                file.map_err(|error| StoreError::on_connect(&error, &place))?.map(|file| {
                     let mut log = WalFile::of(&file);
                     Flusher::new(move || log.flush())
-                });
+                })
             }
-        }
+            _ => None,
+        };
 
         let (writer, reader) = match (engine, config.url.expose()) {
             (Engine::Sqlite, url) if lives_in_memory => {
@@ -121,7 +122,6 @@ impl Backend {
                 (pool.clone(), pool)
             }
         };
-        // Not before: the last connection of a SQLite file folds its log away.
         if let Some(connection) = knocked {
             let _ = connection.close().await;
         }
@@ -168,7 +168,8 @@ impl Backend {
             let connection = self.writer.acquire().await?;
             OpenTransaction::begin(connection, statement, self.lives_in_memory, DEADLINE).await
         };
-        self.within(begun).await
+        // In a box: it is part of every future that writes.
+        self.within(Box::pin(begun)).await
     }
 
     /// Commits, and waits until that is on the disk.
@@ -196,12 +197,12 @@ impl Backend {
                 let _recovering = self.recovering.lock().await;
                 // Otherwise somebody else has done it, perhaps before our commit.
                 if flusher.has_failed() {
-                    return self.fold_log(flusher, &cause).await;
+                    return Box::pin(self.fold_log(flusher, &cause)).await;
                 }
             }
             Ok(())
         };
-        match tokio::time::timeout(FLUSH_DEADLINE, durable).await {
+        match tokio::time::timeout(FLUSH_DEADLINE, Box::pin(durable)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(self.uncertain(&format!("the disk gave no answer within {} s", FLUSH_DEADLINE.as_secs()))),
         }

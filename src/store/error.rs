@@ -103,7 +103,7 @@ impl StoreError {
     /// By SQLite's extended result code, whose lowest byte is the general one.
     fn from_sqlite(code: i32, place: String, cause: String) -> Self {
         /// The memory that connections share, a file beside the database, could not grow.
-        const IOERR_SHMSIZE: i32 = 10 | (19 << 8);
+        const IOERR_SHMSIZE: i32 = 10 + 19 * 256;
         match (code, code & 0xff) {
             (IOERR_SHMSIZE, _) | (_, 13) => Self::Full { place, cause },
             // Busy, locked.

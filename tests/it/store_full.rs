@@ -71,7 +71,7 @@ async fn a_full_disk_is_told_and_passes_without_a_restart() {
                 reply.assert_problem(503, "storage_full");
                 break;
             }
-            assert!(began.elapsed() < Duration::from_secs(60), "it never got full");
+            assert!(began.elapsed() < Duration::from_mins(1), "it never got full");
         }
         for n in 0..5 {
             app.post("/v1/sources", &json!({"path": format!("/{round}/more/{n}")}))
