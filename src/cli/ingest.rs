@@ -13,6 +13,7 @@ use super::client::{Client, Connection, Refused};
 use super::{CommandError, print, runtime, tell};
 use crate::base::clock::Timestamp;
 use crate::config::Origin;
+use crate::model::job::WAITING_FOR_PROVIDER;
 use crate::model::source::TEXT_TYPES;
 
 pub const EXAMPLES: &str = "\
@@ -123,7 +124,7 @@ async fn ingest_all(
     Ok(())
 }
 
-/// Brings one file in; gives its job, which is over or awaits its user.
+/// Ingests one file; gives its job, which is over, awaits its user, or waits for a provider that somebody has to attend to.
 async fn ingest(arguments: &Arguments, client: &Client, file: &Path, piped: &str, bar: &Bar) -> anyhow::Result<Value> {
     let mut body = json!({"title": arguments.title, "tags": arguments.tags, "force": arguments.force});
     if file == Path::new(PIPED) {
@@ -144,11 +145,17 @@ async fn ingest(arguments: &Arguments, client: &Client, file: &Path, piped: &str
     let mut job = client.post("/v1/ingestions", &body).await?;
     drop(body);
     let id = job["id"].as_str().unwrap_or_default().to_owned();
-    while matches!(job["state"].as_str(), Some("queued" | "running")) {
+    while matches!(job["state"].as_str(), Some("queued" | "running")) && !waits_for_somebody(&job) {
         bar.draw(file, &job);
         job = client.get(&format!("/v1/jobs/{id}?details=false&wait={}", LOOK.as_secs_f64())).await?;
     }
     Ok(job)
+}
+
+/// Its provider refuses the key, the account or the model: whoever looks at the screen has to know, and to act. An outage
+/// is waited for like any other work.
+fn waits_for_somebody(job: &Value) -> bool {
+    job["phase"] == WAITING_FOR_PROVIDER && job["error"]["code"] != "llm_unavailable"
 }
 
 fn read_piped() -> anyhow::Result<String> {
@@ -296,6 +303,13 @@ impl Bar {
                 "{}: waits for your description: PUT /v1/jobs/{}/helper, then POST /v1/jobs/{}/helper/confirm",
                 file.display(),
                 job["id"].as_str().unwrap_or_default(),
+                job["id"].as_str().unwrap_or_default()
+            )),
+            Some("queued") => tell(&format!(
+                "{}: {}\n  {}\n  The job {} stays in the queue.",
+                file.display(),
+                job["error"]["detail"].as_str().unwrap_or_default(),
+                job["error"]["remediation"].as_str().unwrap_or_default(),
                 job["id"].as_str().unwrap_or_default()
             )),
             _ => tell(&format!(

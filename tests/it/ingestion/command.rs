@@ -83,13 +83,14 @@ async fn files_from_the_command_line() {
     assert_eq!(lines[1]["state"], "failed");
     assert!(lines[1]["error"]["detail"].as_str().unwrap().contains("UTF-8"), "{told}");
 
-    // A job that fails says why, and what can be done.
+    // Nobody is left waiting for a provider that refuses its key: the reason is told, and what can be done.
     let status = Fault::Status { status: 401, headers: std::collections::BTreeMap::new(), body: String::new() };
     service.model.always(Step::new(status).only_stage("classify"));
     std::fs::write(folder.path().join("new.md"), "category1: Cedar\nThe cedar.").unwrap();
     let (code, told, problem) = run(&["new.md"]);
     assert_eq!((code, told.as_str()), (Some(1), ""));
     assert!(problem.contains("refused its key") && problem.contains("a key that is valid"), "{problem}");
+    assert!(problem.contains("stays in the queue"), "{problem}");
     service.app.finish().await;
 }
 
