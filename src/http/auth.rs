@@ -48,6 +48,7 @@ impl FromRequestParts<AppState> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         let named = named_space(&parts.headers)?;
+        check_single_authorization(&parts.headers)?;
         let key = if state.keys.are_required().await {
             Some(state.keys.admit(bearer(&parts.headers)?).await?)
         } else {
@@ -140,7 +141,7 @@ impl FromRequestParts<AppState> for AdminOfAll {
         if caller.only_space().is_none() {
             return Ok(Self);
         }
-        Err(ApiError::forbidden("this shows figures of all spaces, and the API key opens only one")
+        Err(ApiError::forbidden("this endpoint covers all spaces, but the API key opens only one")
             .fix("Use an admin key whose space is \"*\". Figures of one space: GET /v1/admin/spaces/{space}."))
     }
 }
@@ -155,13 +156,17 @@ fn named_space(headers: &HeaderMap) -> Result<Option<Space>, ApiError> {
         .ok_or_else(|| ApiError::invalid_field("X-Memoir-Space", format!("must be given once, as {}", Space::RULE)))
 }
 
-/// The key that a request carries.
-fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
-    // Given twice, it may be one proxy's word against another's.
+/// Given twice, it may be one proxy's word against another's.
+fn check_single_authorization(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get_all(header::AUTHORIZATION).iter().count() > 1 {
         return Err(ApiError::malformed("the request has more than one Authorization header")
             .fix("Send one Authorization header; check that no proxy in between adds its own."));
     }
+    Ok(())
+}
+
+/// The key that a request carries.
+fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let Some(given) = given else { return Err(unauthorized("no API key came with the request")) };
     match given.split_once(' ') {

@@ -68,7 +68,7 @@ fn exhausted(most: usize) -> ApiError {
         StatusCode::SERVICE_UNAVAILABLE,
         "body_memory_exhausted",
         "Body memory exhausted",
-        format!("the bodies of other requests leave no room for this one: all together may take {most} bytes"),
+        format!("the bodies of other requests use up limits.body_memory ({most} bytes)"),
     )
     .fix("Try again shortly, send fewer large bodies at once, or raise limits.body_memory.")
     .with("body_memory", most)

@@ -224,7 +224,7 @@ impl From<StoreError> for ApiError {
                 "outcome_unknown",
                 "Outcome unknown",
                 "the database failed at the last moment: this request may or may not have been done",
-                "Read before you repeat it. Requests with an Idempotency-Key can be repeated without a thought.",
+                "Read before you repeat it. Requests with an Idempotency-Key are safe to retry.",
             ),
             StoreError::Contended { .. } => away(
                 "database_busy",

@@ -2,6 +2,7 @@
 //! by the first request that comes after that time. So an unknown key costs no query either.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ pub struct Directory {
     store: Store,
     config: Vec<Arc<Key>>,
     known: RwLock<Known>,
+    /// Set once the table held a row: from then on the service does not open again before it is started anew.
+    had_keys: AtomicBool,
     /// One look at the database at a time; the others wait for it.
     turn: tokio::sync::Mutex<()>,
 }
@@ -30,6 +33,8 @@ pub struct Directory {
 #[derive(Clone)]
 struct Known {
     table: Table,
+    /// Rows of the table, also those that cannot be read.
+    rows: usize,
     /// The counter's value when the table was read.
     changes: i64,
     checked: Instant,
@@ -42,20 +47,20 @@ impl Directory {
         let config = auth.keys.iter().map(|key| Arc::new(Key::of_config(key))).collect();
         // Before the table: a change in between is found by the next look.
         let changes = store.find_key_changes().await?;
-        let table = read(&store).await?;
-        let known = Known { table, changes, checked: Instant::now(), failure: None };
-        Ok(Self { store, config, known: RwLock::new(known), turn: tokio::sync::Mutex::default() })
+        let (table, rows) = read(&store).await?;
+        let known = RwLock::new(Known { table, rows, changes, checked: Instant::now(), failure: None });
+        let (had_keys, turn) = (AtomicBool::new(rows > 0), tokio::sync::Mutex::default());
+        Ok(Self { store, config, known, had_keys, turn })
     }
 
-    /// Whether there is any key at all. While the database is unreachable what was known last holds.
+    /// Whether there is any key at all, or was one since the start.
     pub async fn has_keys(&self) -> bool {
         if !self.config.is_empty() {
             return true;
         }
-        match self.current().await {
-            Ok(table) => !table.is_empty(),
-            Err(_) => !self.known().table.is_empty(),
-        }
+        // What was known last holds while the database is unreachable.
+        let _ = self.current().await;
+        self.had_keys.load(Ordering::Relaxed)
     }
 
     pub async fn find(&self, digest: &[u8; 32]) -> Result<Option<Arc<Key>>, StoreError> {
@@ -75,8 +80,8 @@ impl Directory {
     /// Every key, as the database has them now.
     pub async fn list(&self) -> Result<Vec<Arc<Key>>, StoreError> {
         let changes = self.store.find_key_changes().await?;
-        let table = read(&self.store).await?;
-        self.learn(Known { table: Arc::clone(&table), changes, checked: Instant::now(), failure: None });
+        let (table, rows) = read(&self.store).await?;
+        self.learn(Known { table: Arc::clone(&table), rows, changes, checked: Instant::now(), failure: None });
         Ok(self.config.iter().chain(table.values()).cloned().collect())
     }
 
@@ -103,8 +108,9 @@ impl Directory {
 
     async fn look(&self, known: &Known) -> Result<Known, StoreError> {
         let changes = self.store.find_key_changes().await?;
-        let table = if changes == known.changes { Arc::clone(&known.table) } else { read(&self.store).await? };
-        Ok(Known { table, changes, checked: known.checked, failure: None })
+        let (table, rows) =
+            if changes == known.changes { (Arc::clone(&known.table), known.rows) } else { read(&self.store).await? };
+        Ok(Known { table, rows, changes, checked: known.checked, failure: None })
     }
 
     fn fresh(&self) -> Option<Result<Table, StoreError>> {
@@ -120,13 +126,21 @@ impl Directory {
     fn learn(&self, next: Known) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if next.changes >= known.changes {
+            if next.rows > 0 {
+                self.had_keys.store(true, Ordering::Relaxed);
+            }
             *known = next;
         }
     }
 }
 
-async fn read(store: &Store) -> Result<Table, StoreError> {
+/// The keys that can be read, and how many rows there are.
+async fn read(store: &Store) -> Result<(Table, usize), StoreError> {
     let rows = store.list_api_keys().await?;
     let keys = rows.iter().filter_map(Key::of_row).map(|key| (key.digest, Arc::new(key)));
-    Ok(Arc::new(keys.collect()))
+    let table: HashMap<_, _> = keys.collect();
+    if table.len() < rows.len() {
+        tracing::error!(unreadable = rows.len() - table.len(), "some API keys cannot be read; they open nothing");
+    }
+    Ok((Arc::new(table), rows.len()))
 }

@@ -37,6 +37,8 @@ const PREFIX_CHARS: usize = 12;
 const MOST_NAME_CHARS: usize = 100;
 /// The use of a key is written once in this many seconds.
 const USE_SECONDS: i64 = 300;
+/// Seconds that the counts of requests in a minute are kept.
+const KEEP_WINDOWS_SECONDS: i64 = 60 * 60;
 /// Days that what keys spent is kept.
 const KEEP_DAYS: i64 = 90;
 
@@ -247,7 +249,8 @@ impl Keys {
     /// # Errors
     /// The store's.
     pub async fn prune(&self, now: Timestamp) -> Result<(), KeysError> {
-        Ok(self.inner.store.remove_key_counts(now.minus_seconds(KEEP_DAYS * 24 * 60 * 60)).await?)
+        let (windows, days) = (now.minus_seconds(KEEP_WINDOWS_SECONDS), now.minus_seconds(KEEP_DAYS * 24 * 60 * 60));
+        Ok(self.inner.store.remove_key_counts(windows, days).await?)
     }
 
     async fn write(&self, caller: Option<&Key>, row: &ApiKeyRow) -> Result<Arc<Key>, KeysError> {

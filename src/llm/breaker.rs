@@ -59,10 +59,10 @@ impl Breaker {
 }
 
 impl Pass<'_> {
-    /// The provider answered; tells whether it had failed before.
+    /// The provider answered; tells whether it had been left alone.
     pub fn succeeded(self) -> bool {
         let before = std::mem::take(&mut *self.breaker.state());
-        before.in_a_row > 0
+        before.open_until.is_some()
     }
 
     /// The provider is in trouble.

@@ -16,7 +16,7 @@ use crate::base::tokens::quarter_estimate;
 use crate::model::llm_call::CallOutcome;
 
 /// The name of its calls in the record.
-const STAGE: &str = "embed";
+pub(super) const STAGE: &str = "embed";
 /// Texts, and characters of them, in one request.
 const TEXTS: usize = 64;
 const CHARS: usize = 200_000;

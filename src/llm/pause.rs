@@ -171,13 +171,13 @@ impl Pass<'_> {
             if self.is_probe {
                 pause.interval = (pause.interval * 2).min(LONGEST_INTERVAL);
                 pause.put_off();
-                (pause.refusal, pause.reason) = (refusal, error.to_string());
+                (pause.refusal, pause.reason) = (refusal, reason_of(error));
             }
             return;
         }
 
         let interval = FIRST_INTERVAL;
-        let (next_probe, reason) = (Instant::now() + interval, error.to_string());
+        let (next_probe, reason) = (Instant::now() + interval, reason_of(error));
         let pause = Pause { refusal, reason, since: now, interval, next_probe, probing: false };
         let told = self.pauses.error(self.model, &pause);
         // Without what the provider said, which may quote a text.
@@ -186,7 +186,7 @@ impl Pass<'_> {
             model = scope,
             code = told.code(),
             remedy = told.remediation(),
-            "the provider is paused: jobs wait, and it is asked now and then"
+            "provider paused: jobs wait, and memoir probes it at growing intervals"
         );
         held.insert(scope, pause);
     }
@@ -201,6 +201,14 @@ impl Drop for Pass<'_> {
                 }
             }
         }
+    }
+}
+
+/// Why a provider is paused, for everybody to see: without its own words, which may quote the text of one caller.
+fn reason_of(error: &ProviderError) -> String {
+    match error {
+        ProviderError::Status { status, .. } => format!("status {status}"),
+        _ => "it did not answer".to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@ use super::profile::{Learnt, Parameter, Profile};
 use super::provider::{Mode, Parameters, ProviderError, Reply, Request};
 use super::record::{Attempts, Call, Plan};
 use super::task::Task;
-use super::{Llm, LlmError, measure, schema};
+use super::{Llm, LlmError, embed, measure, schema};
 use crate::base::backoff::with_jitter;
 use crate::base::ids::random_fraction;
 use crate::base::tokens::quarter_estimate;
@@ -201,6 +201,8 @@ impl Llm {
             (turn, profile.pauses.admit(&target.model)?, profile.breaker.admit().map_err(resting)?)
         };
 
+        // The model that embeds is never named by a request.
+        let named = attempts.session.model.is_some() && plan.stage != embed::STAGE;
         let mut call = Call::begin(attempts, target, plan).await?;
         let total = Duration::from_secs(self.settings().transport.total_timeout);
         let answered = tokio::time::timeout(total, asking).await;
@@ -229,7 +231,7 @@ impl Llm {
                 }
                 call.fail(&error);
                 let error = profile.redacted(error);
-                probe.failed(&error, attempts.session.model.is_some(), self.now());
+                probe.failed(&error, named, self.now());
                 Ok(Err(error))
             }
         }

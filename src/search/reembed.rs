@@ -12,7 +12,7 @@ use super::vectors::to_bytes;
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::jobs::{JobContext, JobError, Jobs, JobsError, Outcome, Work};
-use crate::model::job::{JobFilter, NewJob};
+use crate::model::job::{JobFilter, NewJob, Record};
 use crate::model::search::Unembedded;
 use crate::store::{JobPage, NewEmbedding};
 
@@ -123,9 +123,16 @@ impl Search {
                 })
                 .collect();
             tx.add_embeddings(space, model, &new, context.clock().now()).await?;
-            tx.commit().await
+
+            // A step, so that whoever takes the job over knows that it got on.
+            let last = ids.last().copied().unwrap_or_default();
+            let ours = context.record_in(&mut tx, Record::step(format!("kept/{last}"), json!(ids.len()))).await?;
+            if ours {
+                tx.commit().await?;
+            }
+            Ok(ours)
         });
-        Ok(kept.await?)
+        if kept.await? { Ok(()) } else { Err(JobError::LeaseLost) }
     }
 
     /// Searches go by the new model from now on, unless passages have come that it does not know.

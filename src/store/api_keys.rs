@@ -133,13 +133,13 @@ impl Store {
         .await
     }
 
-    /// Forgets the windows of requests that began before a moment, and what keys spent before its day.
-    pub async fn remove_key_counts(&self, before: Timestamp) -> Result<(), StoreError> {
+    /// Forgets the windows of requests that began before a moment, and what keys spent before the day of another.
+    pub async fn remove_key_counts(&self, windows: Timestamp, days: Timestamp) -> Result<(), StoreError> {
         self.retry("remove_key_counts", || async {
             let mut tx = self.begin().await?;
             let delete = "DELETE FROM counters WHERE space = ? AND window_start > 0 AND window_start < ?";
-            tx.execute(tx.sql(delete).bind(ALL_SPACES).bind(before.as_micros())).await?;
-            tx.execute(tx.sql("DELETE FROM key_days WHERE day < ?").bind(before.day())).await?;
+            tx.execute(tx.sql(delete).bind(ALL_SPACES).bind(windows.as_micros())).await?;
+            tx.execute(tx.sql("DELETE FROM key_days WHERE day < ?").bind(days.day())).await?;
             tx.commit().await
         })
         .await

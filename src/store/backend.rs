@@ -211,15 +211,8 @@ impl Backend {
     /// Makes up for a flush that failed: SQLite copies the whole log into the database file, flushes that, and begins
     /// the log anew.
     async fn fold_log(&self, flusher: &Flusher, cause: &str) -> Result<(), StoreError> {
-        let mut writer = match self.writer.acquire().await {
-            Ok(writer) => writer,
-            // Closing has done the same.
-            Err(sqlx::Error::PoolClosed) => {
-                flusher.recovered();
-                return Ok(());
-            }
-            Err(error) => return Err(self.uncertain(&format!("{cause}; then: {error}"))),
-        };
+        let mut writer =
+            self.writer.acquire().await.map_err(|error| self.uncertain(&format!("{cause}; then: {error}")))?;
 
         let fold = self.dialect.query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *writer);
         let busy = self.within(async { fold.await?.try_get::<i64, _>(0) }).await;

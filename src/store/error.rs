@@ -13,7 +13,7 @@ pub enum StoreError {
 
     /// 503: the connection broke or the disk failed while a commit was under way, so nobody knows whether it was done, or
     /// lasts. Not tried again by itself: that could do it twice.
-    #[error("it is not known whether a commit to {place} was done and lasts: {cause}")]
+    #[error("the outcome of a commit to {place} is unknown: {cause}")]
     Uncertain { place: String, cause: String },
 
     /// Tried again: another transaction was in the way.

@@ -17,6 +17,8 @@ use crate::model::llm_call::UsageDay;
 /// `counters` is not among them. It holds numbers alone, and the count of a space's writes must go on growing: every
 /// process knows by it that what it keeps in memory is out of date, also when a space of that name is made again.
 pub const SPACE_TABLES: &[&str] = &[
+    // First: nobody shall open the space while it is being removed.
+    "api_keys",
     "embeddings",
     "chunk_terms",
     "chunks",
@@ -37,13 +39,18 @@ pub const SPACE_TABLES: &[&str] = &[
     "idempotency_keys",
     "usage_days",
     "settings",
-    "api_keys",
 ];
 
 /// A table that is there only where PostgreSQL has pgvector.
 const VECTORS: &str = "embedding_vectors";
 /// Rows that one transaction removes.
 const PART: i64 = 1000;
+/// The same where a row may hold a whole text: a statement has to end within its deadline.
+const PART_OF_TEXTS: i64 = 20;
+const TABLES_OF_TEXTS: &[&str] =
+    &["source_versions", "job_requests", "job_checkpoints", "job_events", "queries", "idempotency_keys"];
+/// What is written under the lock of the space's chunks alone.
+const TABLES_OF_CHUNKS: &[&str] = &[VECTORS, "embeddings", "chunk_terms", "chunks", "categories"];
 
 /// What a space holds.
 #[derive(Debug, Clone, Default)]
@@ -179,11 +186,21 @@ impl Store {
             loop {
                 let part = self.retry("remove_space", || async {
                     let mut tx = self.begin().await?;
-                    // Whoever files a text meanwhile waits for this part, and every cache of the space is out of date.
-                    tx.lock_chunks(space).await?;
+                    // An ingestion holds its source before it takes this lock: the other way round both would wait for
+                    // each other. Taken in any case, as it also makes every cache of the space out of date.
+                    let locks_first = TABLES_OF_CHUNKS.contains(&table);
+                    if locks_first {
+                        tx.lock_chunks(space).await?;
+                    }
                     let part = tx.execute(self.remove_some(table).bind(space.as_str().to_owned())).await?;
+                    if !locks_first {
+                        tx.lock_chunks(space).await?;
+                    }
                     if part > 0 && table == "api_keys" {
                         tx.count_key_change().await?;
+                    }
+                    if part > 0 && table == "categories" {
+                        tx.count_category_removal(space).await?;
                     }
                     tx.commit().await?;
                     Ok(part)
@@ -207,14 +224,15 @@ impl Store {
         super::catalog::has_table(&mut connection, &self.backend, VECTORS).await
     }
 
-    /// Removes up to [`PART`] rows of a space; of categories the deepest first, as they refer to those above them.
+    /// Removes some rows of a space; of categories the deepest first, as they refer to those above them.
     fn remove_some(&self, table: &str) -> Statement {
         let order = if table == "categories" { "ORDER BY level DESC" } else { "" };
-        let some = |row: &str| format!("SELECT {row} FROM {table} WHERE space = ? {order} LIMIT {PART}");
+        let most = if TABLES_OF_TEXTS.contains(&table) { PART_OF_TEXTS } else { PART };
+        let some = |row: &str| format!("SELECT {row} FROM {table} WHERE space = ? {order} LIMIT {most}");
         self.backend.dialect.assembled(&match self.engine() {
             Engine::Sqlite => format!("DELETE FROM {table} WHERE rowid IN ({})", some("rowid")),
             Engine::Postgres => format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY ({}))", some("ctid")),
-            Engine::Mysql => format!("DELETE FROM {table} WHERE space = ? {order} LIMIT {PART}"),
+            Engine::Mysql => format!("DELETE FROM {table} WHERE space = ? {order} LIMIT {most}"),
         })
     }
 }

@@ -108,6 +108,8 @@ impl Idempotency {
                 RunClaim::Mine => return Ok(Turn::Mine(run)),
                 RunClaim::Answered(answer) => {
                     run.held = None;
+                    // Seen as soon as it is committed, which may be before it is on the disk.
+                    state.store.settle().await?;
                     return Ok(Turn::Answered(self.replay(&answer)?));
                 }
                 RunClaim::Running(_) => run.held = None,

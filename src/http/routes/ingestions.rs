@@ -53,7 +53,7 @@ pub async fn create_ingestion(
     if !form {
         extract::check_media_type(&parts.headers)?;
     }
-    let (bytes, reservation) = body::read(content, &state).await?;
+    let (bytes, mut reservation) = body::read(content, &state).await?;
     let (wanted, idempotency) = if form {
         let wanted = upload::read(&parts.headers, bytes).await?;
         // A form has another boundary each time it is sent: what it says is what counts.
@@ -70,7 +70,7 @@ pub async fn create_ingestion(
     let response = if let Some(response) = idempotency.answered(&state.store, &caller).await? {
         response
     } else {
-        let wanted = if form { wanted } else { server_file::fill(wanted, settings).await? };
+        let wanted = if form { wanted } else { server_file::fill(wanted, settings, &mut reservation).await? };
         let new = NewIngestion { at: caller.named_now(), ..wanted.into_new()? };
         caller.check_model(&state.llm, "options.model", new.options.model.as_deref())?;
         let new = state.ingestion.prepare(&caller.space, new, caller.now).await?;

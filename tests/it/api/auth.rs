@@ -60,6 +60,11 @@ async fn two_keys_in_one_request_are_refused() {
         let request = app.request(Method::GET, "/v1/info").bearer_auth("key-of-a").header("authorization", second);
         send(request).await.assert_problem(400, "malformed_request");
     }
+
+    // Nor where no key is needed.
+    let open = TestApp::spawn().await;
+    let request = open.request(Method::GET, "/v1/info").bearer_auth("a").header("authorization", "Bearer b");
+    send(request).await.assert_problem(400, "malformed_request");
 }
 
 #[tokio::test]

@@ -417,6 +417,22 @@ async fn the_first_key_closes_an_open_service() {
     }
 }
 
+/// A row that an older or newer memoir wrote may be unreadable; it must not open the service.
+#[tokio::test]
+async fn a_key_that_cannot_be_read_keeps_the_service_closed() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        let admin = json!({"name": "root", "space": "*", "role": "admin"});
+        assert_eq!(app.post("/v1/admin/keys", &admin).await.status, 201);
+        app.database.execute("UPDATE api_keys SET role = 'emperor'").await;
+
+        let second = TestApp::at(&app.database.url, Arc::clone(&app.database), &[]).await;
+        second.get("/v1/info").await.assert_problem(401, "unauthorized");
+        second.finish().await;
+        app.finish().await;
+    }
+}
+
 #[tokio::test]
 async fn the_use_of_a_key_is_noted_now_and_then() {
     let app = TestApp::with(&[("AUTH__KEYS", KEYS)]).await;

@@ -23,7 +23,7 @@ use crate::keys::{Key, KeyChange, Keys, NewKey, Origin, State as KeyState};
 pub enum KeyRole {
     /// Read, search and query.
     Read,
-    /// Ingest, change and remove, too.
+    /// Also ingest, change and remove.
     User,
     /// Manage keys and spaces, too.
     Admin,
@@ -70,7 +70,7 @@ pub struct CreateKeyRequest {
     /// `user` if left out.
     #[serde(default)]
     pub role: Option<KeyRole>,
-    /// From then on it opens nothing; never if left out, or when the key that makes it expires.
+    /// When the key stops working. If left out: never, or when the creating key expires.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
@@ -115,7 +115,7 @@ pub struct KeyResponse {
     pub created_at: Option<String>,
     #[schema(format = DateTime)]
     pub revoked_at: Option<String>,
-    /// To about five minutes; null for a key of the configuration.
+    /// Accurate to about five minutes; null for a key of the configuration.
     #[schema(format = DateTime)]
     pub last_used_at: Option<String>,
 }

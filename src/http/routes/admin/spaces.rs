@@ -133,8 +133,8 @@ pub async fn get_space(
 ///
 /// Everything in it, for good: sources, chunks, categories, jobs, receipts, the ledger, and the API keys that open this
 /// space alone. Its jobs are cancelled first. Needs `?confirm=` with the name once more. The answer comes when all is
-/// gone and counts it; the removal goes on when you hang up, and repeating it removes what is left. What others write into
-/// the space afterwards makes it anew.
+/// gone and counts it; the removal goes on when you hang up, and repeating it removes what is left. Later writes
+/// create the space again.
 #[utoipa::path(
     delete, path = "/v1/admin/spaces/{space}", tag = "admin", operation_id = "delete_space",
     params(("space" = String, Path, description = "The name of the space."), DeleteSpaceQuery),

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{CreateIngestionRequest, upload};
 use crate::base::clock::Timestamp;
 use crate::http::body;
+use crate::http::body_budget::Reservation;
 use crate::http::error::ApiError;
 use crate::http::state::HttpSettings;
 
@@ -17,6 +18,7 @@ use crate::http::state::HttpSettings;
 pub async fn fill(
     mut request: CreateIngestionRequest,
     settings: &HttpSettings,
+    reservation: &mut Reservation,
 ) -> Result<CreateIngestionRequest, ApiError> {
     let (None, Some(root), Some(path)) = (&request.text, &settings.ingestion_root, &request.path) else {
         return Ok(request);
@@ -25,12 +27,22 @@ pub async fn fill(
     let path: PathBuf = Path::new(path).components().collect();
     request.path = Some(path.to_string_lossy().into_owned());
     let (root, most) = (root.clone(), settings.max_body_bytes);
+    let measured = (root.clone(), path.clone());
+    #[expect(clippy::disallowed_methods, reason = "looks at one file and ends")]
+    let size = tokio::task::spawn_blocking(move || size(&measured.0, &measured.1)).await.unwrap_or(0);
+    reservation.grow_to(size.min(most))?;
     #[expect(clippy::disallowed_methods, reason = "reads one file of bounded size and ends")]
     let read = tokio::task::spawn_blocking(move || read(&root, &path, most)).await;
     let (text, mtime) = read.unwrap_or_else(|error| Err(ApiError::internal(error.to_string())))?;
     request.text = Some(text);
     request.mtime = request.mtime.or(mtime);
     Ok(request)
+}
+
+/// The bytes of a file below the root; 0 for any other, of which nobody learns anything.
+fn size(root: &Path, path: &Path) -> usize {
+    let facts = inside(root, path).and_then(|place| place.metadata().ok());
+    facts.map_or(0, |facts| usize::try_from(facts.len()).unwrap_or(usize::MAX))
 }
 
 /// The text, and when it was last changed.

@@ -49,7 +49,7 @@ pub struct RetryJobsRequest {
     #[serde(default)]
     #[schema(format = DateTime)]
     pub finished_before: Option<String>,
-    /// Stands in for a filter where all failed jobs of the space are meant.
+    /// Set to true to retry all failed jobs of the space; required if no filter is given.
     #[serde(default)]
     pub all: bool,
     /// Jobs to try again at the most.
@@ -83,7 +83,7 @@ pub struct CancelJobsRequest {
     #[serde(default)]
     #[schema(format = DateTime)]
     pub created_before: Option<String>,
-    /// Stands in for a filter where all jobs of the space are meant that are not over.
+    /// Set to true to cancel all jobs of the space that are not over; required if no filter is given.
     #[serde(default)]
     pub all: bool,
     /// Jobs to cancel at the most.

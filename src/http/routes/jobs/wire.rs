@@ -49,8 +49,8 @@ pub struct JobSummaryResponse {
     /// How far it is.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub progress: Option<Map<String, Value>>,
-    /// Since when it waits for a provider; null if it does not. Waiting costs no attempt: of an outage, for up to
-    /// `jobs.patience`; of a paused provider, without a limit.
+    /// Since when it waits for a provider; null if it does not. Waiting costs no attempt: for up to `jobs.patience`
+    /// during an outage, and indefinitely while the provider is paused.
     pub waiting: Option<JobWaitingResponse>,
     /// How often it was begun. A run whose process died or froze does not count.
     pub attempt: i64,
