@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::llm::LlmError;
+use crate::model::job::{WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE};
 use crate::store::StoreError;
 
 /// A job's failure.
@@ -37,6 +38,18 @@ pub enum Wait {
     Outage(Option<Duration>),
     /// A paused provider, which is asked again after this time. Somebody has to act, so there is no limit.
     Paused(Duration),
+    /// Room in the database. Up to `jobs.patience` before an attempt is lost.
+    Storage,
+}
+
+impl Wait {
+    /// The phase in which the job waits.
+    pub fn phase(self) -> &'static str {
+        match self {
+            Self::Outage(_) | Self::Paused(_) => WAITING_FOR_PROVIDER,
+            Self::Storage => WAITING_FOR_STORAGE,
+        }
+    }
 }
 
 impl JobError {
@@ -148,10 +161,11 @@ impl From<StoreError> for JobError {
                 503,
                 "other work kept getting in the way, or a statement took too long",
             )),
-            StoreError::Full { .. } => Self::retry(
-                Failure::new("storage_full", "Storage full", 503, "the database has no room left")
-                    .fix("Free disk space where the database lives."),
-            ),
+            StoreError::Full { .. } => {
+                let failure = Failure::new("storage_full", "Storage full", 503, "the database has no room left")
+                    .fix("Free disk space where the database lives. The job then goes on by itself.");
+                Self::Wait(Box::new(failure), Wait::Storage)
+            }
             // Perhaps a defect, perhaps a server that is being replaced: the attempts decide.
             error => {
                 tracing::error!(%error, "a job met a statement that failed");

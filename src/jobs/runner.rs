@@ -19,7 +19,7 @@ use crate::base::clock::Clock;
 use crate::base::metrics as names;
 use crate::base::{fail_point, ids};
 use crate::model::job::{Claim, ClaimedJob, Job};
-use crate::store::{Ending, Store, count_retries};
+use crate::store::{Ending, Store, StoreError, count_retries};
 use hold::{Holds, Stopped};
 use waiting::Waited;
 
@@ -232,7 +232,7 @@ impl Shared {
             Err(JobError::Wait(failure, wait)) => {
                 let after = waited.pause(wait, &failure, &self.jobs.settings);
                 let goes_on = waited.goes_on(&failure);
-                (Ending::Waiting { error: problem(&failure), after, goes_on }, "waits")
+                (Ending::Waiting { error: problem(&failure), after, goes_on, phase: wait.phase() }, "waits")
             }
             Err(JobError::Fail(failure)) => (Ending::Failed { error: problem(&failure) }, "failed"),
             Err(JobError::Retry(failure)) if job.attempt >= job.max_attempts => {
@@ -260,7 +260,7 @@ impl Shared {
                 Ok(true) => break,
                 Ok(false) => return "cancelled or taken over",
                 // The fence makes a second write harmless, so an uncertain one may be repeated here.
-                Err(error) if error.may_pass() && self.holds.why_stopped(claim).is_none() => {
+                Err(error) if may_be_written_later(&error) && self.holds.why_stopped(claim).is_none() => {
                     tracing::warn!(job_id = %job.id, %error, "a job's end could not be written yet");
                     tokio::time::sleep(LEAVE_ALONE).await;
                 }
@@ -281,6 +281,10 @@ impl Shared {
         }
         name
     }
+}
+
+fn may_be_written_later(error: &StoreError) -> bool {
+    error.may_pass() || matches!(error, StoreError::Full { .. })
 }
 
 fn count_finished(kind: &str, outcome: &'static str) {

@@ -12,6 +12,8 @@ pub const WRITTEN: &str = "written/";
 
 /// The phase of a queued job that waits for a provider which is away, busy or paused.
 pub const WAITING_FOR_PROVIDER: &str = "waiting_for_provider";
+/// The phase of a job that waits for room in the database.
+pub const WAITING_FOR_STORAGE: &str = "waiting_for_storage";
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -18,7 +18,7 @@ use super::retry::retries_so_far;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
-use crate::model::job::{Claim, ClaimedJob, JobState, Report, WAITING_FOR_PROVIDER};
+use crate::model::job::{Claim, ClaimedJob, JobState, Report};
 
 /// How much of the queue's head is looked at for one claim. Several processes look at the same; and requests that queue
 /// in one space at the same time may share a turn, which must not crowd out the others.
@@ -46,6 +46,8 @@ pub enum Ending {
         after: Duration,
         /// Whether the wait goes on, without anything achieved since the last one.
         goes_on: bool,
+        /// What it waits for.
+        phase: &'static str,
     },
     /// Given back through no fault of its own: the attempt does not count.
     HandedBack {
@@ -229,11 +231,11 @@ impl Tx {
                 .bind(turn)
                 .bind(micros(*after))
             }
-            Ending::Waiting { error, after, goes_on } => self
+            Ending::Waiting { error, after, goes_on, phase } => self
                 .sql(if *goes_on { WAIT_ON } else { WAIT_ANEW })
                 .bind(error.to_string())
                 .bind(micros(*after))
-                .bind(WAITING_FOR_PROVIDER),
+                .bind(*phase),
             // Keeps its turn: it was at the front already.
             Ending::HandedBack { after } => self
                 .sql(

@@ -94,6 +94,46 @@ async fn a_full_disk_is_told_and_passes_without_a_restart() {
     app.finish().await;
 }
 
+/// A job that meets a full disk waits for room, and loses no attempt.
+#[tokio::test]
+async fn a_job_waits_for_room_on_the_disk() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("skipped: this process may not mount a small file system");
+        return;
+    };
+    let url = format!("sqlite://{}/memoir.db", disk.path().display());
+    let settings = [("TESTING__PROBE_JOBS", "true"), ("JOBS__BACKOFF_MS", "100")];
+    let app = TestApp::at(&url, Arc::new(TestDatabase::sqlite()), &settings).await;
+    let queued = app.post("/v1/testing/jobs", &json!({"steps": 60, "step_ms": 100})).await;
+    assert_eq!(queued.status, 202, "{}", queued.text);
+    let path = queued.header("location").to_owned();
+
+    let filler = disk.fill();
+    let began = Instant::now();
+    for n in 0.. {
+        if app.post("/v1/sources", &json!({"path": format!("/{n}")})).await.status != 201 {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_mins(1), "it never got full");
+    }
+    // Longer than three attempts would last.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let job = app.get(&path).await.json();
+    assert!(["queued", "running"].contains(&job["state"].as_str().unwrap()), "{job:#}");
+
+    std::fs::remove_file(filler).unwrap();
+    let began = Instant::now();
+    let job = loop {
+        let job = app.get(&format!("{path}?wait=5")).await.json();
+        if !["queued", "running"].contains(&job["state"].as_str().unwrap()) {
+            break job;
+        }
+        assert!(began.elapsed() < Duration::from_mins(2), "{job:#}");
+    };
+    assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job:#}");
+    app.finish().await;
+}
+
 /// Readiness finds out by itself, not only after a request has failed.
 #[tokio::test]
 async fn readiness_tries_a_write() {

@@ -49,7 +49,9 @@ impl Waited {
     /// An outage that has lasted for longer than `jobs.patience` costs an attempt.
     pub fn judge(&self, outcome: Result<Outcome, JobError>, settings: &config::Jobs) -> Result<Outcome, JobError> {
         match outcome {
-            Err(JobError::Wait(failure, Wait::Outage(_))) if self.time(&failure) >= settings.patience() => {
+            Err(JobError::Wait(failure, Wait::Outage(_) | Wait::Storage))
+                if self.time(&failure) >= settings.patience() =>
+            {
                 Err(JobError::Retry(failure))
             }
             outcome => outcome,
@@ -60,15 +62,21 @@ impl Waited {
     pub fn pause(&self, wait: Wait, failure: &Failure, settings: &config::Jobs) -> Duration {
         match wait {
             Wait::Outage(named) => {
-                let waits = if self.goes_on(failure) { self.waits + 1 } else { 1 };
-                let own = with_jitter(settings.pause(waits).min(LONGEST_PAUSE));
+                let own = self.own_pause(failure, settings);
                 named.map_or(own, |named| own.max(a_little_later(named.min(LONGEST_WAIT))))
             }
+            Wait::Storage => self.own_pause(failure, settings),
             Wait::Paused(left) => {
                 let longest = if self.time(failure) < LONG { LONGEST_WAIT } else { LONGEST_WAIT_LATER };
                 a_little_later(left.min(longest))
             }
         }
+    }
+
+    /// Grows with every wait for the same reason.
+    fn own_pause(&self, failure: &Failure, settings: &config::Jobs) -> Duration {
+        let waits = if self.goes_on(failure) { self.waits + 1 } else { 1 };
+        with_jitter(settings.pause(waits).min(LONGEST_PAUSE))
     }
 
     fn time(&self, failure: &Failure) -> Duration {

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::http::error::{ApiError, Problem};
 use crate::jobs::Jobs;
-use crate::model::job::{Batch, Job, JobEvent, JobState, WAITING_FOR_PROVIDER};
+use crate::model::job::{Batch, Job, JobEvent, JobState, WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE};
 use crate::model::llm_call::LlmCall;
 
 /// A piece of background work with all that is known of it.
@@ -49,7 +49,7 @@ pub struct JobSummaryResponse {
     /// How far it is.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub progress: Option<Map<String, Value>>,
-    /// Since when it waits for a provider; null if it does not. Waiting costs no attempt: for up to `jobs.patience`
+    /// Since when it waits for a provider, or for room in the database; null if it does not. Waiting costs no attempt: for up to `jobs.patience`
     /// during an outage, and indefinitely while the provider is paused.
     pub waiting: Option<JobWaitingResponse>,
     /// How often it was begun. A run whose process died or froze does not count.
@@ -279,7 +279,8 @@ impl From<&Job> for JobSummaryResponse {
 }
 
 fn waiting(job: &Job) -> Option<JobWaitingResponse> {
-    let waits = job.state == JobState::Queued && job.phase.as_deref() == Some(WAITING_FOR_PROVIDER);
+    let waits = job.state == JobState::Queued
+        && matches!(job.phase.as_deref(), Some(WAITING_FOR_PROVIDER | WAITING_FOR_STORAGE));
     let since = job.waiting_since.filter(|_| waits)?;
     let next_try_at = job.run_after.to_string();
     Some(JobWaitingResponse { since: since.to_string(), waits: job.waits, next_try_at })
