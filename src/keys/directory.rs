@@ -14,8 +14,9 @@ use crate::store::{Store, StoreError};
 
 /// How long what is known of the table is taken for true: a key that another process made or revoked is seen within it.
 pub const FRESH: Duration = Duration::from_secs(2);
-/// How long a request waits for that.
+/// How long a request waits for that, and how long for the whole table where it has changed.
 const PATIENCE: Duration = Duration::from_secs(1);
+const RELOAD: Duration = Duration::from_secs(10);
 
 /// Keys by their digests.
 type Table = Arc<HashMap<[u8; 32], Arc<Key>>>;
@@ -96,9 +97,7 @@ impl Directory {
         }
 
         let known = self.known();
-        let looked = tokio::time::timeout(PATIENCE, self.look(&known)).await;
-        let looked = looked.unwrap_or_else(|_| Err(self.store.unanswered(PATIENCE)));
-        let (next, answer) = match looked {
+        let (next, answer) = match self.look(&known).await {
             Ok(next) => (next.clone(), Ok(next.table)),
             Err(error) => (Known { failure: Some(error.clone()), ..known }, Err(error)),
         };
@@ -107,10 +106,21 @@ impl Directory {
     }
 
     async fn look(&self, known: &Known) -> Result<Known, StoreError> {
-        let changes = self.store.find_key_changes().await?;
-        let (table, rows) =
-            if changes == known.changes { (Arc::clone(&known.table), known.rows) } else { read(&self.store).await? };
+        let changes = self.within(PATIENCE, self.store.find_key_changes()).await?;
+        let (table, rows) = if changes == known.changes {
+            (Arc::clone(&known.table), known.rows)
+        } else {
+            self.within(RELOAD, read(&self.store)).await?
+        };
         Ok(Known { table, rows, changes, checked: known.checked, failure: None })
+    }
+
+    async fn within<T>(
+        &self,
+        patience: Duration,
+        answer: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        tokio::time::timeout(patience, answer).await.unwrap_or_else(|_| Err(self.store.unanswered(patience)))
     }
 
     fn fresh(&self) -> Option<Result<Table, StoreError>> {

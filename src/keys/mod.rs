@@ -21,7 +21,7 @@ use crate::base::ids::{Space, new_uuid, random_bytes};
 use crate::base::text::{char_count, has_control};
 use crate::config::Auth;
 use crate::config::auth::{KeyLimits, Role};
-use crate::store::{ALL_SPACES, ApiKeyRow, Store, StoreError};
+use crate::store::{ALL_SPACES, ApiKeyChange, ApiKeyRow, Store, StoreError};
 
 pub use directory::FRESH;
 pub use key::{Key, Origin, State};
@@ -210,16 +210,17 @@ impl Keys {
     /// [`KeysError::NotFound`], [`KeysError::OfConfiguration`], [`KeysError::Invalid`], [`KeysError::Beyond`], or the store's.
     pub async fn update(&self, caller: Option<&Key>, id: &str, change: KeyChange) -> Result<Arc<Key>, KeysError> {
         let key = self.find(caller, id).await?;
-        let mut row = key.row().ok_or_else(|| KeysError::OfConfiguration(key.name.clone()))?;
+        let row = key.row().ok_or_else(|| KeysError::OfConfiguration(key.name.clone()))?;
         let expires_at = within(caller, change.expires_at.flatten())?;
-        if change.expires_at.is_some() {
-            row.expires_at = expires_at;
-        }
-        let limits = change.limits.unwrap_or_else(|| key.limits.clone());
-        row.name = change.name.unwrap_or(row.name);
-        check(&row.name, &limits)?;
-        row.limits_json = to_json(&limits);
-        self.write(caller, &row).await
+        check(change.name.as_deref().unwrap_or(&row.name), change.limits.as_ref().unwrap_or(&key.limits))?;
+
+        let written = ApiKeyChange {
+            name: change.name,
+            limits_json: change.limits.as_ref().map(to_json),
+            expires_at: change.expires_at.map(|_| expires_at),
+            revoked_at: None,
+        };
+        self.write(caller, &row, &written).await
     }
 
     /// Makes a key open nothing any more: at once in this process, in others within [`FRESH`]. Requests under way end.
@@ -228,10 +229,10 @@ impl Keys {
     /// [`KeysError::NotFound`], [`KeysError::OfConfiguration`], or the store's.
     pub async fn revoke(&self, caller: Option<&Key>, id: &str) -> Result<(), KeysError> {
         let key = self.find(caller, id).await?;
-        let mut row = key.row().ok_or_else(|| KeysError::OfConfiguration(key.name.clone()))?;
+        let row = key.row().ok_or_else(|| KeysError::OfConfiguration(key.name.clone()))?;
         if row.revoked_at.is_none() {
-            row.revoked_at = Some(self.inner.clock.now());
-            self.write(caller, &row).await?;
+            let revoked = ApiKeyChange { revoked_at: Some(self.inner.clock.now()), ..ApiKeyChange::default() };
+            self.write(caller, &row, &revoked).await?;
         }
         Ok(())
     }
@@ -253,8 +254,8 @@ impl Keys {
         Ok(self.inner.store.remove_key_counts(windows, days).await?)
     }
 
-    async fn write(&self, caller: Option<&Key>, row: &ApiKeyRow) -> Result<Arc<Key>, KeysError> {
-        if !self.inner.store.update_api_key(row).await? {
+    async fn write(&self, caller: Option<&Key>, row: &ApiKeyRow, change: &ApiKeyChange) -> Result<Arc<Key>, KeysError> {
+        if !self.inner.store.update_api_key(&row.space, &row.id, change).await? {
             return Err(KeysError::NotFound(row.id.clone()));
         }
         self.find(caller, &row.id).await

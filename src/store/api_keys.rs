@@ -31,6 +31,16 @@ pub struct ApiKeyRow {
     pub last_used_at: Option<Timestamp>,
 }
 
+/// What is to be changed of a key; the rest stays as it is, also where somebody else changes it at the same time.
+#[derive(Debug, Clone, Default)]
+pub struct ApiKeyChange {
+    pub name: Option<String>,
+    pub limits_json: Option<String>,
+    pub expires_at: Option<Option<Timestamp>>,
+    /// Never taken back.
+    pub revoked_at: Option<Timestamp>,
+}
+
 impl Store {
     /// How often keys were added or changed.
     pub async fn find_key_changes(&self) -> Result<i64, StoreError> {
@@ -68,21 +78,22 @@ impl Store {
         .await
     }
 
-    /// Writes the name, the expiry and the limits of a key, and its revocation, which is never taken back; `false` if there
-    /// is none such.
-    pub async fn update_api_key(&self, row: &ApiKeyRow) -> Result<bool, StoreError> {
-        let update = "UPDATE api_keys SET name = ?, limits_json = ?, expires_at = ?, revoked_at = COALESCE(revoked_at, ?) \
+    /// Changes a key; `false` if there is none such.
+    pub async fn update_api_key(&self, space: &str, id: &str, change: &ApiKeyChange) -> Result<bool, StoreError> {
+        let update = "UPDATE api_keys SET name = COALESCE(?, name), limits_json = COALESCE(?, limits_json), \
+                      expires_at = CASE WHEN ? = 1 THEN ? ELSE expires_at END, revoked_at = COALESCE(revoked_at, ?) \
                       WHERE space = ? AND id = ?";
         self.retry("update_api_key", || async {
             let mut tx = self.begin().await?;
-            let update = tx.sql(update).bind(row.name.clone()).bind(row.limits_json.clone());
-            let update = update.bind(row.expires_at.map(Timestamp::as_micros));
-            let update = update.bind(row.revoked_at.map(Timestamp::as_micros));
+            let update = tx.sql(update).bind(change.name.clone()).bind(change.limits_json.clone());
+            let update = update.bind(i64::from(change.expires_at.is_some()));
+            let update = update.bind(change.expires_at.flatten().map(Timestamp::as_micros));
+            let update = update.bind(change.revoked_at.map(Timestamp::as_micros));
             // MySQL does not count a row that is written as it was: the counter below is written in any case.
-            tx.execute(update.bind(row.space.clone()).bind(row.id.clone())).await?;
+            tx.execute(update.bind(space.to_owned()).bind(id.to_owned())).await?;
             tx.count_key_change().await?;
             let find = tx.sql("SELECT id FROM api_keys WHERE space = ? AND id = ?");
-            let found = tx.fetch_optional(find.bind(row.space.clone()).bind(row.id.clone())).await?;
+            let found = tx.fetch_optional(find.bind(space.to_owned()).bind(id.to_owned())).await?;
             tx.commit().await?;
             Ok(found.is_some())
         })

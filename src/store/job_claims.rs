@@ -187,7 +187,6 @@ impl Tx {
         if self.execute(update).await? == 0 {
             return Ok(None);
         }
-        self.add_state_event(&waiting.space, &waiting.id, JobState::Running, now).await?;
         let sql = format!(
             "SELECT {COLUMNS}, (SELECT r.request_json FROM job_requests r WHERE r.space = jobs.space AND r.job_id = jobs.id), \
              @now - waiting_since FROM jobs WHERE space = ? AND id = ?"
@@ -197,7 +196,12 @@ impl Tx {
         let request = read_json(&row, OWN_COLUMNS)?.unwrap_or_default();
         let waited: Option<i64> = row.try_get(OWN_COLUMNS + 1)?;
         let waited = waited.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
-        Ok(Some(ClaimedJob { job: read_job(&row)?, request, waited }))
+        let job = read_job(&row)?;
+        // Jobs that wait come and go, perhaps for days: only the first time is worth an event.
+        if job.waits == 0 {
+            self.add_state_event(&waiting.space, &waiting.id, JobState::Running, now).await?;
+        }
+        Ok(Some(ClaimedJob { job, request, waited }))
     }
 
     /// Ends a claimed job or gives it back; `false` if the claim is no longer ours, and then nothing was written.
@@ -277,7 +281,9 @@ impl Tx {
             let data = serde_json::json!({"count": retries});
             self.add_job_event(&claim.space, &claim.id, "db_retries", &data, now).await?;
         }
-        self.add_state_event(&claim.space, &claim.id, ending.state(), now).await?;
+        if !matches!(ending, Ending::Waiting { goes_on: true, .. }) {
+            self.add_state_event(&claim.space, &claim.id, ending.state(), now).await?;
+        }
         Ok(true)
     }
 

@@ -49,7 +49,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Any, Row as _};
 
 pub use crate::config::database::Engine;
-pub use api_keys::{ALL_SPACES, ApiKeyRow};
+pub use api_keys::{ALL_SPACES, ApiKeyChange, ApiKeyRow};
 pub use candidates::LeafPart;
 pub use catalog::Missing;
 pub use categories::{CategoryFilter, CategoryPage};
