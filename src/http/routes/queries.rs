@@ -103,7 +103,7 @@ pub async fn create_query(
         Turn::Answered(response) => return Ok(response),
         Turn::Mine(run) => run,
     };
-    let result = run.during(state.queries.answer(&who, &ask)).await?;
+    let result = Box::pin(run.during(state.queries.answer(&who, &ask))).await?;
     Ok(run.keep(&result).await)
 }
 
