@@ -180,7 +180,7 @@ async fn jobs_go_on_when_the_key_is_right() {
     waiting(&Api::at(running.address), &ids).await;
     assert_eq!(running.signal_and_wait("TERM"), Some(0));
     let log = wrong.log();
-    assert_eq!(log.matches("the provider is paused").count(), 1, "{log}");
+    assert_eq!(log.matches("provider paused").count(), 1, "{log}");
     assert!(log.contains("llm.providers.stub") && !log.contains("wrong-key"), "{log}");
 
     let right = serve(&model, "right-key", &database);
