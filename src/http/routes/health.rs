@@ -22,6 +22,7 @@ pub struct HealthResponse {
     pub status: String,
     /// What keeps some of the work from being done though the service takes requests; left out if there is nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     pub warnings: Vec<HealthWarningResponse>,
 }
 

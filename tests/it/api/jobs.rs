@@ -251,7 +251,6 @@ async fn a_request_about_many_jobs_names_which() {
         ("retry", json!({}), "all"),
         ("cancel", json!({"limit": 10}), "all"),
         ("cancel", json!({"all": false}), "all"),
-        ("cancel", json!({"all": true, "kind": "probe"}), "all"),
         ("cancel", json!({"state": "failed"}), "state"),
         ("cancel", json!({"state": "lost"}), "state"),
         ("retry", json!({"state": "queued"}), "state"),

@@ -49,7 +49,7 @@ pub struct RetryJobsRequest {
     #[serde(default)]
     #[schema(format = DateTime)]
     pub finished_before: Option<String>,
-    /// Set to true to retry all failed jobs of the space; required if no filter is given.
+    /// Set to true to retry all failed jobs of the space; required if no filter is given. Filters narrow it all the same.
     #[serde(default)]
     pub all: bool,
     /// Jobs to try again at the most.
@@ -83,7 +83,8 @@ pub struct CancelJobsRequest {
     #[serde(default)]
     #[schema(format = DateTime)]
     pub created_before: Option<String>,
-    /// Set to true to cancel all jobs of the space that are not over; required if no filter is given.
+    /// Set to true to cancel all jobs of the space that are not over; required if no filter is given. Filters
+    /// narrow it all the same.
     #[serde(default)]
     pub all: bool,
     /// Jobs to cancel at the most.
@@ -203,12 +204,8 @@ fn check(filter: &JobFilter, all: bool, states: &[JobState]) -> Result<(), ApiEr
         let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
         errors.push(FieldError::new("state", format!("must be one of {}", names.join(", "))));
     }
-    match (*filter == JobFilter::default(), all) {
-        (true, false) => {
-            errors.push(FieldError::new("all", "must be true where no filter is given: every job would match"));
-        }
-        (false, true) => errors.push(FieldError::new("all", "must be left out where a filter is given")),
-        _ => {}
+    if *filter == JobFilter::default() && !all {
+        errors.push(FieldError::new("all", "must be true where no filter is given: every job would match"));
     }
     if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(errors)) }
 }
