@@ -20,9 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct HealthResponse {
     /// Always `ok`; anything else is a problem document.
     pub status: String,
-    /// What keeps some of the work from being done though the service takes requests; left out if there is nothing.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
+    /// What keeps some of the work from being done though the service takes requests; empty if there is nothing.
+    #[serde(default)]
     pub warnings: Vec<HealthWarningResponse>,
 }
 
