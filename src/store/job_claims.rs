@@ -40,7 +40,7 @@ pub enum Ending {
         error: Value,
         after: Duration,
     },
-    /// Given back until its provider answers: the attempt does not count.
+    /// Given back until its provider answers or the database has room: the attempt does not count.
     Waiting {
         error: Value,
         after: Duration,
