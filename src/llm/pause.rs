@@ -1,7 +1,8 @@
 //! Pauses a provider that refuses our key, our account or a model's name: asking it on behalf of every job would fail
 //! all of them. One call is let through at a growing interval; the first success ends the pause.
 //!
-//! A refusal that may concern one model alone (403, 404) pauses that model only.
+//! A refusal that may concern one model alone (403, 404) pauses that model only. It may even concern one text alone: when
+//! such a pause has ended because another call was answered, the next refusals are taken for the affair of whoever asked.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,10 +20,22 @@ const LONGEST_INTERVAL: Duration = Duration::from_mins(5);
 /// While a probe is under way nobody knows how long it takes.
 const PROBE_UNDER_WAY: Duration = Duration::from_secs(1);
 
+/// A model whose pause has ended is trusted this long, and through this many refusals in a row.
+const TRUSTED_FOR: Duration = Duration::from_mins(10);
+const TRUSTED_REFUSALS: u32 = 2;
+
 /// The pauses of one provider: of all its models (`None`), or of single ones.
 pub struct Pauses {
     provider: String,
     held: Mutex<BTreeMap<Option<String>, Pause>>,
+    trusted: Mutex<BTreeMap<String, Trust>>,
+}
+
+/// In a model that has answered after it refused: a single refusal says nothing about it.
+struct Trust {
+    until: Instant,
+    /// In a row, since it last answered.
+    refusals: u32,
 }
 
 struct Pause {
@@ -55,7 +68,7 @@ pub struct Pass<'a> {
 
 impl Pauses {
     pub fn new(provider: &str) -> Self {
-        Self { provider: provider.to_owned(), held: Mutex::default() }
+        Self { provider: provider.to_owned(), held: Mutex::default(), trusted: Mutex::default() }
     }
 
     /// The pause that a call to this model meets now, if it is not time for a probe.
@@ -117,6 +130,28 @@ impl Pauses {
         pause.refusal.error(&self.provider, model, pause.reason.clone(), Some(pause.left()))
     }
 
+    /// The model answered; `resumed`: this ended its pause.
+    fn trust(&self, model: &str, resumed: bool) {
+        let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        if resumed {
+            trusted.insert(model.to_owned(), Trust { until: Instant::now() + TRUSTED_FOR, refusals: 0 });
+        } else if let Some(trust) = trusted.get_mut(model) {
+            trust.refusals = 0;
+        }
+    }
+
+    /// Whether this refusal is the affair of the one who asked.
+    fn is_about_one_text(&self, model: &str) -> bool {
+        let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(trust) = trusted.get_mut(model) else { return false };
+        trust.refusals += 1;
+        if trust.until < Instant::now() || trust.refusals > TRUSTED_REFUSALS {
+            trusted.remove(model);
+            return false;
+        }
+        true
+    }
+
     fn held(&self) -> MutexGuard<'_, BTreeMap<Option<String>, Pause>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,7 +172,11 @@ impl Pass<'_> {
     pub fn succeeded(self) -> bool {
         let mut ended = false;
         for scope in scopes(self.model) {
-            if self.pauses.held().remove(&scope).is_some() {
+            let resumed = self.pauses.held().remove(&scope).is_some();
+            if scope.is_some() {
+                self.pauses.trust(self.model, resumed);
+            }
+            if resumed {
                 ended = true;
                 let provider = self.pauses.provider.as_str();
                 tracing::info!(provider, model = scope, "the provider answers again: its pause has ended");
@@ -158,7 +197,7 @@ impl Pass<'_> {
         }
 
         let Some((refusal, concerns_one_model)) = error.refusal() else { return };
-        if concerns_one_model && named {
+        if concerns_one_model && (named || self.pauses.is_about_one_text(self.model)) {
             return;
         }
         self.pause(concerns_one_model.then(|| self.model.to_owned()), refusal, error, now);
@@ -222,7 +261,13 @@ mod tests {
     use super::*;
 
     fn status(status: u16) -> ProviderError {
-        ProviderError::Status { status, message: "no".to_owned(), retry_after: None, should_retry: None }
+        ProviderError::Status {
+            status,
+            message: "no".to_owned(),
+            codes: Vec::new(),
+            retry_after: None,
+            should_retry: None,
+        }
     }
 
     fn paused(code: u16) -> Pauses {
@@ -255,6 +300,28 @@ mod tests {
         tokio::time::advance(FIRST_INTERVAL).await;
         drop(pauses.admit("m").ok().unwrap());
         assert!(pauses.admit("m").ok().unwrap().succeeded());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_text_that_is_refused_by_a_model_that_answers_pauses_nobody() {
+        let pauses = paused(403);
+        let refuse = || pauses.knock("m").failed(&status(403), false, Timestamp::from_micros(0));
+        assert!(pauses.knock("m").succeeded());
+        for _ in 0..5 {
+            refuse();
+            assert!(pauses.list().is_empty());
+            pauses.knock("m").succeeded();
+        }
+        // In a row they are not about one text.
+        for pauses_now in [0, 0, 1] {
+            refuse();
+            assert_eq!(pauses.list().len(), pauses_now);
+        }
+
+        assert!(pauses.knock("m").succeeded());
+        tokio::time::advance(TRUSTED_FOR * 2).await;
+        refuse();
+        assert_eq!(pauses.list().len(), 1, "that was long ago");
     }
 
     #[tokio::test(start_paused = true)]

@@ -74,8 +74,8 @@ impl Profile {
             secrets.fold(text, |text, secret| text.replace(secret, "***"))
         };
         match error {
-            ProviderError::Status { status, message, retry_after, should_retry } => {
-                ProviderError::Status { status, message: clean(message), retry_after, should_retry }
+            ProviderError::Status { status, message, codes, retry_after, should_retry } => {
+                ProviderError::Status { status, message: clean(message), codes, retry_after, should_retry }
             }
             ProviderError::Broken(reason) => ProviderError::Broken(clean(reason)),
             other => other,

@@ -18,7 +18,13 @@ pub trait Provider: Send + Sync {
     /// Asks once for the vectors of texts; only some protocols have that.
     fn embed<'a>(&'a self, _model: &'a str, _texts: &'a [&'a str]) -> BoxFuture<'a, Result<Vectors, ProviderError>> {
         let message = "this kind of provider has no embeddings; name one that speaks OpenAI's protocol".to_owned();
-        let refused = ProviderError::Status { status: 400, message, retry_after: None, should_retry: Some(false) };
+        let refused = ProviderError::Status {
+            status: 400,
+            message,
+            codes: Vec::new(),
+            retry_after: None,
+            should_retry: Some(false),
+        };
         Box::pin(std::future::ready(Err(refused)))
     }
 }
@@ -125,6 +131,8 @@ pub enum ProviderError {
     Status {
         status: u16,
         message: String,
+        /// What the error names itself, as opposed to what it says, which may quote a text.
+        codes: Vec<String>,
         /// How long the provider asks us to wait.
         retry_after: Option<Duration>,
         /// What `x-should-retry` says.
@@ -165,8 +173,8 @@ impl ProviderError {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Status { should_retry: Some(said), status, .. } if *status >= 400 => *said,
-            Self::Status { status, message, .. } => {
-                let spent = *status == 429 && message.contains("insufficient_quota");
+            Self::Status { status, codes, .. } => {
+                let spent = *status == 429 && named(codes, OUT_OF_QUOTA);
                 !spent && matches!(status, 408 | 409 | 429 | 500..=599)
             }
             Self::TimedOut | Self::Broken(_) | Self::Unreadable(_) => true,
@@ -183,16 +191,15 @@ impl ProviderError {
 
     /// What the provider will not have until somebody acts, and whether that may concern one model alone.
     pub fn refusal(&self) -> Option<(Refusal, bool)> {
-        let Self::Status { status, message, .. } = self else { return None };
-        let says = |words: &[&str]| words.iter().any(|word| message.to_lowercase().contains(word));
+        let Self::Status { status, message, codes, .. } = self else { return None };
         match status {
             401 => Some((Refusal::Key, false)),
-            // Google's way to say it.
-            400 if says(&["api key not valid", "api_key_invalid", "api key expired"]) => Some((Refusal::Key, false)),
+            // Google's way to say it. A message that quotes a text does not begin with these words.
+            400 if named(codes, "API_KEY_INVALID") || message.starts_with("API key ") => Some((Refusal::Key, false)),
             402 => Some((Refusal::Quota, false)),
-            429 if says(&["insufficient_quota"]) => Some((Refusal::Quota, false)),
+            429 if named(codes, OUT_OF_QUOTA) => Some((Refusal::Quota, false)),
             // A text that a filter stopped says nothing about the key.
-            403 if says(&["moderation", "flagged"]) => None,
+            403 if named(codes, MODERATED) => None,
             403 => Some((Refusal::Key, true)),
             404 => Some((Refusal::Model, true)),
             _ => None,
@@ -230,6 +237,28 @@ impl Refusal {
             Self::Model => LlmError::ModelNotFound { model: format!("{provider}:{model}"), reason, next_probe_in },
         }
     }
+}
+
+/// The account has no money left; OpenAI's word for it.
+const OUT_OF_QUOTA: &str = "insufficient_quota";
+/// Our own word for an error that lists why a text was stopped (OpenRouter).
+const MODERATED: &str = "moderated";
+
+fn named(codes: &[String], name: &str) -> bool {
+    codes.iter().any(|code| code == name)
+}
+
+/// What an error body names itself in the members that are made for that: code, type, status, reasons.
+pub fn codes_of(body: &str) -> Vec<String> {
+    let value: Value = serde_json::from_str(body).unwrap_or_default();
+    let error = if value.is_array() { &value[0]["error"] } else { &value["error"] };
+    let reasons = error["details"].as_array().into_iter().flatten().map(|detail| &detail["reason"]);
+    let members = ["code", "type", "status"].into_iter().map(|member| &error[member]).chain(reasons);
+    let mut codes: Vec<String> = members.filter_map(Value::as_str).map(str::to_owned).collect();
+    if error["metadata"]["reasons"].is_array() || error["metadata"]["flagged_input"].is_string() {
+        codes.push(MODERATED.to_owned());
+    }
+    codes
 }
 
 /// The most of an error's text that is kept.
@@ -270,6 +299,26 @@ fn told(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_known_by_what_the_error_names_itself() {
+        let refusal = |status, body: &str| {
+            let (message, codes) = (message_of(body), codes_of(body));
+            ProviderError::Status { status, message, codes, retry_after: None, should_retry: None }.refusal()
+        };
+        let google = r#"[{"error":{"message":"no","details":[{"reason":"API_KEY_INVALID"}]}}]"#;
+        for (status, body, wanted) in [
+            (400, google, Some((Refusal::Key, false))),
+            (400, r#"{"error":{"message":"API key not valid. Pass one."}}"#, Some((Refusal::Key, false))),
+            (400, r#"{"error":{"message":"bad text: 'API key not valid'"}}"#, None),
+            (429, r#"{"error":{"message":"no","type":"insufficient_quota"}}"#, Some((Refusal::Quota, false))),
+            (429, r#"{"error":{"message":"slow down: 'insufficient_quota'"}}"#, None),
+            (403, r#"{"error":{"message":"no","metadata":{"reasons":["violence"]}}}"#, None),
+            (403, r#"{"error":{"message":"your key was flagged"}}"#, Some((Refusal::Key, true))),
+        ] {
+            assert_eq!(refusal(status, body), wanted, "{status} {body}");
+        }
+    }
 
     #[test]
     fn the_readable_part_of_an_error_is_found_in_every_shape() {

@@ -7,7 +7,7 @@ use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ModelSpec, ServiceTarget, webc};
 use serde_json::Value;
 
-use super::super::provider::{Finish, Mode, Provider, ProviderError, Reply, Request, Usage, message_of};
+use super::super::provider::{Finish, Mode, Provider, ProviderError, Reply, Request, Usage, codes_of, message_of};
 use super::super::retry_after::retry_after;
 use crate::base::clock::{Clock as _, SystemClock};
 use crate::config::llm::{self as settings, Kind};
@@ -138,6 +138,7 @@ fn from_wire(error: webc::Error) -> ProviderError {
         webc::Error::ResponseFailedStatus { status, body, headers } => ProviderError::Status {
             status: status.as_u16(),
             message: message_of(&body),
+            codes: codes_of(&body),
             retry_after: retry_after(&headers, &body, SystemClock.now()),
             should_retry: headers.get("x-should-retry").map(|value| value.as_bytes() == b"true"),
         },

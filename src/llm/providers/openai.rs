@@ -14,7 +14,9 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use super::super::provider::{Finish, Mode, Provider, ProviderError, Reply, Request, Usage, Vectors, message_of};
+use super::super::provider::{
+    Finish, Mode, Provider, ProviderError, Reply, Request, Usage, Vectors, codes_of, message_of,
+};
 use super::super::retry_after::retry_after;
 use crate::base::clock::{Clock as _, SystemClock};
 use crate::config::llm as settings;
@@ -253,6 +255,7 @@ async fn exchange(http: &reqwest::Client, request: reqwest::Request) -> Result<r
     Err(ProviderError::Status {
         status: status.as_u16(),
         message: message_of(&text),
+        codes: codes_of(&text),
         retry_after: retry_after(response.headers(), &text, SystemClock.now()),
         should_retry,
     })

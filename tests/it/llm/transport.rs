@@ -184,7 +184,7 @@ async fn a_wrong_key_or_model_is_said_at_once() {
                 (401, "", "provider_auth"),
                 (401, r#"{"detail": "who are you"}"#, "provider_auth"),
                 (403, "forbidden", "provider_auth"),
-                (403, "your input was flagged by moderation", "llm_rejected"),
+                (403, r#"{"error": {"message": "Flagged", "metadata": {"reasons": ["violence"]}}}"#, "llm_rejected"),
                 (404, r#"{"error": {"message": "The model `m` does not exist"}}"#, "model_not_found"),
                 (402, "pay first", "provider_quota"),
                 (429, r#"{"error": {"message": "You exceeded", "code": "insufficient_quota"}}"#, "provider_quota"),
