@@ -38,7 +38,9 @@ pub async fn read(body: Body, state: &AppState) -> Result<(Bytes, Reservation), 
         return Err(too_large("the request body", most));
     }
     let mut reservation = state.body_budget.reservation();
-    reservation.grow_to(announced)?;
+    // A body that will not fit is refused before it is sent; memory is reserved as the bytes come, so that whoever
+    // announces much and sends nothing keeps nobody out.
+    state.body_budget.check_room(announced)?;
 
     let reading = joined(Limited::new(body, most), announced, &mut reservation);
     let bytes = tokio::time::timeout(patience, reading).await.map_err(|_| {
@@ -72,16 +74,29 @@ impl Unread {
 
 /// The frames of a body, joined as they come: kept apart until the end, a long one would be there twice.
 async fn joined(mut body: Limited<Body>, announced: usize, reservation: &mut Reservation) -> Result<Bytes, Unread> {
-    let mut bytes = Vec::with_capacity(announced);
+    let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame =
             frame.map_err(|error| if error.is::<LengthLimitError>() { Unread::TooLarge } else { Unread::BrokeOff })?;
         if let Ok(data) = frame.into_data() {
-            reservation.grow_to(bytes.len() + data.len()).map_err(Unread::NoMemory)?;
+            let length = bytes.len() + data.len();
+            if bytes.capacity() < length {
+                let capacity = capacity_for(length, announced);
+                reservation.grow_to(capacity).map_err(Unread::NoMemory)?;
+                bytes.reserve_exact(capacity - bytes.len());
+            }
             bytes.extend_from_slice(&data);
         }
     }
     Ok(bytes.into())
+}
+
+/// Room for what has come: all that was announced once a quarter of it is here, so that little is copied.
+fn capacity_for(length: usize, announced: usize) -> usize {
+    let quarter = announced / 4;
+    let wanted = if length > quarter { announced } else { length.saturating_mul(2).min(quarter) };
+    // A body that announces nothing grows by doubling.
+    if announced == 0 { length.saturating_mul(2) } else { wanted.max(length) }
 }
 
 /// Gets back what is left of a body that was not read to its end.

@@ -1,6 +1,6 @@
 //! The memory that request bodies may take together: `limits.body_memory`.
 //!
-//! A body reserves what it announces before it is read, or what it grows to. The reservation lives as long as the body and
+//! A body is refused at once if what it announces does not fit; it reserves what it grows to. The reservation lives as long as the body and
 //! what is made of it. A body that is alone always fits, whatever the limit: its own size has a limit of its own.
 
 use std::sync::Arc;
@@ -29,6 +29,11 @@ pub struct Reservation {
 impl BodyBudget {
     pub fn new(most: usize) -> Self {
         Self { most, reserved: Arc::default() }
+    }
+
+    /// Whether so many bytes would fit now.
+    pub fn check_room(&self, bytes: usize) -> Result<(), ApiError> {
+        self.reservation().grow_to(bytes)
     }
 
     /// A reservation that holds nothing yet.

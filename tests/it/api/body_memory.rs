@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::json;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::transport::{busy, open, read_one};
 use crate::support::app::{Reply, TestApp, send};
@@ -15,12 +15,32 @@ async fn count(app: &TestApp, bytes: usize) -> Reply {
     app.post("/v1/tokens/count", &json!({"text": "a".repeat(bytes)})).await
 }
 
+/// Waits until a body of so many bytes would be refused. Only announces it: a body that is sent takes room itself.
+async fn until_refused(app: &TestApp, bytes: usize) {
+    let began = Instant::now();
+    loop {
+        let mut announced = busy(app, bytes).await;
+        // What a refused request has not sent is waited for, for five seconds.
+        let mut answer = [0; 12];
+        let answered = tokio::time::timeout(Duration::from_secs(7), announced.read_exact(&mut answer)).await;
+        if answered.is_ok() {
+            assert_eq!(&answer, b"HTTP/1.1 503");
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "everything is taken");
+    }
+}
+
 #[tokio::test]
 async fn bodies_share_a_budget() {
     let app = TestApp::with(&[("LIMITS__BODY_MEMORY", "1048576")]).await;
-    // A body that has reserved its memory, and is not sent yet.
+    let body = format!(r#"{{"text":"{}"}}"#, "a".repeat(700_000 - 11));
     let mut first = busy(&app, 700_000).await;
+    assert_eq!(count(&app, 500_000).await.status, 200, "who announces much and sends nothing keeps nobody out");
 
+    // A quarter of it has come: the whole is reserved.
+    first.write_all(&body.as_bytes()[..200_000]).await.unwrap();
+    until_refused(&app, 500_000).await;
     let refused = count(&app, 500_000).await;
     refused.assert_problem(503, "body_memory_exhausted");
     assert_eq!((refused.header("retry-after"), &refused.json()["context"]["body_memory"]), ("2", &json!(1_048_576)));
@@ -47,8 +67,7 @@ async fn bodies_share_a_budget() {
     assert_eq!(count(&app, 300_000).await.status, 200);
     assert_eq!(count(&app, 10_000).await.status, 200);
 
-    let body = format!(r#"{{"text":"{}"}}"#, "a".repeat(700_000 - 11));
-    first.write_all(body.as_bytes()).await.unwrap();
+    first.write_all(&body.as_bytes()[200_000..]).await.unwrap();
     assert!(read_one(&mut first).await.starts_with("HTTP/1.1 200"));
     assert_eq!(count(&app, 900_000).await.status, 200);
 }
@@ -56,7 +75,10 @@ async fn bodies_share_a_budget() {
 #[tokio::test]
 async fn a_client_that_vanishes_gives_its_memory_back() {
     let app = TestApp::with(&[("LIMITS__BODY_MEMORY", "1048576")]).await;
-    drop(busy(&app, 1_000_000).await);
+    let mut vanishing = busy(&app, 1_000_000).await;
+    vanishing.write_all(&[b' '; 300_000]).await.unwrap();
+    until_refused(&app, 500_000).await;
+    drop(vanishing);
     let began = Instant::now();
     while count(&app, 500_000).await.status != 200 {
         assert!(began.elapsed() < Duration::from_secs(20), "it was never given back");
