@@ -5,8 +5,6 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::wire::JobStateName;
-use crate::base::field_error::FieldError;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, moment};
@@ -16,6 +14,42 @@ use crate::model::job::{JobFilter, JobState, Span};
 /// Jobs that one request changes at the most.
 const MAX_LIMIT: usize = 1000;
 
+/// A state from which a job can be tried again.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RetriedState {
+    Failed,
+    Cancelled,
+}
+
+/// A state in which a job can be cancelled.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelledState {
+    Queued,
+    Running,
+    AwaitingHelper,
+}
+
+impl From<RetriedState> for JobState {
+    fn from(state: RetriedState) -> Self {
+        match state {
+            RetriedState::Failed => Self::Failed,
+            RetriedState::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl From<CancelledState> for JobState {
+    fn from(state: CancelledState) -> Self {
+        match state {
+            CancelledState::Queued => Self::Queued,
+            CancelledState::Running => Self::Running,
+            CancelledState::AwaitingHelper => Self::AwaitingHelper,
+        }
+    }
+}
+
 /// Which jobs to try again: those that match every filter given.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -23,7 +57,7 @@ const MAX_LIMIT: usize = 1000;
 pub struct RetryJobsRequest {
     /// `failed` or `cancelled`; `failed` if left out.
     #[serde(default)]
-    pub state: Option<JobStateName>,
+    pub state: Option<RetriedState>,
     /// Only those of this kind.
     #[serde(default)]
     pub kind: Option<String>,
@@ -65,7 +99,7 @@ pub struct RetryJobsRequest {
 pub struct CancelJobsRequest {
     /// `queued`, `running` or `awaiting_helper`; all three if left out.
     #[serde(default)]
-    pub state: Option<JobStateName>,
+    pub state: Option<CancelledState>,
     /// Only those of this kind.
     #[serde(default)]
     pub kind: Option<String>,
@@ -144,7 +178,7 @@ pub async fn retry_jobs(
         created: span("created", request.created_after.as_deref(), request.created_before.as_deref())?,
         finished: span("finished", request.finished_after.as_deref(), request.finished_before.as_deref())?,
     };
-    check(&filter, request.all, &[JobState::Failed, JobState::Cancelled])?;
+    check(&filter, request.all)?;
     let most = limit(request.limit)?;
     let done = jobs.retry_many(&caller.space, &filter, most, caller.now).await?;
     Ok(Json(RetryJobsResponse {
@@ -178,7 +212,7 @@ pub async fn cancel_jobs(
         created: span("created", request.created_after.as_deref(), request.created_before.as_deref())?,
         finished: Span::default(),
     };
-    check(&filter, request.all, &[JobState::Queued, JobState::Running, JobState::AwaitingHelper])?;
+    check(&filter, request.all)?;
     let most = limit(request.limit)?;
     let done = jobs.cancel_many(&caller.space, &filter, most, caller.now).await?;
     Ok(Json(CancelJobsResponse { matched: done.matched, changed: done.changed, more: done.more }))
@@ -198,14 +232,9 @@ fn limit(asked: Option<usize>) -> Result<usize, ApiError> {
 }
 
 /// A body without a filter is more likely a slip than a wish for everything.
-fn check(filter: &JobFilter, all: bool, states: &[JobState]) -> Result<(), ApiError> {
-    let mut errors = Vec::new();
-    if filter.state.is_some_and(|state| !states.contains(&state)) {
-        let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-        errors.push(FieldError::new("state", format!("must be one of {}", names.join(", "))));
-    }
+fn check(filter: &JobFilter, all: bool) -> Result<(), ApiError> {
     if *filter == JobFilter::default() && !all {
-        errors.push(FieldError::new("all", "must be true where no filter is given: every job would match"));
+        return Err(ApiError::invalid_field("all", "must be true where no filter is given: every job would match"));
     }
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(errors)) }
+    Ok(())
 }
