@@ -1,9 +1,15 @@
-//! How long it takes to retrieve one document among 10,000 of 10 versions each, by what is said of it.
+//! How long it takes to retrieve one document among 10,000 of 10 versions each, by what is said of
+//! it.
 //!
-//! `scripts/bench documents` runs it on SQLite and on a PostgreSQL that waits for its disk. Every text has some 2,000
-//! characters; every document has a topic of its own, one of a hundred labels, and one of two that half of them have.
+//! `scripts/bench documents` runs it on SQLite and on a PostgreSQL that waits for its disk. Every
+//! text has some 2,000 characters; every document has a topic of its own, one of a hundred labels,
+//! and one of two that half of them have.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and stops where it fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops where it fails"
+)]
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -31,9 +37,15 @@ const START: i64 = 1_767_225_600_000_000;
 
 #[tokio::main]
 async fn main() {
-    let count: i64 = variable("MEMOIR_BENCH_SIZES").map_or(10_000, |size| size.trim().parse().unwrap());
+    let count: i64 =
+        variable("MEMOIR_BENCH_SIZES").map_or(10_000, |size| size.trim().parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    bench(&format!("sqlite://{}/bench.db", folder.path().display()), count).await;
+    bench(
+        &format!("sqlite://{}/bench.db", folder.path().display()),
+        count,
+    )
+    .await;
+
     if let Some(server) = variable("TEST_PG_URL") {
         run_sql(&server, "CREATE SCHEMA documents").await;
         bench(&format!("{server}?options[search_path]=documents"), count).await;
@@ -42,15 +54,22 @@ async fn main() {
 }
 
 fn variable(name: &str) -> Option<String> {
-    #[expect(clippy::disallowed_methods, reason = "a benchmark is told by its environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a benchmark is told by its environment"
+    )]
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 async fn run_sql(url: &str, sql: &str) {
     use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
+
     sqlx::any::install_default_drivers();
     let mut connection = AnyConnection::connect(url).await.unwrap();
-    connection.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
+    connection
+        .execute(AssertSqlSafe(sql.to_owned()))
+        .await
+        .unwrap();
 }
 
 /// What is asked the n-th time.
@@ -59,45 +78,93 @@ type Body<'b> = Box<dyn Fn(i64) -> Value + 'b>;
 async fn bench(database: &str, count: i64) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut environment: HashMap<String, String> = HashMap::new();
-    environment.insert("MEMOIR__TELEMETRY__LOG_LEVEL".to_owned(), "error".to_owned());
+    environment.insert(
+        "MEMOIR__TELEMETRY__LOG_LEVEL".to_owned(),
+        "error".to_owned(),
+    );
+
     environment.insert("DATABASE_URL".to_owned(), database.to_owned());
-    let config = Config::load(&Origin { file: None, environment }).unwrap();
+    let config = Config::load(&Origin {
+        file: None,
+        environment,
+    })
+    .unwrap();
+
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     let begun = Instant::now();
     fill(&store, count).await;
     store.analyze().await.unwrap();
     let took = begun.elapsed().as_secs_f64();
-    println!("{} with {count} documents of {VERSIONS} versions, filled in {took:.0} s:", store.engine().name());
+
+    println!(
+        "{} with {count} documents of {VERSIONS} versions, filled in {took:.0} s:",
+        store.engine().name()
+    );
+
     store.close().await;
 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/v1/documents/retrieve", listener.local_addr().unwrap());
+    let url = format!(
+        "http://{}/v1/documents/retrieve",
+        listener.local_addr().unwrap()
+    );
+
     let stop = CancellationToken::new();
     let app = App::build(config, Arc::new(SystemClock)).await.unwrap();
     #[expect(clippy::disallowed_methods, reason = "awaited below")]
     let served = tokio::spawn(app.serve(listener, stop.clone()));
-    let client = reqwest::Client::builder().tls_certs_only([]).build().unwrap();
+    let client = reqwest::Client::builder()
+        .tls_certs_only([])
+        .build()
+        .unwrap();
+
     let half = Timestamp::from_micros(START + count * VERSIONS / 2 * 1_000_000).to_string();
     let name = |number: i64| format!("file-{number}.md");
     let shapes: [(&str, Body<'_>); 10] = [
-        ("by name", Box::new(|n| json!({"meta": {"filename": name(n)}}))),
-        ("by name as of a time", Box::new(|n| json!({"meta": {"filename": name(n)}, "as_of": half}))),
-        ("by name, the earliest", Box::new(|n| json!({"meta": {"filename": name(n)}, "strategy": "earliest"}))),
-        ("by name, by score", Box::new(|n| json!({"meta": {"filename": name(n)}, "strategy": "score"}))),
+        (
+            "by name",
+            Box::new(|n| json!({"meta": {"filename": name(n)}})),
+        ),
+        (
+            "by name as of a time",
+            Box::new(|n| json!({"meta": {"filename": name(n)}, "as_of": half})),
+        ),
+        (
+            "by name, the earliest",
+            Box::new(|n| json!({"meta": {"filename": name(n)}, "strategy": "earliest"})),
+        ),
+        (
+            "by name, by score",
+            Box::new(|n| json!({"meta": {"filename": name(n)}, "strategy": "score"})),
+        ),
         (
             "by name and a label",
-            Box::new(|n| json!({"meta": {"filename": name(n), "tags": [format!("shelf-{}", n % 100)]}})),
+            Box::new(
+                |n| json!({"meta": {"filename": name(n), "tags": [format!("shelf-{}", n % 100)]}}),
+            ),
         ),
-        ("by a name that nobody has", Box::new(|n| json!({"meta": {"filename": format!("nobody-{n}.md")}}))),
+        (
+            "by a name that nobody has",
+            Box::new(|n| json!({"meta": {"filename": format!("nobody-{n}.md")}})),
+        ),
         (
             "by topic, by score",
-            Box::new(|n| json!({"meta": {"topic": format!("matter{n} of the council")}, "strategy": "score"})),
+            Box::new(
+                |n| json!({"meta": {"topic": format!("matter{n} of the council")}, "strategy": "score"}),
+            ),
         ),
-        ("by a label that 1 in 100 has", Box::new(|n| json!({"meta": {"tags": [format!("shelf-{}", n % 100)]}}))),
-        ("by a label that half have", Box::new(|_| json!({"meta": {"tags": ["even"]}, "as_of": half}))),
+        (
+            "by a label that 1 in 100 has",
+            Box::new(|n| json!({"meta": {"tags": [format!("shelf-{}", n % 100)]}})),
+        ),
+        (
+            "by a label that half have",
+            Box::new(|_| json!({"meta": {"tags": ["even"]}, "as_of": half})),
+        ),
         ("by nothing at all", Box::new(|_| json!({"meta": {}}))),
     ];
+
     for (label, body) in &shapes {
         let mut times = Vec::new();
         for round in 0..ASKED + COLD {
@@ -107,10 +174,17 @@ async fn bench(database: &str, count: i64) {
                 times.push(elapsed);
             }
         }
+
         times.sort_by(f64::total_cmp);
         let part = |percent: usize| times[times.len() * percent / 100];
-        println!("  {label:<30} p50 {:>6.2} ms, p95 {:>6.2} ms, p99 {:>6.2} ms", part(50), part(95), part(99));
+        println!(
+            "  {label:<30} p50 {:>6.2} ms, p95 {:>6.2} ms, p99 {:>6.2} ms",
+            part(50),
+            part(95),
+            part(99)
+        );
     }
+
     stop.cancel();
     served.await.unwrap();
 }
@@ -122,6 +196,7 @@ async fn ask(client: &reqwest::Client, url: &str, body: &Value) -> f64 {
     let status = reply.status();
     let bytes = reply.bytes().await.unwrap();
     let elapsed = begun.elapsed().as_secs_f64() * 1000.0;
+
     assert!(status.is_success(), "{}", String::from_utf8_lossy(&bytes));
     elapsed
 }
@@ -131,20 +206,31 @@ async fn fill(store: &Store, count: i64) {
     let space = Space::default();
     let numbers: Vec<i64> = (0..count).collect();
     let ids: Vec<SourceId> = numbers.iter().map(|_| SourceId::new()).collect();
+
     for version in 1..=VERSIONS {
         for some in numbers.chunks(500) {
             let mut tx = store.begin().await.unwrap();
             for number in some {
-                let now = Timestamp::from_micros(START + ((version - 1) * count + number) * 1_000_000);
+                let now =
+                    Timestamp::from_micros(START + ((version - 1) * count + number) * 1_000_000);
                 let source = source(&ids[usize::try_from(*number).unwrap()], *number, now);
                 let text = text(*number, version);
                 let facts = facts(&text, *number);
+
                 if version == 1 {
                     tx.add_source(&space, &source).await.unwrap();
-                    let mut words = telling(&format!("{} {}", source.filename, facts.topic.as_deref().unwrap()));
+                    let mut words = telling(&format!(
+                        "{} {}",
+                        source.filename,
+                        facts.topic.as_deref().unwrap()
+                    ));
+
                     words.extend(frequent(&text, 192));
-                    tx.add_document_words(&space, &source, &words).await.unwrap();
+                    tx.add_document_words(&space, &source, &words)
+                        .await
+                        .unwrap();
                 }
+
                 let new = NewVersion {
                     source_id: &source.id,
                     version,
@@ -152,9 +238,13 @@ async fn fill(store: &Store, count: i64) {
                     facts: &facts,
                     content_version_id: None,
                 };
+
                 let id = tx.add_source_version(&space, new, now).await.unwrap();
-                tx.update_latest_version(&space, &source.id, version, id, now).await.unwrap();
+                tx.update_latest_version(&space, &source.id, version, id, now)
+                    .await
+                    .unwrap();
             }
+
             tx.commit().await.unwrap();
         }
     }
@@ -169,7 +259,11 @@ fn source(id: &SourceId, number: i64, now: Timestamp) -> Source {
         path: format!("/bench/file-{number}.md"),
         file_type: "md".to_owned(),
         eligible: true,
-        tags: vec!["file_ingest".to_owned(), format!("shelf-{}", number % 100), own.to_owned()],
+        tags: vec![
+            "file_ingest".to_owned(),
+            format!("shelf-{}", number % 100),
+            own.to_owned(),
+        ],
         latest_version: 0,
         created_at: now,
         updated_at: now,
@@ -197,9 +291,12 @@ fn text(number: i64, version: i64) -> String {
     let mut text = format!("# Version {version} of {number}\n\n");
     let mut state = u64::try_from(number * 31 + version).unwrap();
     while text.len() < 2000 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let (near, far) = ((state >> 33) % 64, (state >> 45) % 64);
         let _ = write!(text, "word{} ", near * far);
     }
+
     text
 }

@@ -1,9 +1,15 @@
-//! How fast and how cheaply texts are filed: calls per passage, the schedule of the calls against an ideal one, passages
-//! a second with a model that takes no time, a ten-megabyte text, a thousand texts at once, and a long queue.
+//! How fast and how cheaply texts are filed: calls per passage, the schedule of the calls against
+//! an ideal one, passages a second with a model that takes no time, a ten-megabyte text, a thousand
+//! texts at once, and a long queue.
 //!
-//! `scripts/bench ingestion [DIR]` runs it on SQLite and on a PostgreSQL that waits for its disk; DIR has `prose/*.txt`.
+//! `scripts/bench ingestion [DIR]` runs it on SQLite and on a PostgreSQL that waits for its disk;
+//! DIR has `prose/*.txt`.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and stops where it fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops where it fails"
+)]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 
 mod schedule;
@@ -41,29 +47,61 @@ impl Bench {
             ("LLM__MODEL", "stub:m"),
             ("LLM__MAX_CONCURRENCY", "8"),
         ];
+
         for (name, value) in usual.iter().chain(settings) {
             environment.insert(format!("MEMOIR__{name}"), (*value).to_owned());
         }
-        let config = Config::load(&Origin { file: None, environment }).unwrap();
+
+        let config = Config::load(&Origin {
+            file: None,
+            environment,
+        })
+        .unwrap();
+
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
         let app = App::build(config, Arc::new(SystemClock)).await.unwrap();
         #[expect(clippy::disallowed_methods, reason = "awaited below")]
         let served = tokio::spawn(app.serve(listener, stop.clone()));
-        let client = reqwest::Client::builder().tls_certs_only([]).build().unwrap();
-        Self { url, client, stop, served }
+        let client = reqwest::Client::builder()
+            .tls_certs_only([])
+            .build()
+            .unwrap();
+
+        Self {
+            url,
+            client,
+            stop,
+            served,
+        }
     }
 
     async fn submit(&self, body: &Value) -> String {
-        let reply = self.client.post(format!("{}/v1/ingestions", self.url)).json(body).send().await.unwrap();
+        let reply = self
+            .client
+            .post(format!("{}/v1/ingestions", self.url))
+            .json(body)
+            .send()
+            .await
+            .unwrap();
+
         assert_eq!(reply.status().as_u16(), 202);
-        reply.json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned()
+        reply.json::<Value>().await.unwrap()["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     async fn finished(&self, id: &str) -> Value {
         loop {
-            let sent = self.client.get(format!("{}/v1/jobs/{id}?wait=60", self.url)).send().await.unwrap();
+            let sent = self
+                .client
+                .get(format!("{}/v1/jobs/{id}?wait=60", self.url))
+                .send()
+                .await
+                .unwrap();
+
             let job: Value = sent.json().await.unwrap();
             match job["state"].as_str() {
                 Some("succeeded") => return job,
@@ -84,6 +122,7 @@ fn main() {
     if wanted("cut") {
         chunk_ten_megabytes(&texts.join("\n\n"));
     }
+
     // The model server has a thread of its own, as it would have a process of its own.
     let server = tokio::runtime::Builder::new_multi_thread()
         .thread_name("model")
@@ -91,29 +130,52 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
+
     let model = server.block_on(ScriptedModel::local()).unwrap();
     model.edit_script(|script| script.record_limit = 10);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+
     runtime.block_on(async {
         let folder = tempfile::tempdir().unwrap();
-        #[expect(clippy::disallowed_methods, reason = "the server comes from the environment")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the server comes from the environment"
+        )]
         let server = std::env::var("TEST_PG_URL").ok();
-        let databases = [Some(format!("sqlite://{}/bench.db", folder.path().display())), server];
+        let databases = [
+            Some(format!("sqlite://{}/bench.db", folder.path().display())),
+            server,
+        ];
+
         for (round, database) in databases.into_iter().flatten().enumerate() {
             println!("{}:", database.split(':').next().unwrap());
             if wanted("schedule") {
                 schedule_and_calls(&database, &model, &texts).await;
             }
+
             if wanted("throughput") {
                 throughput(&database, &model, &texts, (round, r#"["taxonomy"]"#)).await;
-                throughput(&database, &model, &texts, (round + 2, r#"["taxonomy", "semantic"]"#)).await;
+                throughput(
+                    &database,
+                    &model,
+                    &texts,
+                    (round + 2, r#"["taxonomy", "semantic"]"#),
+                )
+                .await;
             }
+
             if wanted("large") {
                 large_text(&database, &model, &texts).await;
             }
+
             if wanted("many") {
                 many_at_once(&database, &model, &texts).await;
             }
+
             if wanted("queue") {
                 drain_a_queue(&database, &model, &texts).await;
             }
@@ -123,56 +185,92 @@ fn main() {
 
 /// Whether a part was asked for by name, or none was.
 fn wanted(part: &str) -> bool {
-    let mut named = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).peekable();
+    let mut named = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with("--"))
+        .peekable();
     named.peek().is_none() || named.any(|name| name == part)
 }
 
 fn texts() -> Vec<String> {
     #[expect(clippy::disallowed_methods, reason = "the texts come from outside")]
     let folder = std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
-    let mut files: Vec<_> =
-        std::fs::read_dir(format!("{folder}/prose")).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut files: Vec<_> = std::fs::read_dir(format!("{folder}/prose"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+
     files.sort();
-    files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+    files
+        .iter()
+        .map(|file| std::fs::read_to_string(file).unwrap())
+        .collect()
 }
 
 fn chunk_ten_megabytes(prose: &str) {
-    let text: String = prose.repeat(10_000_000 / prose.len() + 1).chars().take(10_000_000).collect();
-    let rules = ChunkRules { delimiters: vec![".".to_owned(), "\n".to_owned()], min_tokens: 300, max_tokens: 500 };
+    let text: String = prose
+        .repeat(10_000_000 / prose.len() + 1)
+        .chars()
+        .take(10_000_000)
+        .collect();
+
+    let rules = ChunkRules {
+        delimiters: vec![".".to_owned(), "\n".to_owned()],
+        min_tokens: 300,
+        max_tokens: 500,
+    };
+
     let counter = TokenCounter::for_model(None);
     let _ = cut("warm up", &rules, counter);
     let began = Instant::now();
     let count = cut(&text, &rules, counter).len();
-    println!("10 MB of prose cut into {count} passages in {:.2} s", began.elapsed().as_secs_f64());
+    println!(
+        "10 MB of prose cut into {count} passages in {:.2} s",
+        began.elapsed().as_secs_f64()
+    );
+
     let text = "word ".repeat(2_000_000);
     let began = Instant::now();
     let count = cut(&text, &rules, counter).len();
-    println!("10 MB without a delimiter cut into {count} passages in {:.2} s", began.elapsed().as_secs_f64());
+    println!(
+        "10 MB without a delimiter cut into {count} passages in {:.2} s",
+        began.elapsed().as_secs_f64()
+    );
 }
 
 /// The longest text as it is, twice: the first time makes the tree, the second finds it settled.
 async fn schedule_and_calls(database: &str, model: &ScriptedModel, texts: &[String]) {
     model.edit_script(|script| {
-        script.rule = Rule::Sensible { categories_per_parent: 4 };
+        script.rule = Rule::Sensible {
+            categories_per_parent: 4,
+        };
         script.latency_ms = 0;
     });
+
     let bench = Bench::start(database, model, &[]).await;
     let text = texts.iter().max_by_key(|text| text.len()).unwrap();
-    let first = bench.submit(&json!({"text": text, "path": "/settle.txt"})).await;
+    let first = bench
+        .submit(&json!({"text": text, "path": "/settle.txt"}))
+        .await;
     bench.finished(&first).await;
     model.edit_script(|script| script.latency_ms = 200);
+
     // About 500 passages.
     let cut = text.floor_char_boundary(text.len().min(830_000));
-    let id = bench.submit(&json!({"text": &text[..cut], "path": "/measured.txt"})).await;
+    let id = bench
+        .submit(&json!({"text": &text[..cut], "path": "/measured.txt"}))
+        .await;
     let began = Instant::now();
     let job = bench.finished(&id).await;
     let took = began.elapsed();
     let chunks = job["result"]["chunks_written"].as_f64().unwrap();
     let calls = job["batches"].as_array().unwrap().len() as f64;
+
     println!(
         "  {chunks} passages, settled tree: {:.3} model calls per passage (0.60 is the least, 3 one by one)",
         calls / chunks
     );
+
     let ideal = schedule::ideal(job["batches"].as_array().unwrap(), 8) + 1;
     let ideal = Duration::from_millis(200) * u32::try_from(ideal).unwrap();
     println!(
@@ -181,21 +279,37 @@ async fn schedule_and_calls(database: &str, model: &ScriptedModel, texts: &[Stri
         ideal.as_secs_f64(),
         took.as_secs_f64() / ideal.as_secs_f64()
     );
+
     model.edit_script(|script| script.latency_ms = 0);
     bench.end().await;
 }
 
 /// Passages a second through the whole pipeline, with a model that takes no time.
-async fn throughput(database: &str, model: &ScriptedModel, texts: &[String], (round, indexes): (usize, &str)) {
+async fn throughput(
+    database: &str,
+    model: &ScriptedModel,
+    texts: &[String],
+    (round, indexes): (usize, &str),
+) {
     // A worker for each text.
-    let bench = Bench::start(database, model, &[("JOBS__WORKERS", "8"), ("INGESTION__INDEXES", indexes)]).await;
+    let bench = Bench::start(
+        database,
+        model,
+        &[("JOBS__WORKERS", "8"), ("INGESTION__INDEXES", indexes)],
+    )
+    .await;
+
     let text = texts.iter().max_by_key(|text| text.len()).unwrap();
     let cut = text.floor_char_boundary(text.len().min(830_000));
+
     // The tokenizer is loaded with the first text.
-    let first = bench.submit(&json!({"text": &text[..100], "path": "/fast/first"})).await;
+    let first = bench
+        .submit(&json!({"text": &text[..100], "path": "/fast/first"}))
+        .await;
     bench.finished(&first).await;
     let began = Instant::now();
     let mut ids = Vec::new();
+
     for number in 0..8 {
         ids.push(
             bench
@@ -205,15 +319,20 @@ async fn throughput(database: &str, model: &ScriptedModel, texts: &[String], (ro
                 .await,
         );
     }
+
     let mut chunks = 0.0;
     for id in &ids {
-        chunks += bench.finished(id).await["result"]["chunks_written"].as_f64().unwrap();
+        chunks += bench.finished(id).await["result"]["chunks_written"]
+            .as_f64()
+            .unwrap();
     }
+
     println!(
         "  model of 0 ms, 8 texts of {:.0} passages at once, {indexes}: {:.0} passages/s",
         chunks / 8.0,
         chunks / began.elapsed().as_secs_f64()
     );
+
     bench.end().await;
 }
 
@@ -222,7 +341,12 @@ async fn large_text(database: &str, model: &ScriptedModel, texts: &[String]) {
     let bench = Bench::start(database, model, &[]).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let prose = texts.join("\n\n");
-    let text: String = prose.repeat(9_500_000 / prose.len() + 1).chars().take(9_500_000).collect();
+    let text: String = prose
+        .repeat(9_500_000 / prose.len() + 1)
+        .chars()
+        .take(9_500_000)
+        .collect();
+
     let body = json!({"text": text, "path": "/large.txt"});
     drop((text, prose));
     let before = resident();
@@ -237,17 +361,21 @@ async fn large_text(database: &str, model: &ScriptedModel, texts: &[String]) {
             client.get(&url).send().await.unwrap();
             waits.push(began.elapsed());
             peak = peak.max(resident());
+
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+
         waits.sort();
         (waits, peak)
     });
+
     let id = bench.submit(&body).await;
     drop(body);
     let began = Instant::now();
     let job = bench.finished(&id).await;
     watching.cancel();
     let (waits, peak) = watch.await.unwrap();
+
     println!(
         "  9.5 MB: {} passages in {:.1} s; memory {} MiB before, {} MiB at the peak (client and model included); \
          GET /v1/info meanwhile p50 {:.1}, p99 {:.1}, longest {:.1} ms",
@@ -259,17 +387,24 @@ async fn large_text(database: &str, model: &ScriptedModel, texts: &[String]) {
         ms(waits[waits.len() * 99 / 100]),
         ms(*waits.last().unwrap())
     );
+
     bench.end().await;
 }
 
 /// A thousand short texts at once, with a model of 5 s and a place for each.
 async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
-    let settings = [("JOBS__WORKERS", "1000"), ("DATABASE__MAX_CONNECTIONS", "20"), ("SERVER__SHUTDOWN_GRACE", "0")];
+    let settings = [
+        ("JOBS__WORKERS", "1000"),
+        ("DATABASE__MAX_CONNECTIONS", "20"),
+        ("SERVER__SHUTDOWN_GRACE", "0"),
+    ];
+
     let bench = Arc::new(Bench::start(database, model, &settings).await);
     model.edit_script(|script| script.latency_ms = 5000);
     let text: String = texts[0].chars().take(2000).collect();
     let mut asking = tokio::task::JoinSet::new();
     let space = format!("many{}", std::process::id());
+
     for number in 0..1000 {
         let (bench, space) = (Arc::clone(&bench), space.clone());
         let body = json!({"text": format!("{number} {text}")});
@@ -277,19 +412,36 @@ async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
             // As clients come: within two seconds, not in one packet.
             tokio::time::sleep(Duration::from_millis(number * 2)).await;
             let began = Instant::now();
-            let sent = bench.client.post(format!("{}/v1/ingestions", bench.url)).header("x-memoir-space", space);
-            assert_eq!(sent.json(&body).send().await.unwrap().status().as_u16(), 202);
+            let sent = bench
+                .client
+                .post(format!("{}/v1/ingestions", bench.url))
+                .header("x-memoir-space", space);
+
+            assert_eq!(
+                sent.json(&body).send().await.unwrap().status().as_u16(),
+                202
+            );
+
             began.elapsed()
         });
     }
+
     let mut waits = asking.join_all().await;
     waits.sort();
     let began = Instant::now();
     let mut peak = 0;
+
     loop {
         peak = peak.max(resident());
         let url = format!("{}/v1/jobs?state=succeeded&limit=500", bench.url);
-        let sent = bench.client.get(url).header("x-memoir-space", &space).send().await.unwrap();
+        let sent = bench
+            .client
+            .get(url)
+            .header("x-memoir-space", &space)
+            .send()
+            .await
+            .unwrap();
+
         let done = sent.json::<Value>().await.unwrap();
         if done["items"].as_array().unwrap().len() >= 500
             && done["next_cursor"].is_string()
@@ -297,9 +449,15 @@ async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
         {
             break;
         }
-        assert!(began.elapsed() < Duration::from_secs(90), "{}", done["items"].as_array().unwrap().len());
+        assert!(
+            began.elapsed() < Duration::from_secs(90),
+            "{}",
+            done["items"].as_array().unwrap().len()
+        );
+
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+
     println!(
         "  1,000 texts, model of 5 s: submit p50 {:.1}, p99 {:.1} ms; more than 500 done after {:.0} s; {} MiB at the peak (client and model included)",
         ms(waits[500]),
@@ -307,60 +465,111 @@ async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
         began.elapsed().as_secs_f64(),
         peak / 1024
     );
+
     model.edit_script(|script| script.latency_ms = 0);
-    Arc::try_unwrap(bench).unwrap_or_else(|_| panic!("somebody still asks")).end().await;
+    Arc::try_unwrap(bench)
+        .unwrap_or_else(|_| panic!("somebody still asks"))
+        .end()
+        .await;
 }
 
-/// Jobs a second to the end of a queue of 5,000 texts of three passages, with a model that takes no time.
+/// Jobs a second to the end of a queue of 5,000 texts of three passages, with a model that takes no
+/// time.
 async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) {
     const JOBS: usize = 5000;
+
     // Nobody works while they are queued.
     let idle = [("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "10000")];
     let bench = Arc::new(Bench::start(database, model, &idle).await);
     let space = format!("queue{}", std::process::id());
     let prose: String = texts[0].chars().take(5200).collect();
     let mut asking = tokio::task::JoinSet::new();
+
     for number in 0..JOBS {
         let (bench, space) = (Arc::clone(&bench), space.clone());
-        let body = json!({"text": format!("{number} {prose}"), "options": {"indexes": ["taxonomy"]}});
+        let body =
+            json!({"text": format!("{number} {prose}"), "options": {"indexes": ["taxonomy"]}});
         asking.spawn(async move {
-            let sent = bench.client.post(format!("{}/v1/ingestions", bench.url)).header("x-memoir-space", space);
-            assert_eq!(sent.json(&body).send().await.unwrap().status().as_u16(), 202);
+            let sent = bench
+                .client
+                .post(format!("{}/v1/ingestions", bench.url))
+                .header("x-memoir-space", space);
+            assert_eq!(
+                sent.json(&body).send().await.unwrap().status().as_u16(),
+                202
+            );
         });
+
         if asking.len() >= 32 {
             asking.join_next().await.unwrap().unwrap();
         }
     }
+
     asking.join_all().await;
-    Arc::try_unwrap(bench).unwrap_or_else(|_| panic!("somebody still asks")).end().await;
-    let bench = Bench::start(database, model, &[("JOBS__WORKERS", "8"), ("JOBS__MAX_QUEUED", "10000")]).await;
+    Arc::try_unwrap(bench)
+        .unwrap_or_else(|_| panic!("somebody still asks"))
+        .end()
+        .await;
+
+    let bench = Bench::start(
+        database,
+        model,
+        &[("JOBS__WORKERS", "8"), ("JOBS__MAX_QUEUED", "10000")],
+    )
+    .await;
+
     let began = Instant::now();
     let left = async |state: &str| {
         let url = format!("{}/v1/jobs?state={state}&limit=1", bench.url);
-        let sent = bench.client.get(url).header("x-memoir-space", &space).send().await.unwrap();
-        sent.json::<Value>().await.unwrap()["items"].as_array().unwrap().len()
+        let sent = bench
+            .client
+            .get(url)
+            .header("x-memoir-space", &space)
+            .send()
+            .await
+            .unwrap();
+
+        sent.json::<Value>().await.unwrap()["items"]
+            .as_array()
+            .unwrap()
+            .len()
     };
+
     while left("queued").await + left("running").await > 0 {
         // Seldom: looking through a queue is work, too.
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
+
     let took = began.elapsed().as_secs_f64();
     let (mut passages, mut documents, mut cursor) = (0, 0, String::new());
     loop {
         let url = format!("{}/v1/jobs?state=succeeded&limit=500{cursor}", bench.url);
-        let sent = bench.client.get(url).header("x-memoir-space", &space).send().await.unwrap();
+        let sent = bench
+            .client
+            .get(url)
+            .header("x-memoir-space", &space)
+            .send()
+            .await
+            .unwrap();
+
         let page: Value = sent.json().await.unwrap();
         for job in page["items"].as_array().unwrap() {
             documents += 1;
             passages += job["result"]["chunks_written"].as_i64().unwrap();
         }
+
         match page["next_cursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => break,
         }
     }
+
     assert_eq!(documents, JOBS, "some were lost, or failed");
-    println!("  {JOBS} queued texts, {passages} passages, model of 0 ms: {:.0} jobs/s to the end", JOBS as f64 / took);
+    println!(
+        "  {JOBS} queued texts, {passages} passages, model of 0 ms: {:.0} jobs/s to the end",
+        JOBS as f64 / took
+    );
+
     bench.end().await;
 }
 
@@ -371,6 +580,10 @@ fn ms(time: Duration) -> f64 {
 /// KiB of this process.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS"))
+        .unwrap();
+
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }

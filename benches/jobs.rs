@@ -2,7 +2,11 @@
 //!
 //! `scripts/bench jobs` runs it on SQLite and on a PostgreSQL that waits for its disk.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and stops where it fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops where it fails"
+)]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,7 +44,10 @@ impl Work for Nothing {
 async fn main() {
     let folder = tempfile::tempdir().unwrap();
     bench(&format!("sqlite://{}/bench.db", folder.path().display())).await;
-    #[expect(clippy::disallowed_methods, reason = "the server comes from the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the server comes from the environment"
+    )]
     if let Ok(url) = std::env::var("TEST_PG_URL") {
         bench(&url).await;
     }
@@ -52,7 +59,13 @@ async fn bench(url: &str) {
         ("MEMOIR__JOBS__WORKERS".to_owned(), "8".to_owned()),
         ("MEMOIR__JOBS__MAX_QUEUED".to_owned(), "1000000".to_owned()),
     ]);
-    let config = Config::load(&Origin { file: None, environment }).unwrap();
+
+    let config = Config::load(&Origin {
+        file: None,
+        environment,
+    })
+    .unwrap();
+
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     let jobs = Jobs::new(store.clone(), config.jobs.clone(), config.audit);
@@ -66,37 +79,70 @@ async fn bench(url: &str) {
         let (store, jobs) = (store.clone(), jobs.clone());
         queueing.spawn(async move { queue(&store, &jobs, single / 8, 1).await });
     }
+
     queueing.join_all().await;
-    println!("  queued one by one, 8 at once: {:.0}/s", rate(single, began));
+    println!(
+        "  queued one by one, 8 at once: {:.0}/s",
+        rate(single, began)
+    );
 
     let began = Instant::now();
     queue(&store, &jobs, QUEUED - single, 500).await;
-    println!("  queued 500 per transaction: {:.0}/s", rate(QUEUED - single, began));
+    println!(
+        "  queued 500 per transaction: {:.0}/s",
+        rate(QUEUED - single, began)
+    );
 
     let mut times = Vec::with_capacity(CLAIMS);
     for _ in 0..CLAIMS {
         let began = Instant::now();
-        let claimed =
-            store.claim_jobs(&["nothing"], "bench", Duration::from_mins(1), 1, SystemClock.now()).await.unwrap();
+        let claimed = store
+            .claim_jobs(
+                &["nothing"],
+                "bench",
+                Duration::from_mins(1),
+                1,
+                SystemClock.now(),
+            )
+            .await
+            .unwrap();
+
         times.push(began.elapsed());
         assert_eq!(claimed.len(), 1);
     }
+
     times.sort();
     let at = |percent: usize| times[CLAIMS * percent / 100].as_secs_f64() * 1000.0;
-    println!("  claim with {QUEUED} queued: p50 {:.2} ms, p99 {:.2} ms", at(50), at(99));
+    println!(
+        "  claim with {QUEUED} queued: p50 {:.2} ms, p99 {:.2} ms",
+        at(50),
+        at(99)
+    );
 
     let done = Arc::new(AtomicUsize::new(0));
     let stop = CancellationToken::new();
+
     // No job here waits for a provider.
     let recovered = tokio::sync::watch::Sender::new(0).subscribe();
-    let runner = Runner::new(jobs, Arc::new(SystemClock), vec![Arc::new(Nothing(Arc::clone(&done)))], recovered);
+    let runner = Runner::new(
+        jobs,
+        Arc::new(SystemClock),
+        vec![Arc::new(Nothing(Arc::clone(&done)))],
+        recovered,
+    );
+
     let began = Instant::now();
     #[expect(clippy::disallowed_methods, reason = "awaited below")]
     let running = tokio::spawn(runner.run(stop.clone(), Duration::from_secs(10)));
     while done.load(Ordering::SeqCst) < DRAINED {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    println!("  claimed and completed with empty work, 8 workers: {:.0}/s", rate(DRAINED, began));
+
+    println!(
+        "  claimed and completed with empty work, 8 workers: {:.0}/s",
+        rate(DRAINED, began)
+    );
+
     stop.cancel();
     running.await.unwrap();
     store.close().await;
@@ -111,12 +157,16 @@ async fn queue(store: &Store, jobs: &Jobs, count: usize, at_once: usize) {
         request: serde_json::json!({"text": "x".repeat(1000)}).to_string(),
         max_attempts: 3,
     };
+
     let mut left = count;
     while left > 0 {
         let mut tx = store.begin().await.unwrap();
         for _ in 0..left.min(at_once) {
-            jobs.enqueue(&mut tx, &space, &new, SystemClock.now()).await.unwrap();
+            jobs.enqueue(&mut tx, &space, &new, SystemClock.now())
+                .await
+                .unwrap();
         }
+
         tx.commit().await.unwrap();
         left -= left.min(at_once);
     }

@@ -2,7 +2,11 @@
 //!
 //! `scripts/bench llm [FOLDER]` runs it; FOLDER has `prose/*.txt`.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and stops where it fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops where it fails"
+)]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 
 use std::collections::HashMap;
@@ -24,10 +28,21 @@ fn main() {
     println!("at start: {}", memory());
     let folder = folder();
     embedded_model(&folder);
+
     // The model server has a thread of its own, as it would have a process of its own.
-    let server = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+
     let model = server.block_on(ScriptedModel::local()).unwrap();
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(door(&model));
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(door(&model));
 }
 
 fn folder() -> String {
@@ -38,29 +53,58 @@ fn folder() -> String {
 fn embedded_model(folder: &str) {
     let mut chunks = Vec::new();
     for file in std::fs::read_dir(format!("{folder}/prose")).unwrap() {
-        cut(&std::fs::read_to_string(file.unwrap().path()).unwrap(), &mut chunks);
+        cut(
+            &std::fs::read_to_string(file.unwrap().path()).unwrap(),
+            &mut chunks,
+        );
     }
+
     let begun = Instant::now();
     let _ = LocalModel::embed("warm up");
-    println!("table loaded in {:.1} ms; {}", begun.elapsed().as_secs_f64() * 1000.0, memory());
+    println!(
+        "table loaded in {:.1} ms; {}",
+        begun.elapsed().as_secs_f64() * 1000.0,
+        memory()
+    );
+
     let tokens: usize = chunks.iter().map(|chunk| LocalModel::tokens(chunk)).sum();
-    println!("{} chunks of {} tokens on average, one core:", chunks.len(), tokens / chunks.len());
+    println!(
+        "{} chunks of {} tokens on average, one core:",
+        chunks.len(),
+        tokens / chunks.len()
+    );
+
     let rate = per_second(chunks.len(), || {
         for chunk in &chunks {
             std::hint::black_box(LocalModel::embed(chunk));
         }
     });
+
     println!("  embedded: {rate:.0} chunks a second");
-    let names: Vec<String> = (0..40).map(|number| format!("Seafaring subject {number}")).collect();
+    let names: Vec<String> = (0..40)
+        .map(|number| format!("Seafaring subject {number}"))
+        .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let samples: Vec<Vec<&str>> =
-        (0..40).map(|number| chunks.iter().skip(number * 16).take(16).map(|chunk| &chunk[..600]).collect()).collect();
+    let samples: Vec<Vec<&str>> = (0..40)
+        .map(|number| {
+            chunks
+                .iter()
+                .skip(number * 16)
+                .take(16)
+                .map(|chunk| &chunk[..600])
+                .collect()
+        })
+        .collect();
+
     let counts = vec![16; 40];
     for level in 1..=3 {
         let parent = &["Nature", "Sea life"][..level as usize - 1];
         let rate = per_second(chunks.len(), || {
             for batch in chunks.chunks(5) {
-                let chunks: Vec<(i64, &str)> = (1..).zip(batch).map(|(id, text)| (id, text.as_str())).collect();
+                let chunks: Vec<(i64, &str)> = (1..)
+                    .zip(batch)
+                    .map(|(id, text)| (id, text.as_str()))
+                    .collect();
                 std::hint::black_box(LocalModel::classify(&ClassifyInput {
                     contextual_helper: None,
                     level,
@@ -75,8 +119,12 @@ fn embedded_model(folder: &str) {
                 }));
             }
         });
-        println!("  classified at level {level} of 3, batches of 5, 40 categories: {rate:.0} chunks a second");
+
+        println!(
+            "  classified at level {level} of 3, batches of 5, 40 categories: {rate:.0} chunks a second"
+        );
     }
+
     println!("afterwards: {}", memory());
 }
 
@@ -99,39 +147,62 @@ fn per_second(count: usize, mut work: impl FnMut()) -> f64 {
         work();
         done += count;
     }
+
     done as f64 / begun.elapsed().as_secs_f64()
 }
 
 async fn door(model: &ScriptedModel) {
     let folder = tempfile::tempdir().unwrap();
     let environment = HashMap::from([
-        ("DATABASE_URL".to_owned(), format!("sqlite://{}/bench.db", folder.path().display())),
-        ("MEMOIR__LLM__PROVIDERS__STUB__BASE_URL".to_owned(), model.openai_url()),
+        (
+            "DATABASE_URL".to_owned(),
+            format!("sqlite://{}/bench.db", folder.path().display()),
+        ),
+        (
+            "MEMOIR__LLM__PROVIDERS__STUB__BASE_URL".to_owned(),
+            model.openai_url(),
+        ),
         ("MEMOIR__LLM__MODEL".to_owned(), "stub:m".to_owned()),
     ]);
-    let config = Config::load(&Origin { file: None, environment }).unwrap();
+
+    let config = Config::load(&Origin {
+        file: None,
+        environment,
+    })
+    .unwrap();
+
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     let llm = Llm::new(config.llm, "", store.clone(), Arc::new(SystemClock));
-    let text: Arc<str> = "The whale surfaced again, and the boats were lowered into the swell. ".repeat(25).into();
+    let text: Arc<str> = "The whale surfaced again, and the boats were lowered into the swell. "
+        .repeat(25)
+        .into();
     let task = Classify {
         contextual_helper: None,
         level: 1,
         depth: 3,
         parent: [].into(),
-        categories: (0..40).map(|number| format!("Seafaring subject {number}")).collect(),
+        categories: (0..40)
+            .map(|number| format!("Seafaring subject {number}"))
+            .collect(),
         contents: [].into(),
         may_create: true,
         homes: Arc::default(),
         chunks: (1..=5).map(|id| (id, Arc::clone(&text))).collect(),
     };
+
     let session = Session::of_caller(Space::default());
     llm.ask(&session, task.clone()).await.unwrap();
     let body = model.requests()[0].body.clone();
     model.edit_script(|script| script.record_limit = 1);
 
     // The same request with nothing around it.
-    let client = reqwest::Client::builder().tcp_nodelay(true).tls_certs_only([]).build().unwrap();
+    let client = reqwest::Client::builder()
+        .tcp_nodelay(true)
+        .tls_certs_only([])
+        .build()
+        .unwrap();
+
     let url = format!("{}/chat/completions", model.openai_url());
     let (mut bare, mut whole, mut own) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -142,13 +213,23 @@ async fn door(model: &ScriptedModel) {
         let begun = Instant::now();
         let answered = llm.ask(&session, task.clone()).await.unwrap();
         let took = begun.elapsed().as_secs_f64() * 1000.0;
+
         whole.push(took);
         own.push(took - answered.calls[0].latency_ms);
     }
+
     let [bare, whole, own] = [bare, whole, own].map(median);
-    println!("door, 5 passages of 400 tokens, 40 categories, scripted model without latency, {ROUNDS} calls, medians:");
-    println!("  the bare request {bare:.3} ms, through the door {whole:.3} ms: the door costs {:.3} ms", whole - bare);
-    println!("  of which outside the provider's own time (frame, schema, checks, record): {own:.3} ms");
+    println!(
+        "door, 5 passages of 400 tokens, 40 categories, scripted model without latency, {ROUNDS} calls, medians:"
+    );
+    println!(
+        "  the bare request {bare:.3} ms, through the door {whole:.3} ms: the door costs {:.3} ms",
+        whole - bare
+    );
+
+    println!(
+        "  of which outside the provider's own time (frame, schema, checks, record): {own:.3} ms"
+    );
     llm.close().await;
     store.close().await;
 }
@@ -162,7 +243,17 @@ fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let value = |name: &str| {
         let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            / 1024
     };
-    format!("{} MiB resident, {} MiB of it anonymous", value("VmRSS"), value("RssAnon"))
+
+    format!(
+        "{} MiB resident, {} MiB of it anonymous",
+        value("VmRSS"),
+        value("RssAnon")
+    )
 }

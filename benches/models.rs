@@ -1,8 +1,14 @@
-//! Every task against a real model, in every output mode, to be judged by eye: what breaks with small models?
+//! Every task against a real model, in every output mode, to be judged by eye: what breaks with
+//! small models?
 //!
-//! `scripts/eval --model http://127.0.0.1:8081/v1 [NAME]` runs it against a server that speaks OpenAI's protocol.
+//! `scripts/eval --model http://127.0.0.1:8081/v1 [NAME]` runs it against a server that speaks
+//! OpenAI's protocol.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "it prints what it sees, and stops where it fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "it prints what it sees, and stops where it fails"
+)]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,13 +39,21 @@ where
     let session = Session::of_caller(Space::default()).with_model(Some(model.to_owned()));
     let answer = llm.ask(&session, task).await;
     let calls = session.calls();
-    let outcomes: Vec<String> =
-        calls.iter().map(|call| format!("{}/{} {:.0} ms", call.mode, call.outcome, call.latency_ms)).collect();
+    let outcomes: Vec<String> = calls
+        .iter()
+        .map(|call| format!("{}/{} {:.0} ms", call.mode, call.outcome, call.latency_ms))
+        .collect();
+
     let shown = match answer {
         Ok(answered) => serde_json::to_string(&answered.value).unwrap(),
         Err(error) => format!("ERROR {error}"),
     };
-    println!("{mode:8} {:9} [{}]\n         {shown}", T::STAGE, outcomes.join(", "));
+
+    println!(
+        "{mode:8} {:9} [{}]\n         {shown}",
+        T::STAGE,
+        outcomes.join(", ")
+    );
 }
 
 fn classify(categories: &[&str], may_create: bool) -> Classify {
@@ -52,7 +66,10 @@ fn classify(categories: &[&str], may_create: bool) -> Classify {
         contents: [].into(),
         may_create,
         homes: Arc::default(),
-        chunks: (1..).zip(TEXTS).map(|(id, text)| (id, text.into())).collect(),
+        chunks: (1..)
+            .zip(TEXTS)
+            .map(|(id, text)| (id, text.into()))
+            .collect(),
     }
 }
 
@@ -65,8 +82,18 @@ async fn open(url: &str, mode: &str, folder: &std::path::Path) -> Llm {
         set("TRANSPORT__TOTAL_TIMEOUT", "600"),
         set("MAX_OUTPUT_TOKENS", "600"),
     ]);
-    environment.insert("DATABASE_URL".to_owned(), format!("sqlite://{}/{mode}.db", folder.display()));
-    let config = Config::load(&Origin { file: None, environment }).unwrap();
+
+    environment.insert(
+        "DATABASE_URL".to_owned(),
+        format!("sqlite://{}/{mode}.db", folder.display()),
+    );
+
+    let config = Config::load(&Origin {
+        file: None,
+        environment,
+    })
+    .unwrap();
+
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     Llm::new(config.llm, "", store, Arc::new(SystemClock))
@@ -77,10 +104,17 @@ async fn main() {
     #[expect(clippy::disallowed_methods, reason = "the server comes from outside")]
     let given = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let Some(url) = given("MEMOIR_REAL_MODEL") else {
-        println!("set MEMOIR_REAL_MODEL to the address of a server, such as http://127.0.0.1:8081/v1");
+        println!(
+            "set MEMOIR_REAL_MODEL to the address of a server, such as http://127.0.0.1:8081/v1"
+        );
         return;
     };
-    let model = format!("real:{}", given("MEMOIR_REAL_NAME").as_deref().unwrap_or("any"));
+
+    let model = format!(
+        "real:{}",
+        given("MEMOIR_REAL_NAME").as_deref().unwrap_or("any")
+    );
+
     let folder = tempfile::tempdir().unwrap();
     let options = ["Cooking", "Finance", "Space", "Sports"];
     for mode in ["native", "tool", "prompted"] {
@@ -97,20 +131,46 @@ async fn main() {
             contents: [].into(),
             at_most: 2,
         };
+
         attempt(llm, &model, mode, select).await;
-        let summarize =
-            |(chunk_id, text): (i64, &&str)| SummarizeChunk { chunk_id, text: (**text).into(), target_chars: 60 };
+        let summarize = |(chunk_id, text): (i64, &&str)| SummarizeChunk {
+            chunk_id,
+            text: (**text).into(),
+            target_chars: 60,
+        };
+
         let chunks = (11..).zip(&TEXTS[..2]).map(summarize).collect();
         attempt(llm, &model, mode, Summarize { chunks, retries: 1 }).await;
-        let evidence =
-            |(chunk_id, text): (i64, &&str)| Evidence { chunk_id, path: "News".into(), text: (**text).into() };
+        let evidence = |(chunk_id, text): (i64, &&str)| Evidence {
+            chunk_id,
+            path: "News".into(),
+            text: (**text).into(),
+        };
+
         let chunks = (21..).zip(&TEXTS).map(evidence).collect();
         let query = "By how much did the central bank raise its rate?".into();
-        attempt(llm, &model, mode, Answer { query, contextual_helpers: Vec::new(), chunks }).await;
+        attempt(
+            llm,
+            &model,
+            mode,
+            Answer {
+                query,
+                contextual_helpers: Vec::new(),
+                chunks,
+            },
+        )
+        .await;
+
         let letter = "From: Ada Lovelace\nDate: 10 July 1843\nSubject: The engine\n\nMy dear Babbage, I have finished the notes \
                       on the Analytical Engine and the table for the Bernoulli numbers.";
         let chunks = vec![(1, letter.into())];
-        let helper = Helper { filename: "letter.txt".into(), title: None, metadata: Vec::new(), chunks };
+        let helper = Helper {
+            filename: "letter.txt".into(),
+            title: None,
+            metadata: Vec::new(),
+            chunks,
+        };
+
         attempt(llm, &model, mode, helper).await;
     }
 }

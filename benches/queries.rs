@@ -1,10 +1,14 @@
-//! How long a question takes beside its model: over few and over many passages, with a model of 0 and of 200 ms, alone and
-//! with 64 at once.
+//! How long a question takes beside its model: over few and over many passages, with a model of 0
+//! and of 200 ms, alone and with 64 at once.
 //!
-//! `scripts/bench queries [SIZES]` runs it on SQLite and on a PostgreSQL that waits for its disk. Every leaf holds a hundred
-//! passages of some 350 tokens; a million of them lie in 10,000 leaves.
+//! `scripts/bench queries [SIZES]` runs it on SQLite and on a PostgreSQL that waits for its disk.
+//! Every leaf holds a hundred passages of some 350 tokens; a million of them lie in 10,000 leaves.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and stops where it fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops where it fails"
+)]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -36,9 +40,17 @@ const AT_ONCE: usize = 64;
 #[tokio::main]
 async fn main() {
     let sizes = variable("MEMOIR_BENCH_SIZES").unwrap_or_else(|| "1000,10000".to_owned());
-    for size in sizes.split(',').map(|size| size.trim().parse::<usize>().unwrap()) {
+    for size in sizes
+        .split(',')
+        .map(|size| size.trim().parse::<usize>().unwrap())
+    {
         let folder = tempfile::tempdir().unwrap();
-        bench(&format!("sqlite://{}/bench.db", folder.path().display()), size).await;
+        bench(
+            &format!("sqlite://{}/bench.db", folder.path().display()),
+            size,
+        )
+        .await;
+
         if let Some(server) = variable("TEST_PG_URL") {
             let schema = format!("q{size}");
             run_sql(&server, &format!("CREATE SCHEMA {schema}")).await;
@@ -49,15 +61,22 @@ async fn main() {
 }
 
 fn variable(name: &str) -> Option<String> {
-    #[expect(clippy::disallowed_methods, reason = "a benchmark is told by its environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a benchmark is told by its environment"
+    )]
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 async fn run_sql(url: &str, sql: &str) {
     use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
+
     sqlx::any::install_default_drivers();
     let mut connection = AnyConnection::connect(url).await.unwrap();
-    connection.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
+    connection
+        .execute(AssertSqlSafe(sql.to_owned()))
+        .await
+        .unwrap();
 }
 
 async fn bench(database: &str, size: usize) {
@@ -72,16 +91,30 @@ async fn bench(database: &str, size: usize) {
         ("TAXONOMY__LIMIT_SCOPE", "parent".to_owned()),
         ("TELEMETRY__LOG_LEVEL", "error".to_owned()),
     ];
-    let mut environment: HashMap<String, String> =
-        settings.into_iter().map(|(name, value)| (format!("MEMOIR__{name}"), value)).collect();
+
+    let mut environment: HashMap<String, String> = settings
+        .into_iter()
+        .map(|(name, value)| (format!("MEMOIR__{name}"), value))
+        .collect();
+
     environment.insert("DATABASE_URL".to_owned(), database.to_owned());
-    let config = Config::load(&Origin { file: None, environment }).unwrap();
+    let config = Config::load(&Origin {
+        file: None,
+        environment,
+    })
+    .unwrap();
+
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     let begun = Instant::now();
     fill(&store, size).await;
     store.analyze().await.unwrap();
-    println!("{} with {size} passages, filled in {:.0} s:", store.engine().name(), begun.elapsed().as_secs_f64());
+    println!(
+        "{} with {size} passages, filled in {:.0} s:",
+        store.engine().name(),
+        begun.elapsed().as_secs_f64()
+    );
+
     store.close().await;
 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -90,13 +123,19 @@ async fn bench(database: &str, size: usize) {
     let app = App::build(config, Arc::new(SystemClock)).await.unwrap();
     #[expect(clippy::disallowed_methods, reason = "awaited below")]
     let served = tokio::spawn(app.serve(listener, stop.clone()));
+
     // Not compressed, as between two services of one machine.
-    let client = reqwest::Client::builder().tls_certs_only([]).gzip(false).build().unwrap();
+    let client = reqwest::Client::builder()
+        .tls_certs_only([])
+        .gzip(false)
+        .build()
+        .unwrap();
 
     alone(&client, &url).await;
     slow(&client, &url, &model).await;
     crowd(&client, &url, &model).await;
     stop.cancel();
+
     served.await.unwrap();
 }
 
@@ -105,10 +144,24 @@ fn by_the_question(seen: &Seen) -> Reply {
     if seen.stage != "select" {
         return Reply::sensible(seen);
     }
-    let line = |start: &str| seen.user.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default();
-    let options: Vec<&str> = seen.user.lines().filter_map(|line| line.strip_prefix("- ")).collect();
+
+    let line = |start: &str| {
+        seen.user
+            .lines()
+            .find_map(|line| line.strip_prefix(start))
+            .unwrap_or_default()
+    };
+
+    let options: Vec<&str> = seen
+        .user
+        .lines()
+        .filter_map(|line| line.strip_prefix("- "))
+        .collect();
+
     let number = line("query: ").bytes().chain(line("level: ").bytes());
-    let number = number.fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+    let number = number.fold(7_usize, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(usize::from(byte))
+    });
     let chosen = options[number % options.len()];
     Reply::json(json!({"selections": [{"category": chosen, "ranked_relevance": 1}]}))
 }
@@ -120,17 +173,20 @@ async fn alone(client: &reqwest::Client, url: &str) {
         let body = json!({"query": format!("question {number}"), "mode": "retrieve", "per_path_limit": 20});
         let (elapsed, result) = ask(client, url, &body).await;
         assert_eq!(result["chunks"].as_array().unwrap().len(), 20);
+
         // The first ones find everything cold.
         if number >= 50 {
             whole.push(elapsed);
             own.push(elapsed - sum(&result));
         }
     }
+
     println!(
         "  retrieve, model of 0 ms: p50 {:.2} ms, p99 {:.2} ms beside the model",
         part(&mut own, 50),
         part(&mut own, 99)
     );
+
     println!(
         "    with the model's three calls: p50 {:.2} ms, p99 {:.2} ms",
         part(&mut whole, 50),
@@ -143,23 +199,40 @@ async fn slow(client: &reqwest::Client, url: &str, model: &ScriptedModel) {
     model.edit_script(|script| script.latency_ms = 200);
     let mut worst: f64 = 0.0;
     let mut shares = Vec::new();
+
     for number in 0..SLOW {
-        let (elapsed, result) = ask(client, url, &json!({"query": format!("slow question {number}")})).await;
+        let (elapsed, result) = ask(
+            client,
+            url,
+            &json!({"query": format!("slow question {number}")}),
+        )
+        .await;
+
         let share = elapsed / sum(&result);
         worst = worst.max(share);
         shares.push(share);
     }
-    println!("  answer, model of 200 ms: {:.4} times its calls (worst {worst:.4})", part(&mut shares, 50));
+
+    println!(
+        "  answer, model of 200 ms: {:.4} times its calls (worst {worst:.4})",
+        part(&mut shares, 50)
+    );
 }
 
 /// Many at once.
 async fn crowd(client: &reqwest::Client, url: &str, model: &ScriptedModel) {
     model.edit_script(|script| script.latency_ms = 200);
     let begun = Instant::now();
-    let bodies: Vec<Value> = (0..AT_ONCE).map(|number| json!({"query": format!("crowded {number}")})).collect();
+    let bodies: Vec<Value> = (0..AT_ONCE)
+        .map(|number| json!({"query": format!("crowded {number}")}))
+        .collect();
     let asked = bodies.iter().map(|body| ask(client, url, body));
-    let mut times: Vec<f64> =
-        futures_util::future::join_all(asked).await.into_iter().map(|(elapsed, _)| elapsed).collect();
+    let mut times: Vec<f64> = futures_util::future::join_all(asked)
+        .await
+        .into_iter()
+        .map(|(elapsed, _)| elapsed)
+        .collect();
+
     println!(
         "  {AT_ONCE} at once, model of 200 ms: {:.0} ms in all, each {:.0} to {:.0} ms, memory {} MiB",
         begun.elapsed().as_secs_f64() * 1000.0,
@@ -167,16 +240,24 @@ async fn crowd(client: &reqwest::Client, url: &str, model: &ScriptedModel) {
         part(&mut times, 100),
         resident() / 1024,
     );
+
     model.edit_script(|script| script.latency_ms = 0);
     let begun = Instant::now();
     let bodies: Vec<Value> = (0..AT_ONCE * 20)
         .map(|number| json!({"query": format!("busy {number}"), "mode": "retrieve", "per_path_limit": 20}))
         .collect();
     let mut times = Vec::new();
+
     for some in bodies.chunks(AT_ONCE) {
         let asked = some.iter().map(|body| ask(client, url, body));
-        times.extend(futures_util::future::join_all(asked).await.into_iter().map(|(elapsed, _)| elapsed));
+        times.extend(
+            futures_util::future::join_all(asked)
+                .await
+                .into_iter()
+                .map(|(elapsed, _)| elapsed),
+        );
     }
+
     println!(
         "  retrieve, {AT_ONCE} at once, model of 0 ms: {:.0} a second, slowest {:.0} ms, memory {} MiB",
         bodies.len() as f64 / begun.elapsed().as_secs_f64(),
@@ -192,13 +273,19 @@ async fn ask(client: &reqwest::Client, url: &str, body: &Value) -> (f64, Value) 
     let status = reply.status();
     let bytes = reply.bytes().await.unwrap();
     let elapsed = begun.elapsed().as_secs_f64() * 1000.0;
+
     assert!(status.is_success(), "{}", String::from_utf8_lossy(&bytes));
     (elapsed, serde_json::from_slice(&bytes).unwrap())
 }
 
 /// Milliseconds of the model's calls.
 fn sum(result: &Value) -> f64 {
-    result["responses"].as_array().unwrap().iter().map(|call| call["latency_ms"].as_f64().unwrap()).sum()
+    result["responses"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| call["latency_ms"].as_f64().unwrap())
+        .sum()
 }
 
 fn part(times: &mut [f64], percent: usize) -> f64 {
@@ -209,8 +296,15 @@ fn part(times: &mut [f64], percent: usize) -> f64 {
 /// KiB of this process: the service, the scripted model and the client together.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap_or_default();
+
+    line.split_whitespace()
+        .next()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0)
 }
 
 /// Writes the hierarchy and the passages, a hundred to a leaf.
@@ -219,7 +313,11 @@ async fn fill(store: &Store, size: usize) {
     let leaves = make_leaves(store, &space, (size / PER_LEAF).max(1)).await;
     let texts: Vec<String> = (0..97).map(passage).collect();
     let counter = TokenCounter::for_model(Some("gpt-4o"));
-    let tokens: Vec<i64> = texts.iter().map(|text| i64::try_from(counter.count(text)).unwrap()).collect();
+    let tokens: Vec<i64> = texts
+        .iter()
+        .map(|text| i64::try_from(counter.count(text)).unwrap())
+        .collect();
+
     let mut written = 0;
     while written < size {
         let count = PER_SOURCE.min(size - written);
@@ -227,9 +325,18 @@ async fn fill(store: &Store, size: usize) {
         let id = SourceId::new();
         let mut tx = store.begin().await.unwrap();
         tx.lock_chunks(&space).await.unwrap();
-        tx.add_source(&space, &source(&id, written, now)).await.unwrap();
+        tx.add_source(&space, &source(&id, written, now))
+            .await
+            .unwrap();
         let facts = facts();
-        let new = NewVersion { source_id: &id, version: 1, content: "", facts: &facts, content_version_id: None };
+        let new = NewVersion {
+            source_id: &id,
+            version: 1,
+            content: "",
+            facts: &facts,
+            content_version_id: None,
+        };
+
         let version = tx.add_source_version(&space, new, now).await.unwrap();
         let chunks: Vec<NewChunk<'_>> = (0..count)
             .map(|at| NewChunk {
@@ -243,21 +350,30 @@ async fn fill(store: &Store, size: usize) {
                 category_id: leaves[(written + at) % leaves.len()],
             })
             .collect();
+
         let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
         for chunk in &chunks {
             *counts.entry(chunk.category_id).or_default() += 1;
         }
-        tx.add_chunks(&space, &id, version, &chunks, now).await.unwrap();
+
+        tx.add_chunks(&space, &id, version, &chunks, now)
+            .await
+            .unwrap();
         tx.add_chunk_counts(&space, &counts).await.unwrap();
-        tx.update_latest_version(&space, &id, 1, version, now).await.unwrap();
+        tx.update_latest_version(&space, &id, 1, version, now)
+            .await
+            .unwrap();
         tx.commit().await.unwrap();
+
         written += count;
     }
 }
 
 /// Three levels, about as wide as each other.
 async fn make_leaves(store: &Store, space: &Space, count: usize) -> Vec<i64> {
-    let width = (1..1_000).find(|width: &usize| width.pow(3) >= count).unwrap();
+    let width = (1..1_000)
+        .find(|width: &usize| width.pow(3) >= count)
+        .unwrap();
     let mut parents = vec![0];
     for (level, wanted) in [(1, width), (2, width * width), (3, count)] {
         let mut tx = store.begin().await.unwrap();
@@ -267,14 +383,23 @@ async fn make_leaves(store: &Store, space: &Space, count: usize) -> Vec<i64> {
                 let parent = parents[number % parents.len()];
                 let name = format!("Category {level} {number}");
                 let name_key = name.to_lowercase();
-                NewCategory { parent_id: Some(parent).filter(|parent| *parent != 0), level, name, name_key }
+                NewCategory {
+                    parent_id: Some(parent).filter(|parent| *parent != 0),
+                    level,
+                    name,
+                    name_key,
+                }
             })
             .collect();
-        tx.add_categories(space, &new, SystemClock.now()).await.unwrap();
+
+        tx.add_categories(space, &new, SystemClock.now())
+            .await
+            .unwrap();
         let made = tx.list_children(space, &parents).await.unwrap();
         tx.commit().await.unwrap();
         parents = made.iter().map(|category| category.id).collect();
     }
+
     parents
 }
 
@@ -329,10 +454,12 @@ fn passage(number: usize) -> String {
         "winter",
         "comes",
     ];
+
     let mut text = String::new();
     for at in 0..340 {
         let word = WORDS[(at * 7 + number * 13 + at * at) % WORDS.len()];
         let _ = write!(text, "{word}{}", if at % 12 == 11 { ". " } else { " " });
     }
+
     text
 }

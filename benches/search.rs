@@ -1,10 +1,14 @@
-//! How long a search takes over many passages, by words, by meaning and by both; what loading its index takes, in time and
-//! in memory.
+//! How long a search takes over many passages, by words, by meaning and by both; what loading its
+//! index takes, in time and in memory.
 //!
-//! `scripts/bench search [DIR] [SIZES]` runs it on SQLite and on a PostgreSQL that waits for its disk. Passages are some 120
-//! words of sentences from DIR/prose/*.txt, shuffled.
+//! `scripts/bench search [DIR] [SIZES]` runs it on SQLite and on a PostgreSQL that waits for its
+//! disk. Passages are some 120 words of sentences from DIR/prose/*.txt, shuffled.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and stops where it fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops where it fails"
+)]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 
 use std::collections::HashMap;
@@ -36,39 +40,70 @@ async fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let sizes = variable("MEMOIR_BENCH_SIZES").unwrap_or_else(|| "100000".to_owned());
     let sentences = sentences();
-    for size in sizes.split(',').map(|size| size.trim().parse::<usize>().unwrap()) {
+    for size in sizes
+        .split(',')
+        .map(|size| size.trim().parse::<usize>().unwrap())
+    {
         let folder = tempfile::tempdir().unwrap();
-        bench(&format!("sqlite://{}/bench.db", folder.path().display()), size, &sentences).await;
+        bench(
+            &format!("sqlite://{}/bench.db", folder.path().display()),
+            size,
+            &sentences,
+        )
+        .await;
+
         if let Some(server) = variable("TEST_PG_URL") {
             let schema = format!("s{size}");
             run_sql(&server, &format!("CREATE SCHEMA {schema}")).await;
-            bench(&format!("{server}?options[search_path]={schema}"), size, &sentences).await;
+            bench(
+                &format!("{server}?options[search_path]={schema}"),
+                size,
+                &sentences,
+            )
+            .await;
+
             run_sql(&server, &format!("DROP SCHEMA {schema} CASCADE")).await;
         }
     }
 }
 
 fn variable(name: &str) -> Option<String> {
-    #[expect(clippy::disallowed_methods, reason = "a benchmark is told by its environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a benchmark is told by its environment"
+    )]
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 async fn run_sql(url: &str, sql: &str) {
     use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
+
     sqlx::any::install_default_drivers();
     let mut connection = AnyConnection::connect(url).await.unwrap();
-    connection.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
+    connection
+        .execute(AssertSqlSafe(sql.to_owned()))
+        .await
+        .unwrap();
 }
 
 /// The sentences of all the prose there is.
 fn sentences() -> Vec<String> {
     let root = variable("MEMOIR_EVAL_DATA").unwrap_or_else(|| "../shared/data".to_owned());
     let mut all = Vec::new();
-    for file in glob::glob(&format!("{root}/prose/*.txt")).unwrap().flatten() {
+    for file in glob::glob(&format!("{root}/prose/*.txt"))
+        .unwrap()
+        .flatten()
+    {
         let text = std::fs::read_to_string(file).unwrap();
         let plain: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        all.extend(plain.split_inclusive(". ").filter(|sentence| sentence.len() > 20).map(str::to_owned));
+        all.extend(
+            plain
+                .split_inclusive(". ")
+                .filter(|sentence| sentence.len() > 20)
+                .map(str::to_owned),
+        );
     }
+
     assert!(all.len() > 1_000, "no prose in {root}/prose");
     all
 }
@@ -77,7 +112,10 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, most: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((self.0 >> 33) % most as u64).unwrap()
     }
 
@@ -86,28 +124,48 @@ impl Dice {
         while text.split(' ').count() < WORDS {
             text.push_str(&sentences[self.below(sentences.len())]);
         }
+
         text
     }
 
     /// Some words of a sentence, as somebody would look for it.
     fn question(&mut self, sentences: &[String]) -> String {
         let sentence = &sentences[self.below(sentences.len())];
-        let words: Vec<&str> = sentence.split(' ').filter(|word| !word.is_empty()).collect();
+        let words: Vec<&str> = sentence
+            .split(' ')
+            .filter(|word| !word.is_empty())
+            .collect();
+
         let (from, count) = (self.below(words.len()), 4 + self.below(6));
-        words.into_iter().skip(from.saturating_sub(count)).take(count).collect::<Vec<_>>().join(" ")
+        words
+            .into_iter()
+            .skip(from.saturating_sub(count))
+            .take(count)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
 async fn bench(database: &str, size: usize, sentences: &[String]) {
     let mut environment = HashMap::from([("DATABASE_URL".to_owned(), database.to_owned())]);
-    environment.insert("MEMOIR__TELEMETRY__LOG_LEVEL".to_owned(), "error".to_owned());
-    let config = Config::load(&Origin { file: None, environment }).unwrap();
+    environment.insert(
+        "MEMOIR__TELEMETRY__LOG_LEVEL".to_owned(),
+        "error".to_owned(),
+    );
+
+    let config = Config::load(&Origin {
+        file: None,
+        environment,
+    })
+    .unwrap();
+
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     let llm = Llm::new(config.llm.clone(), "", store.clone(), Arc::new(SystemClock));
     let search = Search::new(store.clone(), llm.clone(), config.vector.clone());
     let mut dice = Dice(7);
     let (writing, whole) = fill(&store, &search, size, sentences, &mut dice).await;
+
     store.analyze().await.unwrap();
     println!(
         "{} with {size} passages; written at {:.0} a second ({:.0} with cutting, terms and vectors)",
@@ -115,6 +173,7 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
         size as f64 / writing,
         size as f64 / whole
     );
+
     load(&search, size).await;
     store.close().await;
 
@@ -124,7 +183,11 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
     let app = App::build(config, Arc::new(SystemClock)).await.unwrap();
     #[expect(clippy::disallowed_methods, reason = "awaited below")]
     let served = tokio::spawn(app.serve(listener, stop.clone()));
-    let client = reqwest::Client::builder().tls_certs_only([]).build().unwrap();
+    let client = reqwest::Client::builder()
+        .tls_certs_only([])
+        .build()
+        .unwrap();
+
     for kind in ["keyword", "semantic", "hybrid"] {
         let mut times = Vec::new();
         let mut found = 0;
@@ -133,13 +196,16 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
             let begun = Instant::now();
             let reply = client.post(&url).json(&body).send().await.unwrap();
             let result: Value = serde_json::from_slice(&reply.bytes().await.unwrap()).unwrap();
+
             // The first ones find everything cold.
             if number >= 10 {
                 times.push(begun.elapsed().as_secs_f64() * 1000.0);
                 found += result["items"].as_array().unwrap().len();
             }
+
             assert_eq!(result["index"], "memory");
         }
+
         times.sort_by(f64::total_cmp);
         let part = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
         println!(
@@ -150,6 +216,7 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
             found as f64 / times.len() as f64
         );
     }
+
     println!("  memory {} MiB", resident() / 1024);
     stop.cancel();
     served.await.unwrap();
@@ -161,15 +228,22 @@ async fn load(search: &Search, size: usize) {
     let session = Session::of_caller(space.clone());
     let ask = async |kind| {
         let begun = Instant::now();
-        let wish = Wish { query: "a ship upon the sea".to_owned(), kind: Some(kind), ..Wish::default() };
+        let wish = Wish {
+            query: "a ship upon the sea".to_owned(),
+            kind: Some(kind),
+            ..Wish::default()
+        };
+
         search.search(&session, &space, wish).await.unwrap();
         begun.elapsed().as_secs_f64()
     };
+
     let before = resident();
     let words = ask(Kind::Keyword).await - ask(Kind::Keyword).await;
     let middle = resident();
     let meaning = ask(Kind::Semantic).await - ask(Kind::Semantic).await;
     let plain = size * LocalModel::embed("").len() * 4;
+
     println!(
         "  terms loaded in {:.0} ms ({} MiB more), vectors in {:.0} ms ({} MiB more; {:.3} times their float32 size)",
         words * 1000.0,
@@ -183,30 +257,58 @@ async fn load(search: &Search, size: usize) {
 /// KiB of this process.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap_or_default();
+
+    line.split_whitespace()
+        .next()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0)
 }
 
-/// Writes the passages as an ingestion does, a hundred to a document; gives the seconds of the transactions, and of all.
-async fn fill(store: &Store, search: &Search, size: usize, sentences: &[String], dice: &mut Dice) -> (f64, f64) {
+/// Writes the passages as an ingestion does, a hundred to a document; gives the seconds of the
+/// transactions, and of all.
+async fn fill(
+    store: &Store,
+    search: &Search,
+    size: usize,
+    sentences: &[String],
+    dice: &mut Dice,
+) -> (f64, f64) {
     let space = Space::default();
     let (mut writing, mut whole) = (0.0, 0.0);
     let mut written = 0;
+
     while written < size {
         let count = PER_SOURCE.min(size - written);
         let texts: Vec<Arc<str>> = (0..count).map(|_| dice.passage(sentences).into()).collect();
         let begun = Instant::now();
         let prepared = search.prepare(texts.clone()).await.unwrap();
         let session = Session::of_caller(space.clone());
-        let vectors = search.embed(&session, "local:embedded", &texts).await.unwrap();
+        let vectors = search
+            .embed(&session, "local:embedded", &texts)
+            .await
+            .unwrap();
+
         let prepared = prepared.with_vectors("local:embedded", &vectors);
         let opened = Instant::now();
         let (now, id) = (SystemClock.now(), SourceId::new());
         let mut tx = store.begin().await.unwrap();
         tx.lock_chunks(&space).await.unwrap();
-        tx.add_source(&space, &source(&id, written, now)).await.unwrap();
+        tx.add_source(&space, &source(&id, written, now))
+            .await
+            .unwrap();
         let facts = facts();
-        let new = NewVersion { source_id: &id, version: 1, content: "", facts: &facts, content_version_id: None };
+        let new = NewVersion {
+            source_id: &id,
+            version: 1,
+            content: "",
+            facts: &facts,
+            content_version_id: None,
+        };
+
         let version = tx.add_source_version(&space, new, now).await.unwrap();
         let chunks: Vec<NewChunk<'_>> = (1..)
             .zip(&texts)
@@ -220,14 +322,27 @@ async fn fill(store: &Store, search: &Search, size: usize, sentences: &[String],
                 category_id: 0,
             })
             .collect();
-        tx.add_retrieval_chunks(&space, &id, version, &chunks, now).await.unwrap();
-        assert!(prepared.write(&mut tx, &space, (&id, version, RETRIEVAL), now).await.unwrap());
-        tx.update_latest_version(&space, &id, 1, version, now).await.unwrap();
+
+        tx.add_retrieval_chunks(&space, &id, version, &chunks, now)
+            .await
+            .unwrap();
+        assert!(
+            prepared
+                .write(&mut tx, &space, (&id, version, RETRIEVAL), now)
+                .await
+                .unwrap()
+        );
+
+        tx.update_latest_version(&space, &id, 1, version, now)
+            .await
+            .unwrap();
         tx.commit().await.unwrap();
         writing += opened.elapsed().as_secs_f64();
         whole += begun.elapsed().as_secs_f64();
+
         written += count;
     }
+
     (writing, whole)
 }
 

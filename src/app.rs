@@ -1,4 +1,5 @@
-//! The composition root: settings in, a running service out. The binary and the tests build it the same way.
+//! The composition root: settings in, a running service out. The binary and the tests build it the
+//! same way.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ use crate::telemetry::Metrics;
 
 /// How often samples are folded into their histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
-/// How long the result of a question that was asked as a job, or with a key, can be read again, and how often that is looked after.
+/// How long the result of a question that was asked as a job, or with a key, can be read again, and
+/// how often that is looked after.
 const RESULT_KEEP_SECONDS: i64 = 60 * 60;
 const FORGETTING: Duration = Duration::from_mins(5);
 /// How often expired rows are removed.
@@ -70,6 +72,7 @@ impl App {
         let metrics = Metrics::start();
         let store = Store::connect(&config.database).await?;
         let migrated = store.migrate().await?;
+
         if !migrated.applied.is_empty() {
             tracing::info!(
                 engine = store.engine().name(),
@@ -77,11 +80,13 @@ impl App {
                 "schema brought up to date"
             );
         }
+
         check_depth(&config, &store).await?;
         metrics::gauge!(
             names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION"), "engine" => store.engine().name()
         )
         .set(1.0);
+
         let renderer = metrics.clone();
         let settings = HttpSettings {
             max_body_bytes: usize::try_from(config.limits.max_body_bytes).unwrap_or(usize::MAX),
@@ -93,7 +98,14 @@ impl App {
             info_json: [false, true].map(|required| info(&config, &store, required)),
             render_metrics: Box::new(move || renderer.render()),
         };
-        let llm = Llm::new(config.llm.clone(), &config.telemetry.otlp_endpoint, store.clone(), Arc::clone(&clock));
+
+        let llm = Llm::new(
+            config.llm.clone(),
+            &config.telemetry.otlp_endpoint,
+            store.clone(),
+            Arc::clone(&clock),
+        );
+
         let jobs = Jobs::new(store.clone(), config.jobs.clone(), config.audit);
         let sources = Sources::new(store.clone(), jobs.clone());
         let taxonomy = Taxonomy::new(&config.taxonomy);
@@ -105,12 +117,14 @@ impl App {
             retrieval_tokens: config.vector.chunk_tokens,
             retrieval_overlap: config.vector.overlap_tokens,
         };
+
         let samples = SampleCache::new(store.clone());
         check_embedding_model(&config, &llm)?;
         let search = Search::new(store.clone(), llm.clone(), config.vector.clone());
         if let Err(error) = search.queue_reembedding(&jobs, clock.now()).await {
             tracing::warn!(%error, "no job could be queued that turns to the new embedding model");
         }
+
         let state = AppState {
             keys: Keys::load(store.clone(), Arc::clone(&clock), &config.auth).await?,
             spaces: Spaces::new(store.clone(), jobs.clone(), llm.clone()),
@@ -133,28 +147,55 @@ impl App {
             store,
             clock,
             settings: Arc::new(settings),
-            body_budget: BodyBudget::new(usize::try_from(config.limits.body_memory).unwrap_or(usize::MAX)),
+            body_budget: BodyBudget::new(
+                usize::try_from(config.limits.body_memory).unwrap_or(usize::MAX),
+            ),
             runs: Runs::default(),
             in_flight: Arc::default(),
             stop: CancellationToken::new(),
         };
-        Ok(Self { config, state, samples, metrics })
+
+        Ok(Self {
+            config,
+            state,
+            samples,
+            metrics,
+        })
     }
 
-    /// Serves and runs jobs until `stop` is cancelled, then lets both finish and closes the database.
+    /// Serves and runs jobs until `stop` is cancelled, then lets both finish and closes the
+    /// database.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
         let runner = self.runner();
-        let Self { config, mut state, metrics, .. } = self;
+        let Self {
+            config,
+            mut state,
+            metrics,
+            ..
+        } = self;
+
         state.stop = stop.clone();
         let router = http::router(state.clone());
-        // While jobs and open requests get their time to finish, the API goes on answering, though it is not ready:
-        // whoever balances the load must be able to see that.
+
+        // While jobs and open requests get their time to finish, the API goes on answering, though
+        // it is not ready: whoever balances the load must be able to see that.
         let closing = CancellationToken::new();
         let work = async {
-            tokio::join!(runner.run(stop.clone(), grace(&config)), requests_finished(&state, &stop, grace(&config)));
+            tokio::join!(
+                runner.run(stop.clone(), grace(&config)),
+                requests_finished(&state, &stop, grace(&config))
+            );
             closing.cancel();
         };
-        let serving = http::serve::run(listener, router, &config.server, stop.clone(), closing.clone());
+
+        let serving = http::serve::run(
+            listener,
+            router,
+            &config.server,
+            stop.clone(),
+            closing.clone(),
+        );
+
         tokio::select! {
             _ = futures_util::future::join(serving, work) => {}
             () = upkeep(&metrics) => {}
@@ -162,6 +203,7 @@ impl App {
             () = forget(&state) => {}
             () = compare_in_database(&state) => {}
         }
+
         close(&state).await;
     }
 
@@ -180,25 +222,47 @@ impl App {
     /// The one list of kinds of work.
     fn runner(&self) -> Runner {
         let mut work: Vec<Arc<dyn Work>> = vec![
-            Arc::new(self.state.ingestion.work(self.state.helpers.clone(), self.samples.clone())),
-            Arc::new(QueryWork { queries: self.state.queries.clone() }),
+            Arc::new(
+                self.state
+                    .ingestion
+                    .work(self.state.helpers.clone(), self.samples.clone()),
+            ),
+            Arc::new(QueryWork {
+                queries: self.state.queries.clone(),
+            }),
             self.state.search.work(),
         ];
+
         if self.config.testing.probe_jobs {
             let (store, sources) = (self.state.store.clone(), self.state.sources.clone());
             let llm = self.state.llm.clone();
-            work.push(Arc::new(Probe { store, sources, llm, log: self.config.testing.probe_log.clone() }));
+            work.push(Arc::new(Probe {
+                store,
+                sources,
+                llm,
+                log: self.config.testing.probe_log.clone(),
+            }));
         }
+
         let recovered = self.state.llm.recovered();
-        Runner::new(self.state.jobs.clone(), Arc::clone(&self.state.clock), work, recovered)
+        Runner::new(
+            self.state.jobs.clone(),
+            Arc::clone(&self.state.clock),
+            work,
+            recovered,
+        )
     }
 }
 
-/// Passages hang on the leaves of the hierarchy; with another depth these would no longer be leaves (K-43).
+/// Passages hang on the leaves of the hierarchy; with another depth these would no longer be leaves
+/// (K-43).
 async fn check_depth(config: &Config, store: &Store) -> Result<(), BuildError> {
     let depth = config.taxonomy.hierarchy_depth;
     let mut violations = Violations::default();
-    for (space, stored) in store.list_other_depths(i64::try_from(depth).unwrap_or(i64::MAX)).await? {
+    for (space, stored) in store
+        .list_other_depths(i64::try_from(depth).unwrap_or(i64::MAX))
+        .await?
+    {
         violations.add(
             Violation::new("taxonomy.hierarchy_depth", depth.to_string())
                 .allowed(&format!(
@@ -208,6 +272,7 @@ async fn check_depth(config: &Config, store: &Store) -> Result<(), BuildError> {
                 .example(&format!("hierarchy_depth = {stored}")),
         );
     }
+
     Ok(violations.into_result()?)
 }
 
@@ -217,10 +282,13 @@ fn check_embedding_model(config: &Config, llm: &Llm) -> Result<(), BuildError> {
     if let Err(error) = llm.check_model(&config.vector.model) {
         violations.add(
             Violation::new("vector.model", config.vector.model.clone())
-                .allowed(&format!("a model of a provider that is configured: {error}"))
+                .allowed(&format!(
+                    "a model of a provider that is configured: {error}"
+                ))
                 .example(r#"model = "local:embedded""#),
         );
     }
+
     Ok(violations.into_result()?)
 }
 
@@ -232,6 +300,7 @@ async fn requests_finished(state: &AppState, stop: &CancellationToken, grace: Du
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
+
     let _ = tokio::time::timeout(grace, idle).await;
 }
 
@@ -268,29 +337,37 @@ async fn prune(state: &AppState) {
         if let Err(error) = state.store.remove_idempotency_keys(before).await {
             tracing::warn!(%error, "expired idempotency keys could not be removed");
         }
+
         match state.jobs.prune(now).await {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, "old jobs removed"),
             Err(error) => tracing::warn!(%error, "old jobs could not be removed"),
         }
+
         if let Err(error) = state.keys.prune(now).await {
             tracing::warn!(%error, "old counts of API keys could not be removed");
         }
+
         match state.queries.prune(now).await {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, "old receipts removed"),
             Err(error) => tracing::warn!(%error, "old receipts could not be removed"),
         }
+
         tokio::time::sleep(PRUNING).await;
     }
 }
 
-/// Empties the results of questions that were asked as jobs or with a key, an hour after they ended: passages are kept in
-/// one place.
+/// Empties the results of questions that were asked as jobs or with a key, an hour after they
+/// ended: passages are kept in one place.
 async fn forget(state: &AppState) {
     loop {
         let before = state.clock.now().minus_seconds(RESULT_KEEP_SECONDS);
-        if let Err(error) = state.store.clear_query_results(queries::KIND, http::ANSWERED, before).await {
+        if let Err(error) = state
+            .store
+            .clear_query_results(queries::KIND, http::ANSWERED, before)
+            .await
+        {
             tracing::warn!(%error, "results of questions could not be removed");
         }
         tokio::time::sleep(FORGETTING).await;
@@ -302,33 +379,45 @@ fn info(config: &Config, store: &Store, key_required: bool) -> Bytes {
     let info = http::InfoResponse {
         name: "memoir".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        database: http::DatabaseInfo { engine: store.engine().name().to_owned(), schema_version: SCHEMA_VERSION },
+        database: http::DatabaseInfo {
+            engine: store.engine().name().to_owned(),
+            schema_version: SCHEMA_VERSION,
+        },
         llm: http::LlmInfo {
             model: config.llm.model.clone(),
-            embedded: config.llm.model.starts_with(&format!("{}:", crate::config::llm::LOCAL)),
+            embedded: config
+                .llm
+                .model
+                .starts_with(&format!("{}:", crate::config::llm::LOCAL)),
         },
-        auth: http::AuthInfo { required: key_required },
+        auth: http::AuthInfo {
+            required: key_required,
+        },
         limits: http::LimitsInfo::new(config.limits.max_body_bytes),
         settings: public_settings(config),
     };
     serde_json::to_vec(&info).unwrap_or_default().into()
 }
 
-/// The settings that any caller may see: none of the keys, and not where the database and the providers are.
+/// The settings that any caller may see: none of the keys, and not where the database and the
+/// providers are.
 fn public_settings(config: &Config) -> Map<String, Value> {
     let mut settings = config.printable().clone();
     settings.shift_remove("auth");
     if let Some(database) = settings.get_mut("database").and_then(Value::as_object_mut) {
         database.shift_remove("url");
     }
+
     if let Some(llm) = settings.get_mut("llm").and_then(Value::as_object_mut) {
         llm.insert("model".to_owned(), config.llm.model.as_str().into());
         // GET /v1/models tells what may be known of them.
         llm.shift_remove("providers");
         llm.shift_remove("provider_defaults");
     }
+
     if let Some(telemetry) = settings.get_mut("telemetry").and_then(Value::as_object_mut) {
         telemetry.shift_remove("otlp_endpoint");
     }
+
     settings
 }

@@ -1,7 +1,8 @@
-//! Work that does what its request says, for tests of the job engine: steps, waits, failures, panics, an effect.
+//! Work that does what its request says, for tests of the job engine: steps, waits, failures,
+//! panics, an effect.
 //!
-//! Only there with `testing.probe_jobs`. Its effect is a source that carries the job's id as a tag: a job that was
-//! done twice shows as two of them.
+//! Only there with `testing.probe_jobs`. Its effect is a source that carries the job's id as a tag:
+//! a job that was done twice shows as two of them.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -75,16 +76,25 @@ impl Work for Probe {
 
 impl Probe {
     async fn work(self, context: JobContext) -> Result<Outcome, JobError> {
-        let request: ProbeRequest = serde_json::from_value(context.take_request()).map_err(|error| {
-            JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string()))
-        })?;
+        let request: ProbeRequest =
+            serde_json::from_value(context.take_request()).map_err(|error| {
+                JobError::fail(Failure::new(
+                    "invalid_request",
+                    "Invalid request",
+                    422,
+                    error.to_string(),
+                ))
+            })?;
+
         if let Some(warning) = &request.warning {
             context.warn("probe", warning).await?;
         }
+
         if request.await_helper && context.saved("asked").is_none() {
             context.save("asked", json!(true)).await?;
             return Ok(Outcome::AwaitHelper(json!({"step": "fields"})));
         }
+
         for step in 1..=request.steps {
             let name = format!("step-{step}");
             if context.saved(&name).is_none() {
@@ -93,8 +103,10 @@ impl Probe {
                 context.save(&name, json!(step)).await?;
                 self.note("saved", &context, step);
             }
+
             context.report("classifying", json!({"done": step, "total": request.steps}));
         }
+
         self.classify(&context, &request.classify).await?;
         if context.attempt() <= request.bad_attempts {
             let failure = Failure::new("probe_failed", "Probe failed", 502, "it was asked to fail");
@@ -104,28 +116,42 @@ impl Probe {
                 Ending::Panic => panic!("the probe was asked to panic"),
             });
         }
+
         let result = json!({"steps": request.steps});
         if !request.effect {
             return Ok(Outcome::Done(result));
         }
+
         let new = NewSource {
             path: Some(format!("/probe/{}", new_uuid())),
             tags: vec![context.id().to_string()],
             eligible: true,
             ..NewSource::default()
         };
+
         let ending = context.ending().await;
         let mut tx = self.store.begin().await?;
-        let registered = self.sources.register(&mut tx, context.space(), new, context.clock().now()).await;
+        let registered = self
+            .sources
+            .register(&mut tx, context.space(), new, context.clock().now())
+            .await;
+
         registered.map_err(|error| match error {
             SourceError::Store(error) => error.into(),
-            error => JobError::fail(Failure::new("probe_failed", "Probe failed", 500, error.to_string())),
+            error => JobError::fail(Failure::new(
+                "probe_failed",
+                "Probe failed",
+                500,
+                error.to_string(),
+            )),
         })?;
+
         fail_point::hit("in_transaction");
         ending.finish(&mut tx, result).await?;
         fail_point::hit("before_commit");
         tx.commit().await?;
         fail_point::hit("after_commit");
+
         Ok(Outcome::Finished)
     }
 
@@ -134,13 +160,19 @@ impl Probe {
         if texts.is_empty() {
             return Ok(());
         }
+
         let session = self.llm.job_session(context.space(), context.id()).await?;
         for (batch, pair) in texts.chunks(2).enumerate() {
             let step = format!("answer-{batch}");
             if context.saved(&step).is_some() {
                 continue;
             }
-            let chunks = (1..).zip(pair).map(|(id, text)| (id, text.as_str().into())).collect();
+
+            let chunks = (1..)
+                .zip(pair)
+                .map(|(id, text)| (id, text.as_str().into()))
+                .collect();
+
             let task = Classify {
                 contextual_helper: None,
                 level: 1,
@@ -152,10 +184,17 @@ impl Probe {
                 chunks,
                 homes: std::sync::Arc::default(),
             };
+
             let answered = self.llm.ask(&session, task).await;
             self.llm.flush().await?;
-            context.save(&step, serde_json::to_value(answered?.value).unwrap_or_default()).await?;
+            context
+                .save(
+                    &step,
+                    serde_json::to_value(answered?.value).unwrap_or_default(),
+                )
+                .await?;
         }
+
         Ok(())
     }
 
@@ -163,8 +202,13 @@ impl Probe {
         if self.log.is_empty() {
             return;
         }
+
         let line = format!("{what} {} {step}\n", context.id());
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(&self.log);
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.log);
+
         // One write, so that lines of several processes do not mix.
         if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
             tracing::warn!(%error, "the probe's log cannot be written");

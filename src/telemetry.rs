@@ -15,30 +15,48 @@ use crate::config::Telemetry;
 use crate::config::telemetry::LogFormat;
 
 /// Seconds; the service's own share of a request is well below the first few.
-const DURATION_BUCKETS: &[f64] =
-    &[0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+const DURATION_BUCKETS: &[f64] = &[
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    60.0,
+];
 
 /// Seconds; a model takes from well below one to minutes.
-const MODEL_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0];
+const MODEL_BUCKETS: &[f64] = &[
+    0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0,
+];
 
 /// Starts logging. A second call in one process changes nothing.
 pub fn start_logging(config: &Telemetry) {
-    // The libraries below us log connection details at debug, and whole statements when they are slow.
+    // The libraries below us log connection details at debug, and whole statements when they are
+    // slow.
     let filter = EnvFilter::new(format!("warn,sqlx::query=off,memoir={}", config.log_level));
     let colours = std::io::stderr().is_terminal();
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     let builder = builder.with_target(false).with_ansi(colours);
     let _ = match config.log_format {
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
         LogFormat::Pretty => builder.finish().try_init(),
     };
+
     std::panic::set_hook(Box::new(log_panic));
 }
 
-/// Says where a panic happened. Its message is shown only if it is fixed text: a composed one may quote data.
+/// Says where a panic happened. Its message is shown only if it is fixed text: a composed one may
+/// quote data.
 fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
-    let place = panic.location().map(ToString::to_string).unwrap_or_default();
-    let message = panic.payload().downcast_ref::<&'static str>().copied().unwrap_or("(message withheld)");
+    let place = panic
+        .location()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+
+    let message = panic
+        .payload()
+        .downcast_ref::<&'static str>()
+        .copied()
+        .unwrap_or("(message withheld)");
+
     tracing::error!(place, message, "panic");
 }
 
@@ -51,25 +69,41 @@ impl Metrics {
     #[must_use]
     pub fn start() -> Self {
         static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+
         let handle = HANDLE.get_or_init(|| {
             let histogram = |name: &str| Matcher::Full(name.to_owned());
             let recorder = PrometheusBuilder::new()
-                .set_buckets_for_metric(histogram(names::HTTP_REQUEST_DURATION_SECONDS), DURATION_BUCKETS)
+                .set_buckets_for_metric(
+                    histogram(names::HTTP_REQUEST_DURATION_SECONDS),
+                    DURATION_BUCKETS,
+                )
                 .and_then(|builder| {
-                    builder.set_buckets_for_metric(histogram(names::LLM_REQUEST_DURATION_SECONDS), MODEL_BUCKETS)
+                    builder.set_buckets_for_metric(
+                        histogram(names::LLM_REQUEST_DURATION_SECONDS),
+                        MODEL_BUCKETS,
+                    )
                 })
                 .and_then(|builder| {
-                    builder.set_buckets_for_metric(histogram(names::QUERY_OWN_DURATION_SECONDS), DURATION_BUCKETS)
+                    builder.set_buckets_for_metric(
+                        histogram(names::QUERY_OWN_DURATION_SECONDS),
+                        DURATION_BUCKETS,
+                    )
                 })
-                .map_or_else(|_| PrometheusBuilder::new().build_recorder(), PrometheusBuilder::build_recorder);
+                .map_or_else(
+                    |_| PrometheusBuilder::new().build_recorder(),
+                    PrometheusBuilder::build_recorder,
+                );
+
             let handle = recorder.handle();
             if metrics::set_global_recorder(recorder).is_ok() {
                 for (name, help) in names::ALL {
                     metrics::describe_counter!(*name, *help);
                 }
             }
+
             handle
         });
+
         Self(handle.clone())
     }
 

@@ -1,6 +1,10 @@
 //! Measures for filing: labelled files, purity, NMI, k-means and a seeded shuffle.
 //! Everything is deterministic for a given seed.
-#![expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "counts of some thousand texts")]
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "counts of some thousand texts"
+)]
 
 use std::collections::HashMap;
 
@@ -14,10 +18,17 @@ pub fn load(path: &str) -> Vec<Text> {
     all.lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         .map(|v| Text {
-            text: v["text"].as_str().unwrap_or("").chars().take(2000).collect(),
-            path: v["path"]
-                .as_array()
-                .map_or(vec![], |p| p.iter().filter_map(|s| s.as_str().map(String::from)).collect()),
+            text: v["text"]
+                .as_str()
+                .unwrap_or("")
+                .chars()
+                .take(2000)
+                .collect(),
+            path: v["path"].as_array().map_or(vec![], |p| {
+                p.iter()
+                    .filter_map(|s| s.as_str().map(String::from))
+                    .collect()
+            }),
         })
         .collect()
 }
@@ -30,6 +41,7 @@ impl Random {
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+
         z ^ (z >> 31)
     }
     pub fn unit(&mut self) -> f64 {
@@ -40,6 +52,7 @@ impl Random {
         for i in (1..n).rev() {
             order.swap(i, (self.next() % (i as u64 + 1)) as usize);
         }
+
         order
     }
 }
@@ -60,12 +73,15 @@ pub fn number<S: AsRef<str>>(labels: &[S]) -> Vec<usize> {
 pub fn score(found: &[usize], truth: &[usize]) -> (f64, f64, usize) {
     let n = found.len() as f64;
     let mut joint: HashMap<(usize, usize), f64> = HashMap::new();
-    let (mut a, mut b): (HashMap<usize, f64>, HashMap<usize, f64>) = (HashMap::new(), HashMap::new());
+    let (mut a, mut b): (HashMap<usize, f64>, HashMap<usize, f64>) =
+        (HashMap::new(), HashMap::new());
+
     for (f, t) in found.iter().zip(truth) {
         *joint.entry((*f, *t)).or_default() += 1.0;
         *a.entry(*f).or_default() += 1.0;
         *b.entry(*t).or_default() += 1.0;
     }
+
     let mut best: HashMap<usize, f64> = HashMap::new();
     let mut information = 0.0;
     for ((f, t), c) in &joint {
@@ -73,9 +89,14 @@ pub fn score(found: &[usize], truth: &[usize]) -> (f64, f64, usize) {
         *e = e.max(*c);
         information += c / n * (c * n / (a[f] * b[t])).ln();
     }
+
     let entropy = |m: &HashMap<usize, f64>| -m.values().map(|c| c / n * (c / n).ln()).sum::<f64>();
     let mean = f64::midpoint(entropy(&a), entropy(&b));
-    (best.values().sum::<f64>() / n, if mean > 0.0 { information / mean } else { 0.0 }, a.len())
+    (
+        best.values().sum::<f64>() / n,
+        if mean > 0.0 { information / mean } else { 0.0 },
+        a.len(),
+    )
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -85,6 +106,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
             lanes[i] += x[i] * y[i];
         }
     }
+
     lanes.iter().sum()
 }
 
@@ -97,16 +119,22 @@ pub fn kmeans(points: &[Vec<f32>], k: usize, restarts: u64) -> Vec<usize> {
             best = (fit, groups);
         }
     }
+
     best.1
 }
 
 fn kmeans_once(points: &[Vec<f32>], k: usize, random: &mut Random) -> (f32, Vec<usize>) {
     let mut centres: Vec<Vec<f32>> = vec![points[random.next() as usize % points.len()].clone()];
-    let mut near: Vec<f32> = points.iter().map(|p| (1.0 - dot(p, &centres[0])).max(0.0)).collect();
+    let mut near: Vec<f32> = points
+        .iter()
+        .map(|p| (1.0 - dot(p, &centres[0])).max(0.0))
+        .collect();
+
     while centres.len() < k {
         let total: f64 = near.iter().map(|d| f64::from(*d)).sum();
         let mut at = random.unit() * total;
         let mut pick = points.len() - 1;
+
         for (i, d) in near.iter().enumerate() {
             at -= f64::from(*d);
             if at <= 0.0 {
@@ -114,12 +142,15 @@ fn kmeans_once(points: &[Vec<f32>], k: usize, random: &mut Random) -> (f32, Vec<
                 break;
             }
         }
+
         let c = points[pick].clone();
         for (d, p) in near.iter_mut().zip(points) {
             *d = d.min((1.0 - dot(p, &c)).max(0.0));
         }
+
         centres.push(c);
     }
+
     let mut groups = vec![0; points.len()];
     let mut fit = 0.0;
     for _ in 0..40 {
@@ -133,13 +164,16 @@ fn kmeans_once(points: &[Vec<f32>], k: usize, random: &mut Random) -> (f32, Vec<
                     (b, s) = (j, d);
                 }
             }
+
             fit += s;
             moved |= *g != b;
             *g = b;
         }
+
         if !moved {
             break;
         }
+
         for (j, c) in centres.iter_mut().enumerate() {
             let mut sum = vec![0.0f32; c.len()];
             let mut any = false;
@@ -151,11 +185,13 @@ fn kmeans_once(points: &[Vec<f32>], k: usize, random: &mut Random) -> (f32, Vec<
                     }
                 }
             }
+
             let length = dot(&sum, &sum).sqrt();
             if any && length > 0.0 {
                 *c = sum.into_iter().map(|v| v / length).collect();
             }
         }
     }
+
     (fit, groups)
 }

@@ -1,5 +1,6 @@
-//! The shortest time in which the calls of a settled tree can be made, in calls: levels one after another, waves of one
-//! parent one after another (1, 2, 4, 8 …), parents side by side, so many calls at once.
+//! The shortest time in which the calls of a settled tree can be made, in calls: levels one after
+//! another, waves of one parent one after another (1, 2, 4, 8 …), parents side by side, so many
+//! calls at once.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +11,15 @@ pub fn ideal(batches: &[Value], places: usize) -> usize {
     let mut levels: BTreeMap<i64, BTreeMap<&str, usize>> = BTreeMap::new();
     for batch in batches {
         let level = levels.entry(batch["level"].as_i64().unwrap()).or_default();
-        *level.entry(batch["parent_path"].as_str().unwrap()).or_default() += 1;
+        *level
+            .entry(batch["parent_path"].as_str().unwrap())
+            .or_default() += 1;
     }
-    levels.values().map(|groups| level_length(groups.values().copied().collect(), places)).sum()
+
+    levels
+        .values()
+        .map(|groups| level_length(groups.values().copied().collect(), places))
+        .sum()
 }
 
 /// Every step fills its places from the groups that have most left; a group gives at most its wave.
@@ -23,6 +30,7 @@ fn level_length(groups: Vec<usize>, places: usize) -> usize {
         steps += 1;
         groups.sort_by_key(|(left, _)| std::cmp::Reverse(*left));
         let mut free = places;
+
         for (left, wave) in &mut groups {
             let taken = (*left).min(*wave).min(free);
             free -= taken;
@@ -32,5 +40,6 @@ fn level_length(groups: Vec<usize>, places: usize) -> usize {
             }
         }
     }
+
     steps
 }

@@ -16,6 +16,7 @@ fuzz_target!(|input: (u8, u8, Vec<String>, String)| {
         min_tokens: usize::from(min) + 1,
         max_tokens: usize::from(min) + 2 + usize::from(more),
     };
+
     let counter = TokenCounter::for_model(None);
     let mut end = 0;
     for passage in cut(&text, &rules, counter) {
@@ -23,7 +24,9 @@ fuzz_target!(|input: (u8, u8, Vec<String>, String)| {
         end = passage.range.end;
         let part = &text[passage.range];
         assert!(!part.is_empty());
+
         assert!(passage.token_count <= rules.max_tokens || char_count(part) == 1);
     }
+
     assert_eq!(end, text.len());
 });

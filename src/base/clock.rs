@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// See [`set_ahead`].
 static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
 
-/// A moment, as microseconds since 1970 in UTC: the form in which all three databases store and order it.
+/// A moment, as microseconds since 1970 in UTC: the form in which all three databases store and
+/// order it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -53,7 +54,10 @@ impl Timestamp {
 
     #[must_use]
     pub fn plus(self, duration: std::time::Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
+        Self(
+            self.0
+                .saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)),
+        )
     }
 
     /// The time that a file carries.
@@ -87,26 +91,32 @@ pub fn is_day(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// A date, with or without a time of day, as ISO 8601 spells it; spaces may stand for its marks (`2025 01 31`).
-/// `None` if it is none of the calendar.
+/// A date, with or without a time of day, as ISO 8601 spells it; spaces may stand for its marks
+/// (`2025 01 31`). `None` if it is none of the calendar.
 #[must_use]
 pub fn read_date(text: &str) -> Option<String> {
     let text = text.trim();
     if let Some(moment) = Timestamp::parse_rfc3339(text) {
         return Some(moment.to_string());
     }
+
     let allowed = |c: char| c.is_ascii_digit() || matches!(c, '-' | ':' | 'T' | 't' | ' ');
     let parts: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).collect();
     let widths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
     if !text.chars().all(allowed) || !matches!(widths.as_slice(), [4, 2, 2] | [4, 2, 2, 2, 2, 2]) {
         return None;
     }
+
     let day = parts[..3].join("-");
     if parts.len() == 3 {
         return is_day(&day).then_some(day);
     }
+
     let moment = format!("{day}T{}", parts[3..].join(":"));
-    moment.parse::<jiff::civil::DateTime>().is_ok().then_some(moment)
+    moment
+        .parse::<jiff::civil::DateTime>()
+        .is_ok()
+        .then_some(moment)
 }
 
 /// Tells the time.
@@ -114,7 +124,8 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
-/// Sets the clock of this process ahead, ids included, as that of a badly set host: for tests of several processes.
+/// Sets the clock of this process ahead, ids included, as that of a badly set host: for tests of
+/// several processes.
 pub fn set_ahead(milliseconds: u64) {
     AHEAD_MS.store(milliseconds, Ordering::Relaxed);
 }
@@ -131,7 +142,10 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else must ask")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the clock that everyone else must ask"
+        )]
         let now = jiff::Timestamp::now();
         let ahead = i64::try_from(ahead()).unwrap_or(0).saturating_mul(1000);
         Timestamp(now.as_microsecond().saturating_add(ahead))
@@ -174,9 +188,14 @@ mod tests {
 
     #[test]
     fn text_that_is_no_moment_is_refused() {
-        for text in
-            ["", "yesterday", "2025-13-40T00:00:00Z", "0000-00-00", "2025-01-01T00:00:00", "2025-01-01T00:00:00+99:99"]
-        {
+        for text in [
+            "",
+            "yesterday",
+            "2025-13-40T00:00:00Z",
+            "0000-00-00",
+            "2025-01-01T00:00:00",
+            "2025-01-01T00:00:00+99:99",
+        ] {
             assert_eq!(Timestamp::parse_rfc3339(text), None, "{text}");
         }
     }

@@ -12,14 +12,19 @@ struct Armed {
     hits_left: AtomicU32,
 }
 
-/// Arms a point: `name`, or `name:n` for its n-th hit. Empty arms nothing. Only the first call counts.
+/// Arms a point: `name`, or `name:n` for its n-th hit. Empty arms nothing. Only the first call
+/// counts.
 pub fn arm(point: &str) {
     if point.is_empty() {
         return;
     }
+
     let (name, hits) = point.split_once(':').unwrap_or((point, "1"));
     let hits_left = AtomicU32::new(hits.parse().unwrap_or(1).max(1));
-    let _ = ARMED.set(Armed { name: name.to_owned(), hits_left });
+    let _ = ARMED.set(Armed {
+        name: name.to_owned(),
+        hits_left,
+    });
 }
 
 /// Ends the process here if this point is armed and its turn has come.

@@ -18,10 +18,12 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 /// Reads 64 hexadecimal digits as a digest.
@@ -31,10 +33,12 @@ pub fn parse_sha256_hex(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.is_ascii() {
         return None;
     }
+
     for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
         let digits = std::str::from_utf8(pair).ok()?;
         *byte = u8::from_str_radix(digits, 16).ok()?;
     }
+
     Some(digest)
 }
 

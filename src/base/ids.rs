@@ -32,8 +32,13 @@ impl FromStr for Space {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let allowed = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_' || c == b'-';
-        if (1..=64).contains(&text.len()) && text.bytes().all(allowed) { Ok(Self(text.to_owned())) } else { Err(()) }
+        let allowed =
+            |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_' || c == b'-';
+        if (1..=64).contains(&text.len()) && text.bytes().all(allowed) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(())
+        }
     }
 }
 
@@ -70,15 +75,25 @@ pub fn new_span_id() -> String {
 #[must_use]
 pub fn random_bytes() -> [u8; 32] {
     // A UUID of version 4 has 122 random bits; of three together a digest keeps 256.
-    #[expect(clippy::disallowed_methods, reason = "the one place that makes random numbers")]
-    let parts = [uuid::Uuid::new_v4(), uuid::Uuid::new_v4(), uuid::Uuid::new_v4()];
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that makes random numbers"
+    )]
+    let parts = [
+        uuid::Uuid::new_v4(),
+        uuid::Uuid::new_v4(),
+        uuid::Uuid::new_v4(),
+    ];
     super::hash::sha256(&parts.map(uuid::Uuid::into_bytes).concat())
 }
 
 /// A number from 0 to just below 1, for jitter.
 #[must_use]
 pub fn random_fraction() -> f64 {
-    #[expect(clippy::disallowed_methods, reason = "the one place that makes random numbers")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that makes random numbers"
+    )]
     let (_, low) = uuid::Uuid::new_v4().as_u64_pair();
     // The upper bits of the lower half are fixed by the format; its lower 32 are plenty.
     let [.., a, b, c, d] = low.to_be_bytes();
@@ -138,12 +153,19 @@ uuid_id!(
 );
 
 impl SourceId {
-    /// The id of a document that is not there yet but whose place is known: the same for all who bring it at once.
+    /// The id of a document that is not there yet but whose place is known: the same for all who
+    /// bring it at once.
     #[must_use]
     pub fn of_path(space: &Space, user_id: &str, path: &str) -> Self {
         let digest = sha256_hex(format!("{space}\n{user_id}\n{path}").as_bytes());
-        let bytes = u128::from_str_radix(&digest[..32], 16).unwrap_or_default().to_be_bytes();
-        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string())
+        let bytes = u128::from_str_radix(&digest[..32], 16)
+            .unwrap_or_default()
+            .to_be_bytes();
+        Self(
+            uuid::Builder::from_custom_bytes(bytes)
+                .into_uuid()
+                .to_string(),
+        )
     }
 }
 
@@ -175,6 +197,9 @@ mod tests {
     fn ids_sort_by_age_and_take_one_spelling() {
         let (first, second) = (SourceId::new(), SourceId::new());
         assert!(first < second);
-        assert_eq!(first.as_str().to_uppercase().parse::<SourceId>().unwrap(), first);
+        assert_eq!(
+            first.as_str().to_uppercase().parse::<SourceId>().unwrap(),
+            first
+        );
     }
 }

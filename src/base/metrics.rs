@@ -60,7 +60,8 @@ pub const LLM_FALLBACKS_TOTAL: &str = "memoir_llm_fallbacks_total";
 /// Requests tried again because the provider was busy or away; labels `provider`, `reason`.
 pub const LLM_RETRIES_TOTAL: &str = "memoir_llm_retries_total";
 
-/// Questions that came to an end; labels `strategy`, `outcome` (`succeeded`, or the code of the problem).
+/// Questions that came to an end; labels `strategy`, `outcome` (`succeeded`, or the code of the
+/// problem).
 pub const QUERIES_FINISHED_TOTAL: &str = "memoir_queries_finished_total";
 
 /// Seconds that a question took beside its model calls; label `strategy`.
@@ -71,26 +72,59 @@ pub const BUILD_INFO: &str = "memoir_build_info";
 
 /// Name and help text of each metric, for the exporter.
 pub const ALL: &[(&str, &str)] = &[
-    (HTTP_REQUEST_DURATION_SECONDS, "Seconds from a request's arrival to its response."),
+    (
+        HTTP_REQUEST_DURATION_SECONDS,
+        "Seconds from a request's arrival to its response.",
+    ),
     (HTTP_CONNECTIONS, "Open connections."),
-    (HTTP_CONNECTIONS_REFUSED_TOTAL, "Connections or requests turned away at the connection limit."),
-    (HTTP_CONNECTIONS_EVICTED_TOTAL, "Idle connections closed to make room for new ones."),
+    (
+        HTTP_CONNECTIONS_REFUSED_TOTAL,
+        "Connections or requests turned away at the connection limit.",
+    ),
+    (
+        HTTP_CONNECTIONS_EVICTED_TOTAL,
+        "Idle connections closed to make room for new ones.",
+    ),
     (HTTP_PANICS_TOTAL, "Panics caught in a handler."),
-    (STORE_RETRIES_TOTAL, "Store operations run again after a lost connection or a conflict."),
-    (STORE_UNAVAILABLE_TOTAL, "Store operations given up because the database was away."),
-    (STORE_FLUSHES_TOTAL, "Flushes of SQLite's log to the disk; commits that come together share one."),
+    (
+        STORE_RETRIES_TOTAL,
+        "Store operations run again after a lost connection or a conflict.",
+    ),
+    (
+        STORE_UNAVAILABLE_TOTAL,
+        "Store operations given up because the database was away.",
+    ),
+    (
+        STORE_FLUSHES_TOTAL,
+        "Flushes of SQLite's log to the disk; commits that come together share one.",
+    ),
     (JOBS_QUEUE_DEPTH, "Jobs that are not finished, by state."),
-    (JOBS_OLDEST_QUEUED_SECONDS, "Seconds since the oldest queued job was accepted."),
+    (
+        JOBS_OLDEST_QUEUED_SECONDS,
+        "Seconds since the oldest queued job was accepted.",
+    ),
     (JOBS_FINISHED_TOTAL, "Jobs that came to an end."),
     (JOBS_RETRIED_TOTAL, "Jobs queued again after an error."),
-    (JOBS_RESCUED_TOTAL, "Jobs taken over from a process that died or froze."),
+    (
+        JOBS_RESCUED_TOTAL,
+        "Jobs taken over from a process that died or froze.",
+    ),
     (JOBS_FAILED_TOTAL, "Jobs that failed for good."),
     (LLM_CALLS_TOTAL, "Attempts to ask a model."),
-    (LLM_REQUEST_DURATION_SECONDS, "Seconds from asking a model to its reply."),
+    (
+        LLM_REQUEST_DURATION_SECONDS,
+        "Seconds from asking a model to its reply.",
+    ),
     (LLM_TOKENS_TOTAL, "Tokens sent to and received from models."),
     (LLM_FALLBACKS_TOTAL, "Questions put to the fallback model."),
     (LLM_RETRIES_TOTAL, "Requests to models tried again."),
     (QUERIES_FINISHED_TOTAL, "Questions that came to an end."),
-    (QUERY_OWN_DURATION_SECONDS, "Seconds that a question took beside its model calls."),
-    (BUILD_INFO, "Always 1; the labels tell version and database engine."),
+    (
+        QUERY_OWN_DURATION_SECONDS,
+        "Seconds that a question took beside its model calls.",
+    ),
+    (
+        BUILD_INFO,
+        "Always 1; the labels tell version and database engine.",
+    ),
 ];

@@ -11,13 +11,17 @@ pub fn char_count(text: &str) -> usize {
 /// The last segment of a path, in the Unix or the Windows spelling (T-3.3).
 #[must_use]
 pub fn basename(path: &str) -> &str {
-    path.rsplit(['/', '\\']).find(|segment| !segment.is_empty()).unwrap_or("")
+    path.rsplit(['/', '\\'])
+        .find(|segment| !segment.is_empty())
+        .unwrap_or("")
 }
 
 /// Whether a path is absolute: `/a`, `C:\a`, `C:/a` or `\\host\share`.
 #[must_use]
 pub fn is_absolute_path(path: &str) -> bool {
-    let drive = |p: &[u8]| p.len() >= 3 && p[0].is_ascii_alphabetic() && p[1] == b':' && matches!(p[2], b'/' | b'\\');
+    let drive = |p: &[u8]| {
+        p.len() >= 3 && p[0].is_ascii_alphabetic() && p[1] == b':' && matches!(p[2], b'/' | b'\\')
+    };
     path.starts_with('/') || path.starts_with("\\\\") || drive(path.as_bytes())
 }
 
@@ -30,19 +34,32 @@ pub fn has_control(text: &str) -> bool {
 /// Whether the text holds a control character other than line breaks and tabs.
 #[must_use]
 pub fn has_control_but_breaks(text: &str) -> bool {
-    text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+    text.chars()
+        .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
 }
 
 /// What makes two category names one: NFKC, case folded, white space collapsed (K-14).
 #[must_use]
 pub fn name_key(name: &str) -> String {
     // Most names are: of every list that a model chooses from the keys are made.
-    if name.is_ascii() { one_line(&name.to_ascii_lowercase()) } else { folded(name) }
+    if name.is_ascii() {
+        one_line(&name.to_ascii_lowercase())
+    } else {
+        folded(name)
+    }
 }
 
 fn folded(name: &str) -> String {
     // Upper and then lower case folds what lower case alone leaves apart, such as ß and SS.
-    one_line(&name.nfkc().collect::<String>().to_uppercase().to_lowercase()).nfkc().collect()
+    one_line(
+        &name
+            .nfkc()
+            .collect::<String>()
+            .to_uppercase()
+            .to_lowercase(),
+    )
+    .nfkc()
+    .collect()
 }
 
 /// The text on one line: every run of white space is one space.
@@ -51,7 +68,8 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A category name as it is stored: on one line, and without the mark that parts the names of a path (K-35).
+/// A category name as it is stored: on one line, and without the mark that parts the names of a
+/// path (K-35).
 #[must_use]
 pub fn category_name(name: &str) -> String {
     one_line(name).replace(" / ", "/")
@@ -68,13 +86,17 @@ pub fn name_fault(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("must not be empty".to_owned());
     }
+
     if char_count(name) > MOST_NAME_CHARS || char_count(&name_key(name)) > MOST_KEY_CHARS {
         return Some(format!("must have at most {MOST_NAME_CHARS} characters"));
     }
+
     if has_control(name) {
         return Some("must not contain control characters".to_owned());
     }
-    (!name.chars().any(char::is_alphanumeric)).then(|| "must contain a letter or a digit".to_owned())
+
+    (!name.chars().any(char::is_alphanumeric))
+        .then(|| "must contain a letter or a digit".to_owned())
 }
 
 /// Sentences with what follows them up to the next one; joined, they are the text (K-16).
@@ -86,6 +108,7 @@ pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
         if rest.is_empty() {
             return None;
         }
+
         let (sentence, after) = rest.split_at(sentence_end(rest));
         rest = after;
         Some(sentence)
@@ -107,11 +130,13 @@ fn sentence_end(text: &str) -> usize {
             _ => ended = false,
         }
     }
+
     text.len()
 }
 
-/// A text inside the frame of a prompt, whose own `"""` must not end it. Every quote of a run of three or more is
-/// escaped: of a longer run that is escaped in threes, the rest could still end the frame together with what follows.
+/// A text inside the frame of a prompt, whose own `"""` must not end it. Every quote of a run of
+/// three or more is escaped: of a longer run that is escaped in threes, the rest could still end
+/// the frame together with what follows.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     if !text.contains("\"\"\"") {
@@ -145,6 +170,7 @@ mod tests {
         ] {
             assert_eq!(name_key(one), name_key(other), "{one} {other}");
         }
+
         assert_ne!(name_key("Cafe"), name_key("Café"));
         assert_eq!(category_name(" A / B\nC "), "A/B C");
     }
@@ -152,7 +178,13 @@ mod tests {
     #[test]
     fn plain_names_have_the_key_that_all_have() {
         let all: String = (0..128_u8).map(char::from).collect();
-        for name in [all.as_str(), " Card\tDelivery\r\n2 ", "", "A/B", &all.repeat(2)] {
+        for name in [
+            all.as_str(),
+            " Card\tDelivery\r\n2 ",
+            "",
+            "A/B",
+            &all.repeat(2),
+        ] {
             assert_eq!(name_key(name), folded(name), "{name:?}");
         }
     }
@@ -161,8 +193,14 @@ mod tests {
     fn sentences_are_parted_where_a_reader_would() {
         for (text, wanted) in [
             ("One. Two! Three?", vec!["One. ", "Two! ", "Three?"]),
-            ("It is $3.50 now. No tail", vec!["It is $3.50 now. ", "No tail"]),
-            ("He said \"no.\" Then left.", vec!["He said \"no.\" ", "Then left."]),
+            (
+                "It is $3.50 now. No tail",
+                vec!["It is $3.50 now. ", "No tail"],
+            ),
+            (
+                "He said \"no.\" Then left.",
+                vec!["He said \"no.\" ", "Then left."],
+            ),
             ("你好。世界！", vec!["你好。", "世界！"]),
             ("", vec![]),
         ] {
@@ -173,7 +211,10 @@ mod tests {
     #[test]
     fn quotes_cannot_leave_their_frame() {
         assert_eq!(quoted("a \"\"\" b \"\" c"), "a \\\"\\\"\\\" b \"\" c");
-        assert_eq!(quoted("\"\"\"\"\"x\"\"\"\""), "\\\"\\\"\\\"\\\"\\\"x\\\"\\\"\\\"\\\"");
+        assert_eq!(
+            quoted("\"\"\"\"\"x\"\"\"\""),
+            "\\\"\\\"\\\"\\\"\\\"x\\\"\\\"\\\"\\\""
+        );
     }
 
     /// All texts of up to seven of these characters: a property test without a dice.
@@ -182,19 +223,29 @@ mod tests {
         let alphabet = ['"', '\\', '\n', 'x'];
         for length in 0..=7_u32 {
             for number in 0..alphabet.len().pow(length) {
-                let digit = |place: u32| alphabet[number / alphabet.len().pow(place) % alphabet.len()];
+                let digit =
+                    |place: u32| alphabet[number / alphabet.len().pow(place) % alphabet.len()];
                 let text: String = (0..length).map(digit).collect();
                 let sent = quoted(&text);
                 assert!(!sent.contains("\"\"\""), "{text:?} {sent:?}");
                 if !text.contains("\"\"\"") {
                     assert_eq!(sent, text);
                 }
+
                 // As it stands in a prompt: one line opens the frame and one closes it.
                 let framed = format!("\"\"\"\n{sent}\n\"\"\"\n");
                 assert_eq!(framed.matches("\"\"\"").count(), 2, "{text:?}");
-                assert_eq!(framed.lines().filter(|line| line.contains("\"\"\"")).count(), 2, "{text:?}");
+                assert_eq!(
+                    framed
+                        .lines()
+                        .filter(|line| line.contains("\"\"\""))
+                        .count(),
+                    2,
+                    "{text:?}"
+                );
             }
         }
+
         for length in 0..100 {
             assert!(!quoted(&"\"".repeat(length)).contains("\"\"\""), "{length}");
         }
@@ -202,9 +253,14 @@ mod tests {
 
     #[test]
     fn the_basename_is_the_last_segment() {
-        for (path, name) in
-            [("a/b/c.md", "c.md"), ("C:\\x\\y.txt", "y.txt"), ("plain", "plain"), ("/", ""), ("", ""), ("a/b/", "b")]
-        {
+        for (path, name) in [
+            ("a/b/c.md", "c.md"),
+            ("C:\\x\\y.txt", "y.txt"),
+            ("plain", "plain"),
+            ("/", ""),
+            ("", ""),
+            ("a/b/", "b"),
+        ] {
             assert_eq!(basename(path), name, "{path}");
         }
     }

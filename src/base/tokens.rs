@@ -19,11 +19,21 @@ impl TokenCounter {
     #[must_use]
     pub fn for_model(model: Option<&str>) -> Self {
         // A colon may also belong to the model's own name: `qwen2.5:7b`.
-        let bare = |name: &'_ str| name.split_once(':').and_then(|(_, bare)| tiktoken::model_to_encoding(bare));
+        let bare = |name: &'_ str| {
+            name.split_once(':')
+                .and_then(|(_, bare)| tiktoken::model_to_encoding(bare))
+        };
+
         let known = model.and_then(|name| tiktoken::model_to_encoding(name).or_else(|| bare(name)));
         match known {
-            Some(encoding) => Self { encoding, exact: true },
-            None => Self { encoding: FALLBACK, exact: false },
+            Some(encoding) => Self {
+                encoding,
+                exact: true,
+            },
+            None => Self {
+                encoding: FALLBACK,
+                exact: false,
+            },
         }
     }
 
@@ -39,10 +49,13 @@ impl TokenCounter {
         self.encoding
     }
 
-    /// The bytes of the longest beginning of `text` that has about `most` tokens, at the end of a character.
+    /// The bytes of the longest beginning of `text` that has about `most` tokens, at the end of a
+    /// character.
     #[must_use]
     pub fn prefix(self, text: &str, most: usize) -> usize {
-        let Some(encoding) = tiktoken::get_encoding(self.encoding) else { return 0 };
+        let Some(encoding) = tiktoken::get_encoding(self.encoding) else {
+            return 0;
+        };
         let mut window = most.saturating_mul(8).max(16);
         loop {
             let end = text.floor_char_boundary(window);
@@ -51,9 +64,11 @@ impl TokenCounter {
                 let bytes = encoding.decode(&tokens[..most]).len();
                 return text.floor_char_boundary(bytes);
             }
+
             if end == text.len() {
                 return end;
             }
+
             window = window.saturating_mul(2);
         }
     }
@@ -63,11 +78,13 @@ impl TokenCounter {
     /// Takes about 0.05 ms per 400 tokens: call it from a blocking thread above some 50 kB.
     #[must_use]
     pub fn count(self, text: &str) -> usize {
-        tiktoken::get_encoding(self.encoding).map_or_else(|| quarter_estimate(text), |encoding| encoding.count(text))
+        tiktoken::get_encoding(self.encoding)
+            .map_or_else(|| quarter_estimate(text), |encoding| encoding.count(text))
     }
 }
 
-/// A quarter of the characters, rounded up: the rule by which two of the seeds define their budgets.
+/// A quarter of the characters, rounded up: the rule by which two of the seeds define their
+/// budgets.
 #[must_use]
 pub fn quarter_estimate(text: &str) -> usize {
     char_count(text).div_ceil(4)
@@ -92,7 +109,11 @@ mod tests {
             (None, "o200k_base", false),
         ] {
             let counter = TokenCounter::for_model(model);
-            assert_eq!((counter.name(), counter.is_exact()), (name, exact), "{model:?}");
+            assert_eq!(
+                (counter.name(), counter.is_exact()),
+                (name, exact),
+                "{model:?}"
+            );
         }
     }
 
@@ -102,12 +123,19 @@ mod tests {
         let text = "tiktoken is great!";
         assert_eq!(TokenCounter::for_model(Some("gpt-4")).count(text), 6);
         assert_eq!(TokenCounter::for_model(Some("gpt-4o")).count(text), 6);
-        assert_eq!(TokenCounter::for_model(Some("gpt-4o")).count("<|endoftext|>"), 7);
+        assert_eq!(
+            TokenCounter::for_model(Some("gpt-4o")).count("<|endoftext|>"),
+            7
+        );
+
         assert_eq!(TokenCounter::for_model(None).count(""), 0);
     }
 
     #[test]
     fn the_quarter_rule_rounds_up() {
-        assert_eq!([0, 1, 4, 5].map(|n| quarter_estimate(&"é".repeat(n))), [0, 1, 1, 2]);
+        assert_eq!(
+            [0, 1, 4, 5].map(|n| quarter_estimate(&"é".repeat(n))),
+            [0, 1, 1, 2]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The words of a text, the way documents are found by them: folded, without marks, without what every text holds.
+//! The words of a text, the way documents are found by them: folded, without marks, without what
+//! every text holds.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,37 +16,54 @@ const MOST_KEY: usize = 256;
 
 /// Words that tell no document from another.
 const COMMON: &[&str] = &[
-    "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "do", "for",
-    "from", "had", "has", "have", "he", "her", "his", "how", "if", "in", "into", "is", "it", "its", "may", "more",
-    "no", "not", "of", "on", "one", "or", "our", "she", "so", "such", "than", "that", "the", "their", "there", "these",
-    "they", "this", "to", "was", "we", "were", "what", "when", "which", "who", "will", "with", "would", "you", "your",
+    "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by",
+    "can", "do", "for", "from", "had", "has", "have", "he", "her", "his", "how", "if", "in",
+    "into", "is", "it", "its", "may", "more", "no", "not", "of", "on", "one", "or", "our", "she",
+    "so", "such", "than", "that", "the", "their", "there", "these", "they", "this", "to", "was",
+    "we", "were", "what", "when", "which", "who", "will", "with", "would", "you", "your",
 ];
 
-/// Hands over every word in lower case. Scripts that do not part their words are taken by pairs of characters.
+/// Hands over every word in lower case. Scripts that do not part their words are taken by pairs of
+/// characters.
 pub fn each(text: &str, mut take: impl FnMut(&str)) {
     if text.is_ascii() {
         let mut folded = String::new();
-        for word in text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        for word in text
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+        {
             folded.clear();
             folded.push_str(word);
             folded.make_ascii_lowercase();
             take(&folded);
         }
+
         return;
     }
+
     let folded = text.nfkc().collect::<String>().to_lowercase();
-    for word in folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+    for word in folded
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+    {
         if !word.chars().any(is_unparted) {
             take(word);
             continue;
         }
-        let mut ends = word.char_indices().map(|(at, _)| at).chain([word.len()]).skip(2);
+
+        let mut ends = word
+            .char_indices()
+            .map(|(at, _)| at)
+            .chain([word.len()])
+            .skip(2);
+
         let starts = word.char_indices().map(|(at, _)| at);
         let mut paired = false;
         for (start, end) in starts.zip(&mut ends) {
             take(&word[start..end]);
             paired = true;
         }
+
         if !paired {
             take(word);
         }
@@ -71,13 +89,18 @@ pub fn telling(text: &str) -> Vec<String> {
             found.push(word.to_owned());
         }
     });
+
     found
 }
 
 /// The words that a long text uses most, those that came first before others.
 #[must_use]
 pub fn frequent(text: &str, most: usize) -> Vec<String> {
-    let end = text.char_indices().nth(MOST_READ).map_or(text.len(), |(at, _)| at);
+    let end = text
+        .char_indices()
+        .nth(MOST_READ)
+        .map_or(text.len(), |(at, _)| at);
+
     let mut counts: HashMap<String, (usize, usize)> = HashMap::new();
     each(&text[..end], |word| {
         if let Some((count, _)) = counts.get_mut(word) {
@@ -87,6 +110,7 @@ pub fn frequent(text: &str, most: usize) -> Vec<String> {
             counts.insert(word.to_owned(), (1, place));
         }
     });
+
     let mut words: Vec<(String, (usize, usize))> = counts.into_iter().collect();
     words.sort_by_key(|(_, (count, place))| (std::cmp::Reverse(*count), *place));
     words.into_iter().take(most).map(|(word, _)| word).collect()
@@ -95,7 +119,10 @@ pub fn frequent(text: &str, most: usize) -> Vec<String> {
 /// A file's whole name as one word, which no word of a text can be.
 #[must_use]
 pub fn whole_name(filename: &str) -> String {
-    format!("={}", name_key(filename)).chars().take(MOST_KEY).collect()
+    format!("={}", name_key(filename))
+        .chars()
+        .take(MOST_KEY)
+        .collect()
 }
 
 #[cfg(test)]
@@ -106,7 +133,10 @@ mod tests {
     fn words_are_folded_and_told_apart() {
         assert!(COMMON.is_sorted());
         for (text, wanted) in [
-            ("The Memory_Storage.md, and its design", vec!["memory", "storage", "md", "design"]),
+            (
+                "The Memory_Storage.md, and its design",
+                vec!["memory", "storage", "md", "design"],
+            ),
             ("ÉCOLE école Ｆｉｎａｎｃｅ", vec!["école", "finance"]),
             ("退款政策", vec!["退款", "款政", "政策"]),
             ("雨", vec!["雨"]),
@@ -118,8 +148,14 @@ mod tests {
 
     #[test]
     fn the_words_used_most_come_first() {
-        assert_eq!(frequent("cape light light tower the the the tower light", 2), ["light", "tower"]);
-        assert_eq!(frequent(&format!("{} last", "word ".repeat(MOST_READ)), 9), ["word"]);
+        assert_eq!(
+            frequent("cape light light tower the the the tower light", 2),
+            ["light", "tower"]
+        );
+        assert_eq!(
+            frequent(&format!("{} last", "word ".repeat(MOST_READ)), 9),
+            ["word"]
+        );
     }
 
     #[test]

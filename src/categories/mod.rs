@@ -1,4 +1,5 @@
-//! The hierarchy as its readers and its librarians see it: lists, paths, passages, checked creation (M-3).
+//! The hierarchy as its readers and its librarians see it: lists, paths, passages, checked creation
+//! (M-3).
 
 pub mod options;
 mod places;
@@ -16,7 +17,9 @@ use crate::base::text::{category_name, name_fault, name_key};
 use crate::config::taxonomy::LimitScope;
 use crate::model::category::{Category, CategoryPath, NewCategory};
 use crate::model::chunk::Chunk;
-use crate::store::{AsStoreError, CategoryFilter, CategoryPage, ChunkPlace, ChunkScope, Store, StoreError, Tx};
+use crate::store::{
+    AsStoreError, CategoryFilter, CategoryPage, ChunkPlace, ChunkScope, Store, StoreError, Tx,
+};
 
 pub use taxonomy::Taxonomy;
 
@@ -67,7 +70,11 @@ pub enum CategoryError {
 
 impl AsStoreError for CategoryError {
     fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self { Some(error) } else { None }
+        if let Self::Store(error) = self {
+            Some(error)
+        } else {
+            None
+        }
     }
 }
 
@@ -89,7 +96,8 @@ impl Categories {
         page: &CategoryPage,
     ) -> Result<Vec<Category>, CategoryError> {
         let mut found = self.store.list_categories(space, filter, page).await?;
-        self.count_as_of(space, found.iter_mut(), filter.as_of).await?;
+        self.count_as_of(space, found.iter_mut(), filter.as_of)
+            .await?;
         Ok(found)
     }
 
@@ -107,29 +115,47 @@ impl Categories {
         for category in categories {
             category.chunk_count = counts.get(&category.id).copied().unwrap_or(0);
         }
+
         Ok(())
     }
 
     /// How many categories each level has, or had at a moment.
-    pub async fn counts(&self, space: &Space, as_of: Option<Timestamp>) -> Result<Vec<(i64, i64)>, CategoryError> {
+    pub async fn counts(
+        &self,
+        space: &Space,
+        as_of: Option<Timestamp>,
+    ) -> Result<Vec<(i64, i64)>, CategoryError> {
         let counts = self.store.count_categories(space, as_of).await?;
-        Ok((1..=self.taxonomy.depth()).map(|level| (level, counts.get(&level).copied().unwrap_or(0))).collect())
+        Ok((1..=self.taxonomy.depth())
+            .map(|level| (level, counts.get(&level).copied().unwrap_or(0)))
+            .collect())
     }
 
     /// A category as it is, or as it was at a moment.
     ///
     /// # Errors
     /// [`CategoryError::NotFound`], or the store's.
-    pub async fn find(&self, space: &Space, id: i64, as_of: Option<Timestamp>) -> Result<Category, CategoryError> {
+    pub async fn find(
+        &self,
+        space: &Space,
+        id: i64,
+        as_of: Option<Timestamp>,
+    ) -> Result<Category, CategoryError> {
         let found = self.store.find_category(space, id).await?;
         let there = |category: &Category| as_of.is_none_or(|moment| category.created_at <= moment);
         let mut category = found.filter(there).ok_or(CategoryError::NotFound(id))?;
-        self.count_as_of(space, std::iter::once(&mut category), as_of).await?;
+        self.count_as_of(space, std::iter::once(&mut category), as_of)
+            .await?;
+
         Ok(category)
     }
 
     /// The ways down to categories.
-    pub async fn paths(&self, space: &Space, ids: &[i64]) -> Result<HashMap<i64, CategoryPath>, CategoryError> {
+    pub async fn paths(
+        &self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<HashMap<i64, CategoryPath>, CategoryError> {
         Ok(self.store.find_category_paths(space, ids).await?)
     }
 
@@ -146,13 +172,26 @@ impl Categories {
         limit: usize,
     ) -> Result<Vec<Chunk>, CategoryError> {
         let category = self.store.find_category(space, id).await?;
-        let there = |category: &Category| scope.as_of.is_none_or(|moment| category.created_at <= moment);
+        let there = |category: &Category| {
+            scope
+                .as_of
+                .is_none_or(|moment| category.created_at <= moment)
+        };
+
         let category = category.filter(there).ok_or(CategoryError::NotFound(id))?;
         let depth = self.taxonomy.depth();
         if category.level != depth {
-            return Err(CategoryError::NotALeaf { id, level: category.level, depth });
+            return Err(CategoryError::NotALeaf {
+                id,
+                level: category.level,
+                depth,
+            });
         }
-        Ok(self.store.list_category_chunks(space, id, scope, after, limit).await?)
+
+        Ok(self
+            .store
+            .list_category_chunks(space, id, scope, after, limit)
+            .await?)
     }
 
     /// A passage, with the way down to it.
@@ -175,21 +214,36 @@ impl Categories {
         if let Some(fault) = name_fault(&name) {
             return Err(CategoryError::Invalid(vec![FieldError::new("name", fault)]));
         }
+
         // Nobody else makes or fills a category until this is written.
         tx.lock_chunks(space).await?;
         let level = self.level_of(tx, space, &wish).await?;
         let parent_key = wish.parent_id.unwrap_or(0);
         let key = name_key(&name);
         let siblings = tx.list_children(space, &[parent_key]).await?;
-        if let Some(taken) = siblings.iter().find(|sibling| name_key(&sibling.name) == key) {
+
+        if let Some(taken) = siblings
+            .iter()
+            .find(|sibling| name_key(&sibling.name) == key)
+        {
             return Err(CategoryError::Exists { existing: taken.id });
         }
         self.check_room(tx, space, level, siblings.len()).await?;
-        let new = NewCategory { parent_id: wish.parent_id, level, name, name_key: key.clone() };
+        let new = NewCategory {
+            parent_id: wish.parent_id,
+            level,
+            name,
+            name_key: key.clone(),
+        };
+
         tx.add_categories(space, &[new], now).await?;
         let made = tx.list_children(space, &[parent_key]).await?;
-        let made = made.into_iter().find(|category| name_key(&category.name) == key);
-        Ok(made.ok_or_else(|| StoreError::Broken { cause: "a new category is not there".to_owned() })?)
+        let made = made
+            .into_iter()
+            .find(|category| name_key(&category.name) == key);
+        Ok(made.ok_or_else(|| StoreError::Broken {
+            cause: "a new category is not there".to_owned(),
+        })?)
     }
 
     /// Removes a category with all below it, if no passage of any version lies there.
@@ -202,51 +256,90 @@ impl Categories {
                 let mut tx = self.store.begin().await?;
                 // Nobody files a passage there until it is gone.
                 tx.lock_chunks(space).await?;
-                tx.find_category(space, id).await?.ok_or(CategoryError::NotFound(id))?;
+                tx.find_category(space, id)
+                    .await?
+                    .ok_or(CategoryError::NotFound(id))?;
                 let mut levels = vec![vec![id]];
+
                 while let Some(last) = levels.last() {
-                    let below: Vec<i64> = tx.list_children(space, last).await?.iter().map(|child| child.id).collect();
+                    let below: Vec<i64> = tx
+                        .list_children(space, last)
+                        .await?
+                        .iter()
+                        .map(|child| child.id)
+                        .collect();
+
                     if below.is_empty() {
                         break;
                     }
+
                     levels.push(below);
                 }
+
                 for some in levels.iter().rev() {
                     if tx.has_chunks_in(space, some).await? {
                         return Err(CategoryError::NotEmpty(id));
                     }
                     tx.remove_categories(space, some).await?;
                 }
+
                 tx.count_category_removal(space).await?;
                 Ok(tx.commit().await?)
             })
             .await
     }
 
-    async fn level_of(&self, tx: &mut Tx, space: &Space, wish: &CategoryWish) -> Result<i64, CategoryError> {
-        let invalid = |field: &str, message: String| Err(CategoryError::Invalid(vec![FieldError::new(field, message)]));
+    async fn level_of(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        wish: &CategoryWish,
+    ) -> Result<i64, CategoryError> {
+        let invalid = |field: &str, message: String| {
+            Err(CategoryError::Invalid(vec![FieldError::new(
+                field, message,
+            )]))
+        };
+
         let depth = self.taxonomy.depth();
         if wish.level.is_some_and(|level| level < 1) {
             return invalid("level", format!("must be from 1 to {depth}"));
         }
+
         if wish.level.is_some_and(|level| level > depth) {
             return Err(CategoryError::TooDeep { depth });
         }
+
         match (wish.parent_id, wish.level) {
             (None, None | Some(1)) => Ok(1),
-            (None, Some(level)) => invalid("parent_id", format!("level {level} needs a parent on level {}", level - 1)),
-            (Some(_), Some(1)) => invalid("parent_id", "a category on level 1 has no parent".to_owned()),
+            (None, Some(level)) => invalid(
+                "parent_id",
+                format!("level {level} needs a parent on level {}", level - 1),
+            ),
+            (Some(_), Some(1)) => invalid(
+                "parent_id",
+                "a category on level 1 has no parent".to_owned(),
+            ),
             (Some(id), level) => {
                 let Some(parent) = tx.find_category(space, id).await? else {
-                    return invalid("parent_id", format!("there is no category {id} in this space"));
+                    return invalid(
+                        "parent_id",
+                        format!("there is no category {id} in this space"),
+                    );
                 };
+
                 if parent.level >= depth {
                     return Err(CategoryError::TooDeep { depth });
                 }
+
                 match level {
                     Some(level) if level != parent.level + 1 => invalid(
                         "parent_id",
-                        format!("it is on level {}, and must be on level {}", parent.level, level - 1),
+                        format!(
+                            "it is on level {}, and must be on level {}",
+                            parent.level,
+                            level - 1
+                        ),
                     ),
                     _ => Ok(parent.level + 1),
                 }
@@ -254,13 +347,25 @@ impl Categories {
         }
     }
 
-    /// Whether the level has room, and every deeper one for the leaf that the category needs (K-06).
-    async fn check_room(&self, tx: &mut Tx, space: &Space, level: i64, siblings: usize) -> Result<(), CategoryError> {
+    /// Whether the level has room, and every deeper one for the leaf that the category needs
+    /// (K-06).
+    async fn check_room(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        level: i64,
+        siblings: usize,
+    ) -> Result<(), CategoryError> {
         let full = |level, limit| Err(CategoryError::Full { level, limit });
         if self.taxonomy.scope() == LimitScope::Parent {
             let limit = self.taxonomy.limit(level);
-            return if i64::try_from(siblings).unwrap_or(i64::MAX) < limit { Ok(()) } else { full(level, limit) };
+            return if i64::try_from(siblings).unwrap_or(i64::MAX) < limit {
+                Ok(())
+            } else {
+                full(level, limit)
+            };
         }
+
         let counts = tx.count_categories(space).await?;
         for level in level..=self.taxonomy.depth() {
             let limit = self.taxonomy.limit(level);
@@ -268,6 +373,7 @@ impl Categories {
                 return full(level, limit);
             }
         }
+
         Ok(())
     }
 }

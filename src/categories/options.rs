@@ -1,7 +1,9 @@
-//! The names of a space's categories by their parents, kept in memory for whoever walks down the hierarchy.
+//! The names of a space's categories by their parents, kept in memory for whoever walks down the
+//! hierarchy.
 //!
-//! Categories are added under the space's lock and with rising numbers, so one look for those that have come since brings
-//! it up to date, whichever process made them. Removals, which are seldom, are counted: after one all are read anew.
+//! Categories are added under the space's lock and with rising numbers, so one look for those that
+//! have come since brings it up to date, whichever process made them. Removals, which are seldom,
+//! are counted: after one all are read anew.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -39,7 +41,10 @@ struct Known {
 
 impl OptionCache {
     pub fn new(store: Store) -> Self {
-        Self { store, kept: Arc::default() }
+        Self {
+            store,
+            kept: Arc::default(),
+        }
     }
 
     /// The categories of a space as they are now; none where there are too many to keep.
@@ -47,6 +52,7 @@ impl OptionCache {
         loop {
             let options = self.entry(space);
             let (last, full) = options.place();
+
             // Of more than can be kept only the removals are of interest.
             let limit = if full { 1 } else { MOST_CATEGORIES + 1 };
             let (removals, come) = self.store.list_options_after(space, last, limit).await?;
@@ -54,10 +60,12 @@ impl OptionCache {
                 self.replace(space, &options, removals);
                 continue;
             }
+
             // What was read before a removal that is known already adds nothing.
             if removals == options.removals && !full {
                 options.add(come);
             }
+
             let (_, full) = options.place();
             return Ok((!full).then_some(options));
         }
@@ -68,14 +76,25 @@ impl OptionCache {
         if kept.len() >= MOST_SPACES && !kept.contains_key(space) {
             kept.clear();
         }
+
         Arc::clone(kept.entry(space.clone()).or_default())
     }
 
-    /// Begins anew after a removal, unless another has done so; whoever walks down the former still can.
+    /// Begins anew after a removal, unless another has done so; whoever walks down the former still
+    /// can.
     fn replace(&self, space: &Space, former: &Arc<Options>, removals: i64) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.get(space).is_none_or(|options| Arc::ptr_eq(options, former)) {
-            kept.insert(space.clone(), Arc::new(Options { removals, known: RwLock::default() }));
+        if kept
+            .get(space)
+            .is_none_or(|options| Arc::ptr_eq(options, former))
+        {
+            kept.insert(
+                space.clone(),
+                Arc::new(Options {
+                    removals,
+                    known: RwLock::default(),
+                }),
+            );
         }
     }
 }
@@ -84,8 +103,13 @@ impl Options {
     /// The children of several parents, oldest first; 0 stands for the root.
     pub fn children(&self, parents: &[i64]) -> Vec<CategoryOption> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let mut found: Vec<CategoryOption> =
-            parents.iter().filter_map(|parent| known.by_parent.get(parent)).flatten().cloned().collect();
+        let mut found: Vec<CategoryOption> = parents
+            .iter()
+            .filter_map(|parent| known.by_parent.get(parent))
+            .flatten()
+            .cloned()
+            .collect();
+
         found.sort_unstable_by_key(|option| option.id);
         found
     }
@@ -96,17 +120,23 @@ impl Options {
         (known.last, known.count > MOST_CATEGORIES)
     }
 
-    /// Adds what has come, in the order of their numbers; what another has added meanwhile is passed over.
+    /// Adds what has come, in the order of their numbers; what another has added meanwhile is
+    /// passed over.
     fn add(&self, come: Vec<CategoryOption>) {
         if come.is_empty() {
             return;
         }
+
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         for option in come {
             if option.id > known.last {
                 known.last = option.id;
                 known.count += 1;
-                known.by_parent.entry(option.parent_id).or_default().push(option);
+                known
+                    .by_parent
+                    .entry(option.parent_id)
+                    .or_default()
+                    .push(option);
             }
         }
     }
@@ -118,32 +148,74 @@ mod tests {
 
     #[test]
     fn what_comes_twice_is_there_once() {
-        let option = |id, parent_id| CategoryOption { id, parent_id, name: format!("Name {id}") };
+        let option = |id, parent_id| CategoryOption {
+            id,
+            parent_id,
+            name: format!("Name {id}"),
+        };
+
         let options = Options::default();
         options.add(vec![option(1, 0), option(2, 1), option(4, 1)]);
         options.add(vec![option(2, 1), option(4, 1), option(5, 0)]);
-        let ids = |parents: &[i64]| options.children(parents).iter().map(|option| option.id).collect::<Vec<_>>();
-        assert_eq!((ids(&[0]), ids(&[1]), ids(&[0, 1]), ids(&[9])), (vec![1, 5], vec![2, 4], vec![1, 2, 4, 5], vec![]));
+        let ids = |parents: &[i64]| {
+            options
+                .children(parents)
+                .iter()
+                .map(|option| option.id)
+                .collect::<Vec<_>>()
+        };
+
+        assert_eq!(
+            (ids(&[0]), ids(&[1]), ids(&[0, 1]), ids(&[9])),
+            (vec![1, 5], vec![2, 4], vec![1, 2, 4, 5], vec![])
+        );
+
         assert_eq!(options.place(), (5, false));
     }
 
     #[tokio::test]
     async fn a_removal_begins_anew_once_and_leaves_walks_under_way_what_they_have() {
         let folder = tempfile::tempdir().unwrap();
-        let environment =
-            HashMap::from([("DATABASE_URL".to_owned(), format!("sqlite://{}/options.db", folder.path().display()))]);
-        let config = crate::config::Config::load(&crate::config::Origin { file: None, environment }).unwrap();
+        let environment = HashMap::from([(
+            "DATABASE_URL".to_owned(),
+            format!("sqlite://{}/options.db", folder.path().display()),
+        )]);
+
+        let config = crate::config::Config::load(&crate::config::Origin {
+            file: None,
+            environment,
+        })
+        .unwrap();
+
         let cache = OptionCache::new(Store::connect(&config.database).await.unwrap());
         let space: Space = "default".parse().unwrap();
-        let option = |id| CategoryOption { id, parent_id: 0, name: format!("Name {id}") };
+        let option = |id| CategoryOption {
+            id,
+            parent_id: 0,
+            name: format!("Name {id}"),
+        };
+
         let under_way = cache.entry(&space);
         under_way.add(vec![option(1), option(2)]);
-        // Two that learn of the same removal: the second does not undo what the first has read since.
+
+        // Two that learn of the same removal: the second does not undo what the first has read
+        // since.
         cache.replace(&space, &under_way, 1);
         cache.entry(&space).add(vec![option(2), option(3)]);
         cache.replace(&space, &under_way, 1);
-        let ids = |options: &Options| options.children(&[0]).iter().map(|option| option.id).collect::<Vec<_>>();
-        assert_eq!((ids(&cache.entry(&space)), ids(&under_way)), (vec![2, 3], vec![1, 2]));
+        let ids = |options: &Options| {
+            options
+                .children(&[0])
+                .iter()
+                .map(|option| option.id)
+                .collect::<Vec<_>>()
+        };
+
+        assert_eq!(
+            (ids(&cache.entry(&space)), ids(&under_way)),
+            (vec![2, 3], vec![1, 2])
+        );
+
         assert_eq!(cache.entry(&space).removals, 1);
     }
 }

@@ -1,4 +1,5 @@
-//! How many categories each level has room for: those that are there, and places held for leaves to come.
+//! How many categories each level has room for: those that are there, and places held for leaves to
+//! come.
 //!
 //! Limits per parent are counted where the children are; then every level has room here.
 
@@ -23,7 +24,12 @@ pub struct Places {
 impl Places {
     pub fn new(taxonomy: Taxonomy) -> Self {
         let levels = place(taxonomy.depth()) + 2;
-        Self { taxonomy, used: vec![0; levels], held: vec![0; levels], keeps: true }
+        Self {
+            taxonomy,
+            used: vec![0; levels],
+            held: vec![0; levels],
+            keeps: true,
+        }
     }
 
     /// Keeps none: whatever was planned may be written, in whichever order.
@@ -55,13 +61,22 @@ impl Places {
         self.taxonomy.scope() == LimitScope::Parent || levels.all(|level| self.free(level) > 0)
     }
 
-    /// The same for what has siblings already: some places are kept for subjects that are new, so that many texts on one
-    /// matter do not leave others without a place.
+    /// The same for what has siblings already: some places are kept for subjects that are new, so
+    /// that many texts on one matter do not leave others without a place.
     pub fn has_room_beside(&self, mut levels: Range<i64>) -> bool {
-        // More are kept beside leaves, so that there is still room for new branches when there is none for finer leaves.
+        // More are kept beside leaves, so that there is still room for new branches when there is
+        // none for finer leaves.
         let of_leaves = levels.start == self.taxonomy.depth();
-        let kept = |level| if self.keeps { kept_free(self.taxonomy.limit(level), of_leaves) } else { 0 };
-        self.taxonomy.scope() == LimitScope::Parent || levels.all(|level| self.free(level) > kept(level))
+        let kept = |level| {
+            if self.keeps {
+                kept_free(self.taxonomy.limit(level), of_leaves)
+            } else {
+                0
+            }
+        };
+
+        self.taxonomy.scope() == LimitScope::Parent
+            || levels.all(|level| self.free(level) > kept(level))
     }
 
     fn free(&self, level: i64) -> i64 {
@@ -80,7 +95,9 @@ impl Places {
             LimitScope::Level => 1..self.taxonomy.depth() + 1,
             LimitScope::Parent => 1..2,
         };
-        { levels }.find(|level| self.free(*level) <= 0).map(|level| (level, self.taxonomy.limit(level)))
+        { levels }
+            .find(|level| self.free(*level) <= 0)
+            .map(|level| (level, self.taxonomy.limit(level)))
     }
 }
 

@@ -1,6 +1,6 @@
-//! What lies in each category, for the embedded model: other models know a category by its name, this one by some of
-//! its passages. Kept between jobs, and read again when the space has been written to; never so often that reading it
-//! is what the service does.
+//! What lies in each category, for the embedded model: other models know a category by its name,
+//! this one by some of its passages. Kept between jobs, and read again when the space has been
+//! written to; never so often that reading it is what the service does.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,12 +11,14 @@ use crate::base::text::char_count;
 use crate::model::category::{Category, CategoryContents};
 use crate::store::{CategoryFilter, CategoryPage, Sample, Store, StoreError};
 
-/// How many of the first and of the latest passages are shown, and how much of each. The first ones are always among them:
-/// the embedded model goes by at least four of those as long as they are there (`llm::local::frame`).
+/// How many of the first and of the latest passages are shown, and how much of each. The first ones
+/// are always among them: the embedded model goes by at least four of those as long as they are
+/// there (`llm::local::frame`).
 pub const FIRST: usize = 4;
 pub const LATEST: usize = 12;
 pub const CHARS: usize = 600;
-/// Passages of each leaf that are read, and most of a category that are told to whoever looks for an answer.
+/// Passages of each leaf that are read, and most of a category that are told to whoever looks for
+/// an answer.
 pub const READ: usize = 28;
 const SPREAD: usize = 64;
 /// Beyond this the names must do: reading would take too long.
@@ -63,28 +65,48 @@ struct Kept {
 
 impl SampleCache {
     pub fn new(store: Store) -> Self {
-        Self { store, kept: Arc::default() }
+        Self {
+            store,
+            kept: Arc::default(),
+        }
     }
 
     /// The samples of a space, as they are or as they were a moment ago.
     pub async fn of(&self, space: &Space) -> Result<Arc<Samples>, StoreError> {
         let writes = self.store.find_chunk_writes(space).await?;
-        let known = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(space).cloned();
+        let known = self
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(space)
+            .cloned();
+
         if let Some(kept) = known
             && (kept.writes == writes || kept.read.elapsed() < kept.took * SHARE)
         {
             return Ok(kept.samples);
         }
         let began = Instant::now();
+
         // Without them the model goes by the names, which is better than not to file.
-        let samples =
-            self.read(space).await.inspect_err(|error| tracing::warn!(%error, "no samples of the categories"));
+        let samples = self
+            .read(space)
+            .await
+            .inspect_err(|error| tracing::warn!(%error, "no samples of the categories"));
+
         let samples = Arc::new(samples.unwrap_or_default());
-        let fresh = Kept { samples: Arc::clone(&samples), writes, read: Instant::now(), took: began.elapsed() };
+        let fresh = Kept {
+            samples: Arc::clone(&samples),
+            writes,
+            read: Instant::now(),
+            took: began.elapsed(),
+        };
+
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST_SPACES {
             kept.clear();
         }
+
         kept.insert(space.clone(), fresh);
         Ok(samples)
     }
@@ -96,8 +118,13 @@ impl SampleCache {
         if roots.map(|category| category.chunk_count).sum::<i64>() > MOST_PASSAGES {
             return Ok(Samples::default());
         }
+
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let samples = self.store.list_samples(space, count(FIRST), count(READ), count(CHARS)).await?;
+        let samples = self
+            .store
+            .list_samples(space, count(FIRST), count(READ), count(CHARS))
+            .await?;
+
         Ok(gather(&categories, samples))
     }
 }
@@ -111,33 +138,59 @@ pub fn thin<T>(samples: &mut Vec<T>) {
 
 /// The samples of leaves, and of all that is above them.
 fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
-    let parents: HashMap<i64, Option<i64>> =
-        categories.iter().map(|category| (category.id, category.parent_id)).collect();
+    let parents: HashMap<i64, Option<i64>> = categories
+        .iter()
+        .map(|category| (category.id, category.parent_id))
+        .collect();
+
     let mut below: HashMap<i64, Vec<(i64, i64, Arc<str>)>> = HashMap::new();
     let mut filed: HashMap<i64, Vec<Sample>> = HashMap::new();
     for sample in samples {
         let mut category = Some(sample.category_id);
         while let Some(id) = category {
-            below.entry(id).or_default().push((sample.created_at.as_micros(), sample.id, Arc::clone(&sample.text)));
+            below.entry(id).or_default().push((
+                sample.created_at.as_micros(),
+                sample.id,
+                Arc::clone(&sample.text),
+            ));
             category = parents.get(&id).copied().flatten();
         }
+
         // What has as many characters as are read may have more.
         if char_count(&sample.text) < CHARS {
             filed.entry(sample.category_id).or_default().push(sample);
         }
     }
+
     for filed in filed.values_mut() {
         filed.sort_by_key(|sample| (sample.created_at, sample.id));
     }
+
     let contents = |category: &Category| {
         let mut texts = below.remove(&category.id).unwrap_or_default();
         texts.sort_by_key(|(moment, id, _)| (*moment, *id));
         let step = texts.len().div_ceil(SPREAD).max(1);
-        let spread = texts.iter().step_by(step).map(|(_, _, text)| Arc::clone(text)).collect();
+        let spread = texts
+            .iter()
+            .step_by(step)
+            .map(|(_, _, text)| Arc::clone(text))
+            .collect();
+
         thin(&mut texts);
         let samples = texts.into_iter().map(|(_, _, text)| text).collect();
         let count = usize::try_from(category.chunk_count).unwrap_or(0);
-        (category.id, CategoryContents { count, samples, spread })
+        (
+            category.id,
+            CategoryContents {
+                count,
+                samples,
+                spread,
+            },
+        )
     };
-    Samples { contents: categories.iter().map(contents).collect(), filed }
+
+    Samples {
+        contents: categories.iter().map(contents).collect(),
+        filed,
+    }
 }

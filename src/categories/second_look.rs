@@ -1,8 +1,9 @@
-//! Whose turn it is to be looked at again when new passages come. The first texts of a space are filed among few others;
-//! once there are more, some of them belong elsewhere.
+//! Whose turn it is to be looked at again when new passages come. The first texts of a space are
+//! filed among few others; once there are more, some of them belong elsewhere.
 //!
-//! Nothing is remembered of who was looked at: multiples of the golden ratio, of which every stretch is spread evenly,
-//! let all that are at hand (`samples`: the first and the latest of each leaf) have their turn about as often.
+//! Nothing is remembered of who was looked at: multiples of the golden ratio, of which every
+//! stretch is spread evenly, let all that are at hand (`samples`: the first and the latest of each
+//! leaf) have their turn about as often.
 
 /// Passages that are looked at for each new one.
 const FOR_EACH: usize = 8;
@@ -14,18 +15,23 @@ pub const ENOUGH: usize = 50;
 /// The golden ratio's fraction, of 2^64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The places of those whose turn it is, out of so many, for a document that is the space's `write`-th and brings `new`
-/// passages; each once.
+/// The places of those whose turn it is, out of so many, for a document that is the space's
+/// `write`-th and brings `new` passages; each once.
 pub fn turns(write: u64, new: usize, out_of: usize) -> Vec<usize> {
     let mut places: Vec<usize> = Vec::new();
     for turn in 0..new.saturating_mul(FOR_EACH).min(MOST).min(out_of) {
-        let at = write.wrapping_mul(MOST as u64).wrapping_add(turn as u64).wrapping_mul(GOLDEN);
+        let at = write
+            .wrapping_mul(MOST as u64)
+            .wrapping_add(turn as u64)
+            .wrapping_mul(GOLDEN);
+
         let place = (u128::from(at) * out_of as u128) >> 64;
         let place = usize::try_from(place).unwrap_or(0);
         if !places.contains(&place) {
             places.push(place);
         }
     }
+
     places
 }
 
@@ -42,8 +48,12 @@ mod tests {
                     seen[place] += 1;
                 }
             }
+
             let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
-            assert!(*least >= 1 && (out_of < 8 || *most <= 20), "of {out_of}: {least} to {most}");
+            assert!(
+                *least >= 1 && (out_of < 8 || *most <= 20),
+                "of {out_of}: {least} to {most}"
+            );
         }
     }
 

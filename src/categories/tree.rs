@@ -1,8 +1,10 @@
-//! The hierarchy as a plan: what is stored, and what a document would add to it, within the limits (K-06).
+//! The hierarchy as a plan: what is stored, and what a document would add to it, within the limits
+//! (K-06).
 //!
-//! A limit counts over a whole level, so a new category high up could end without room for a leaf below it. Hence every
-//! category that is chosen is *assured*: it has a leaf below it, or it holds one free place on every level that its
-//! longest branch does not reach. What it holds passes to the first of its children that is chosen.
+//! A limit counts over a whole level, so a new category high up could end without room for a leaf
+//! below it. Hence every category that is chosen is *assured*: it has a leaf below it, or it holds
+//! one free place on every level that its longest branch does not reach. What it holds passes to
+//! the first of its children that is chosen.
 
 use std::collections::HashMap;
 
@@ -31,7 +33,8 @@ struct Entry {
     assured: bool,
     /// The deepest level of what is below it, itself included.
     reach: i64,
-    /// The first of the levels, down to the last, on which it holds a place; beyond the last if it holds none.
+    /// The first of the levels, down to the last, on which it holds a place; beyond the last if it
+    /// holds none.
     holds_from: i64,
 }
 
@@ -66,7 +69,8 @@ impl Tree {
         }
     }
 
-    /// One to write by: what was planned has room wherever there is any, whatever the order in which it is written.
+    /// One to write by: what was planned has room wherever there is any, whatever the order in
+    /// which it is written.
     pub fn to_write(taxonomy: Taxonomy) -> Self {
         let mut tree = Self::new(taxonomy);
         tree.places.keep_none();
@@ -76,13 +80,16 @@ impl Tree {
     /// Takes in what is stored, parents before children; what it knows already stays.
     pub fn load(&mut self, stored: &[Category]) {
         for category in stored {
-            let Some(parent) = self.by_id.get(&category.parent_id.unwrap_or(0)).copied() else { continue };
+            let Some(parent) = self.by_id.get(&category.parent_id.unwrap_or(0)).copied() else {
+                continue;
+            };
             let key = (parent, name_key(&category.name));
             let node = match self.by_key.get(&key) {
                 // Planned here, and made by somebody else meanwhile.
                 Some(node) => *node,
                 None => self.add(parent, &category.name, key.1),
             };
+
             self.entries[node.0].stored = Some(category.id);
             self.by_id.insert(category.id, node);
             if category.level >= self.taxonomy.depth() {
@@ -99,12 +106,25 @@ impl Tree {
         self.places.take(level);
         let (name, children, holds_from) = (name.to_owned(), Vec::new(), self.beyond());
         let (stored, assured) = (None, false);
-        self.entries.push(Entry { parent, level, name, key, stored, children, assured, reach: level, holds_from });
+
+        self.entries.push(Entry {
+            parent,
+            level,
+            name,
+            key,
+            stored,
+            children,
+            assured,
+            reach: level,
+            holds_from,
+        });
+
         let mut above = parent;
         while self.entries[above.0].reach < level {
             self.entries[above.0].reach = level;
             above = self.entries[above.0].parent;
         }
+
         node
     }
 
@@ -125,18 +145,21 @@ impl Tree {
         self.places.full_level()
     }
 
-    /// Whether categories that have leaves get no more of them: what is left is kept for subjects that are new.
+    /// Whether categories that have leaves get no more of them: what is left is kept for subjects
+    /// that are new.
     pub fn keeps_the_rest(&self) -> bool {
         self.places.keeps_the_rest()
     }
 
-    /// Gives a child what its parent holds, from the level that it needs on; the rest is taken, or given back.
+    /// Gives a child what its parent holds, from the level that it needs on; the rest is taken, or
+    /// given back.
     fn pass_on(&mut self, parent: Node, child: Node, needs_from: i64) {
         if self.taxonomy.scope() == LimitScope::Level {
             let held_from = self.entries[parent.0].holds_from;
             self.places.hold(needs_from..held_from);
             self.places.give_back(held_from..needs_from);
             self.entries[parent.0].holds_from = self.beyond();
+
             self.entries[child.0].holds_from = needs_from;
         }
         self.mark_assured(child);
@@ -153,18 +176,27 @@ impl Tree {
 
     /// The categories that may be chosen below a parent, oldest first.
     pub fn offered(&self, parent: Node) -> impl Iterator<Item = Node> {
-        self.entries[parent.0].children.iter().copied().filter(move |node| self.can_be_assured(parent, *node))
+        self.entries[parent.0]
+            .children
+            .iter()
+            .copied()
+            .filter(move |node| self.can_be_assured(parent, *node))
     }
 
     /// Whether there is, or can be, a leaf below a child.
     fn can_be_assured(&self, parent: Node, child: Node) -> bool {
         let entry = &self.entries[child.0];
-        entry.assured || self.places.has_room(entry.reach + 1..self.entries[parent.0].holds_from)
+        entry.assured
+            || self
+                .places
+                .has_room(entry.reach + 1..self.entries[parent.0].holds_from)
     }
 
     /// Their names.
     pub fn options(&self, parent: Node) -> Vec<String> {
-        self.offered(parent).map(|node| self.entries[node.0].name.clone()).collect()
+        self.offered(parent)
+            .map(|node| self.entries[node.0].name.clone())
+            .collect()
     }
 
     /// Whether a new category may be made below a parent.
@@ -172,31 +204,46 @@ impl Tree {
         let entry = &self.entries[parent.0];
         match self.taxonomy.scope() {
             LimitScope::Level => {
-                let has_some = parent != ROOT && entry.children.iter().any(|child| self.entries[child.0].assured);
+                let has_some = parent != ROOT
+                    && entry
+                        .children
+                        .iter()
+                        .any(|child| self.entries[child.0].assured);
+
                 let levels = entry.level + 1..entry.holds_from;
-                if has_some { self.places.has_room_beside(levels) } else { self.places.has_room(levels) }
+                if has_some {
+                    self.places.has_room_beside(levels)
+                } else {
+                    self.places.has_room(levels)
+                }
             }
             LimitScope::Parent => {
-                i64::try_from(entry.children.len()).unwrap_or(i64::MAX) < self.taxonomy.limit(entry.level + 1)
+                i64::try_from(entry.children.len()).unwrap_or(i64::MAX)
+                    < self.taxonomy.limit(entry.level + 1)
             }
         }
     }
 
-    /// The category of this name below a parent, made if need be; none if the limits leave no room for it.
+    /// The category of this name below a parent, made if need be; none if the limits leave no room
+    /// for it.
     pub fn choose(&mut self, parent: Node, name: &str) -> Option<Node> {
         let key = name_key(name);
         if let Some(node) = self.by_key.get(&(parent, key.clone())).copied() {
             if !self.can_be_assured(parent, node) {
                 return None;
             }
+
             if !self.entries[node.0].assured {
                 self.pass_on(parent, node, self.entries[node.0].reach + 1);
             }
+
             return Some(node);
         }
+
         if !self.may_create(parent) {
             return None;
         }
+
         let node = self.add(parent, name, key);
         // It is there already, and needs a place on the levels below its own.
         self.pass_on(parent, node, self.entries[node.0].level + 1);
@@ -210,6 +257,7 @@ impl Tree {
             path.push(self.entries[node.0].name.clone());
             node = self.entries[node.0].parent;
         }
+
         path.reverse();
         path
     }
@@ -225,7 +273,10 @@ impl Tree {
 
     /// What must be made on a level, whose parents are stored.
     pub fn new_on(&self, level: i64) -> Vec<NewCategory> {
-        let new = self.entries.iter().filter(|entry| entry.level == level && entry.stored.is_none());
+        let new = self
+            .entries
+            .iter()
+            .filter(|entry| entry.level == level && entry.stored.is_none());
         new.map(|entry| NewCategory {
             parent_id: self.stored(entry.parent).filter(|id| *id != 0),
             level,
@@ -251,7 +302,14 @@ mod tests {
 
     fn stored(id: i64, parent_id: Option<i64>, level: i64, name: &str) -> Category {
         let created_at = Timestamp::from_micros(0);
-        Category { id, parent_id, level, name: name.to_owned(), chunk_count: 0, created_at }
+        Category {
+            id,
+            parent_id,
+            level,
+            name: name.to_owned(),
+            chunk_count: 0,
+            created_at,
+        }
     }
 
     #[test]
@@ -259,7 +317,11 @@ mod tests {
         let mut tree = tree(2, &serde_json::json!({}), "level");
         tree.load(&[stored(7, None, 1, "Finance")]);
         let node = tree.choose(ROOT, " FINANCE ").unwrap();
-        assert_eq!((tree.stored(node), tree.path(node)), (Some(7), vec!["Finance".to_owned()]));
+        assert_eq!(
+            (tree.stored(node), tree.path(node)),
+            (Some(7), vec!["Finance".to_owned()])
+        );
+
         assert!(tree.new_on(1).is_empty());
     }
 
@@ -270,6 +332,7 @@ mod tests {
         assert!(!tree.may_create(ROOT));
         assert_eq!(tree.choose(ROOT, "C"), None);
         assert_eq!(tree.options(ROOT), ["A", "B"]);
+
         assert!(tree.choose(ROOT, "b").is_some());
     }
 
@@ -278,6 +341,7 @@ mod tests {
         let mut tree = tree(3, &serde_json::json!({"3": 2}), "level");
         let a = tree.choose(ROOT, "A").unwrap();
         let b = tree.choose(ROOT, "B").unwrap();
+
         // Both hold one of the two places for leaves.
         assert!(!tree.may_create(ROOT));
         assert_eq!(tree.choose(ROOT, "C"), None);
@@ -286,6 +350,7 @@ mod tests {
         assert!(tree.choose(aa, "leaf").is_some());
         assert_eq!(tree.choose(aa, "another"), None);
         let bb = tree.choose(b, "BB").unwrap();
+
         assert!(tree.choose(bb, "leaf").is_some());
     }
 
@@ -293,14 +358,24 @@ mod tests {
     fn some_places_are_kept_for_new_subjects() {
         let mut tree = tree(2, &serde_json::json!({}), "level");
         let banking = tree.choose(ROOT, "Banking").unwrap();
-        let made = (0..128).filter(|number| tree.choose(banking, &format!("Topic {number}")).is_some()).count();
-        assert_eq!((made, tree.full_level(), tree.keeps_the_rest()), (112, None, true));
+        let made = (0..128)
+            .filter(|number| tree.choose(banking, &format!("Topic {number}")).is_some())
+            .count();
+        assert_eq!(
+            (made, tree.full_level(), tree.keeps_the_rest()),
+            (112, None, true)
+        );
+
         for number in 0..16 {
             let subject = tree.choose(ROOT, &format!("Subject {number}")).unwrap();
             assert!(tree.choose(subject, "First").is_some());
             assert_eq!(tree.choose(subject, "Second"), None);
         }
-        assert_eq!((tree.choose(ROOT, "One too many"), tree.full_level()), (None, Some((2, 128))));
+
+        assert_eq!(
+            (tree.choose(ROOT, "One too many"), tree.full_level()),
+            (None, Some((2, 128)))
+        );
     }
 
     #[test]
@@ -308,54 +383,85 @@ mod tests {
         let mut tree = tree(3, &serde_json::json!({}), "level");
         let money = tree.choose(ROOT, "Money").unwrap();
         let cards = tree.choose(money, "Cards").unwrap();
-        let leaves = (0..128).filter(|number| tree.choose(cards, &format!("Topic {number}")).is_some()).count();
-        let branches = (0..128).filter(|number| tree.choose(money, &format!("Branch {number}")).is_some()).count();
-        let roots = (0..128).filter(|number| tree.choose(ROOT, &format!("Root {number}")).is_some()).count();
+        let leaves = (0..128)
+            .filter(|number| tree.choose(cards, &format!("Topic {number}")).is_some())
+            .count();
+        let branches = (0..128)
+            .filter(|number| tree.choose(money, &format!("Branch {number}")).is_some())
+            .count();
+        let roots = (0..128)
+            .filter(|number| tree.choose(ROOT, &format!("Root {number}")).is_some())
+            .count();
+
         assert_eq!((leaves, branches, roots), (112, 8, 8));
     }
 
     #[test]
     fn dead_ends_are_not_offered_when_the_next_level_is_full() {
         let mut tree = tree(2, &serde_json::json!({"2": 1}), "level");
-        tree.load(&[stored(1, None, 1, "Full"), stored(2, None, 1, "Empty"), stored(3, Some(1), 2, "Leaf")]);
+        tree.load(&[
+            stored(1, None, 1, "Full"),
+            stored(2, None, 1, "Empty"),
+            stored(3, Some(1), 2, "Leaf"),
+        ]);
+
         assert_eq!(tree.options(ROOT), ["Full"]);
         assert_eq!(tree.choose(ROOT, "Empty"), None);
         assert!(!tree.may_create(ROOT));
         let mut roomy = super::tests::tree(2, &serde_json::json!({"2": 2}), "level");
-        roomy.load(&[stored(1, None, 1, "Full"), stored(2, None, 1, "Empty"), stored(3, Some(1), 2, "Leaf")]);
+        roomy.load(&[
+            stored(1, None, 1, "Full"),
+            stored(2, None, 1, "Empty"),
+            stored(3, Some(1), 2, "Leaf"),
+        ]);
+
         assert_eq!(roomy.options(ROOT), ["Full", "Empty"]);
         let empty = roomy.choose(ROOT, "Empty").unwrap();
         let full = roomy.choose(ROOT, "Full").unwrap();
         assert!(!roomy.may_create(full) && roomy.may_create(empty));
+
         assert!(roomy.choose(empty, "Its own").is_some());
     }
 
     #[test]
     fn branches_that_end_early_need_places_only_where_they_end() {
         // Made by hand: two levels are full, and only leaves are missing.
-        let by_hand =
-            [stored(1, None, 1, "A"), stored(2, None, 1, "B"), stored(3, Some(1), 2, "x"), stored(4, Some(2), 2, "y")];
+        let by_hand = [
+            stored(1, None, 1, "A"),
+            stored(2, None, 1, "B"),
+            stored(3, Some(1), 2, "x"),
+            stored(4, Some(2), 2, "y"),
+        ];
+
         let mut full = tree(3, &serde_json::json!({"1": 2, "2": 2}), "level");
         full.load(&by_hand);
         assert_eq!(full.options(ROOT), ["A", "B"]);
         let a = full.choose(ROOT, "A").unwrap();
-        assert_eq!((full.options(a), full.may_create(a)), (vec!["x".to_owned()], false));
+        assert_eq!(
+            (full.options(a), full.may_create(a)),
+            (vec!["x".to_owned()], false)
+        );
+
         let x = full.choose(a, "x").unwrap();
         assert!(full.choose(x, "leaf").is_some());
+
         // With a single place for a leaf, whoever comes first has it.
         let mut tight = tree(3, &serde_json::json!({"3": 1}), "level");
         tight.load(&by_hand);
         let a = tight.choose(ROOT, "A").unwrap();
         assert_eq!(tight.choose(ROOT, "B"), None);
         let x = tight.choose(a, "x").unwrap();
+
         assert!(tight.choose(x, "leaf").is_some());
         assert_eq!(tight.choose(x, "another"), None);
+
         // A child that reaches less deep needs more.
         let mut deep = tree(3, &serde_json::json!({"2": 2, "3": 1}), "level");
         deep.load(&[stored(1, None, 1, "A"), stored(3, Some(1), 2, "x")]);
         let a = deep.choose(ROOT, "A").unwrap();
         let new = deep.choose(a, "new").unwrap();
         assert!(deep.choose(new, "leaf").is_some());
+
         assert_eq!(deep.choose(a, "x"), None, "the only leaf is elsewhere");
     }
 
@@ -367,6 +473,7 @@ mod tests {
             assert!(tree.choose(node, "one").is_some());
             assert_eq!(tree.choose(node, "two"), None);
         }
+
         assert_eq!(tree.choose(ROOT, "C"), None);
     }
 
@@ -376,6 +483,7 @@ mod tests {
         let a = tree.choose(ROOT, "A").unwrap();
         tree.load(&[stored(5, None, 1, "a")]);
         assert_eq!(tree.stored(a), Some(5));
+
         assert!(tree.new_on(1).is_empty());
     }
 }

@@ -49,8 +49,19 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
-    let result = post_once(&arguments.connection, origin, "/v1/queries", &arguments.request())?;
-    print(&if arguments.json { pretty(&result) } else { told(&result) });
+    let result = post_once(
+        &arguments.connection,
+        origin,
+        "/v1/queries",
+        &arguments.request(),
+    )?;
+
+    print(&if arguments.json {
+        pretty(&result)
+    } else {
+        told(&result)
+    });
+
     Ok(())
 }
 
@@ -62,13 +73,19 @@ impl Arguments {
                 request.insert(name.to_owned(), value);
             }
         };
+
         put("query", Some(json!(self.query)));
         put("mode", self.retrieve.then(|| json!("retrieve")));
-        put("strategy", self.strategy.as_ref().map(|strategy| json!(strategy)));
+        put(
+            "strategy",
+            self.strategy.as_ref().map(|strategy| json!(strategy)),
+        );
+
         put("max_token_budget", self.budget.map(|budget| json!(budget)));
         put("model", self.model.as_ref().map(|model| json!(model)));
         put("user_id", self.user.as_ref().map(|user| json!(user)));
         put("tags", (!self.tags.is_empty()).then(|| json!(self.tags)));
+
         Value::Object(request)
     }
 }
@@ -84,17 +101,29 @@ struct Branch {
 impl Branch {
     /// The branch of this name, made if need be.
     fn child(&mut self, name: &str) -> &mut Self {
-        let place = self.below.iter().position(|branch| branch.name == name).unwrap_or_else(|| {
-            self.below.push(Self { name: name.to_owned(), ..Self::default() });
-            self.below.len() - 1
-        });
+        let place = self
+            .below
+            .iter()
+            .position(|branch| branch.name == name)
+            .unwrap_or_else(|| {
+                self.below.push(Self {
+                    name: name.to_owned(),
+                    ..Self::default()
+                });
+                self.below.len() - 1
+            });
         &mut self.below[place]
     }
 
     fn draw(&self, indent: &str, text: &mut String) {
         for (place, branch) in self.below.iter().enumerate() {
             let last = place + 1 == self.below.len();
-            let (mark, deeper) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            let (mark, deeper) = if last {
+                ("└─ ", "   ")
+            } else {
+                ("├─ ", "│  ")
+            };
+
             let _ = writeln!(text, "{indent}{mark}{}{}", branch.name, branch.note);
             branch.draw(&format!("{indent}{deeper}"), text);
         }
@@ -110,15 +139,34 @@ fn told(result: &Value) -> String {
         let _ = writeln!(text, "{answer}\n");
     } else {
         for chunk in list(&result["chunks"]) {
-            let (id, passage) = (&chunk["chunk_id"], chunk["text_content"].as_str().unwrap_or_default());
-            let _ = writeln!(text, "[{id}] {}\n{}\n", names(&chunk["category_path"]).join(" / "), passage.trim_end());
+            let (id, passage) = (
+                &chunk["chunk_id"],
+                chunk["text_content"].as_str().unwrap_or_default(),
+            );
+            let _ = writeln!(
+                text,
+                "[{id}] {}\n{}\n",
+                names(&chunk["category_path"]).join(" / "),
+                passage.trim_end()
+            );
         }
     }
+
     tree(result).draw("", &mut text);
     for warning in list(&result["warnings"]) {
-        let _ = writeln!(text, "note: {}", warning["message"].as_str().unwrap_or_default());
+        let _ = writeln!(
+            text,
+            "note: {}",
+            warning["message"].as_str().unwrap_or_default()
+        );
     }
-    let sum = |field: &str| list(&result["responses"]).filter_map(|call| call[field].as_i64()).sum::<i64>();
+
+    let sum = |field: &str| {
+        list(&result["responses"])
+            .filter_map(|call| call[field].as_i64())
+            .sum::<i64>()
+    };
+
     let calls = list(&result["responses"]).count();
     let _ = writeln!(
         text,
@@ -129,6 +177,7 @@ fn told(result: &Value) -> String {
         result["elapsed_ms"].as_f64().unwrap_or_default(),
         result["id"].as_str().unwrap_or_default(),
     );
+
     text
 }
 
@@ -140,18 +189,33 @@ fn tree(result: &Value) -> Branch {
             at = at.child(name);
             if at.note.is_empty() {
                 // People count from the best; the API's ranks run down to 1.
-                let place = rank["best"].as_i64().unwrap_or(0) - rank["ranked_relevance"].as_i64().unwrap_or(0) + 1;
+                let place = rank["best"].as_i64().unwrap_or(0)
+                    - rank["ranked_relevance"].as_i64().unwrap_or(0)
+                    + 1;
                 at.note = format!("  #{place}");
             }
         }
+
         let count = path["chunk_count"].as_i64().unwrap_or_default();
-        let _ = write!(at.note, ", {count} {}", if count == 1 { "passage" } else { "passages" });
+        let _ = write!(
+            at.note,
+            ", {count} {}",
+            if count == 1 { "passage" } else { "passages" }
+        );
     }
+
     for dropped in list(&result["dropped_paths"]) {
-        let at = names(&dropped["path"]).iter().fold(&mut root, |at, name| at.child(name));
-        let reason = dropped["reason"].as_str().unwrap_or_default().replace('_', " ");
+        let at = names(&dropped["path"])
+            .iter()
+            .fold(&mut root, |at, name| at.child(name));
+        let reason = dropped["reason"]
+            .as_str()
+            .unwrap_or_default()
+            .replace('_', " ");
+
         let _ = write!(at.note, "  ({reason})");
     }
+
     root
 }
 
@@ -160,7 +224,10 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn names(value: &Value) -> Vec<String> {
-    list(value).filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+    list(value)
+        .filter_map(Value::as_str)
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
@@ -179,6 +246,7 @@ mod tests {
             "dropped_paths": [{"path": ["B"], "reason": "not_selected"}],
             "responses": [{"tokens_prompt": 10, "tokens_completion": 2}, {"tokens_prompt": 5, "tokens_completion": 1}],
         });
+
         let wanted = "Forty-two [7].\n\n├─ A  #1\n│  ├─ X  #1, 3 passages\n│  └─ Y  #2, 1 passage\n\
                       └─ B  (not selected)\n\n2 calls, 15 tokens sent, 3 received, 12 ms (q1)\n";
         assert_eq!(told(&result), wanted);

@@ -1,5 +1,5 @@
-//! The commands that work with documents speak the public API: to a running service, or to one that lives inside the
-//! command (`--local`).
+//! The commands that work with documents speak the public API: to a running service, or to one that
+//! lives inside the command (`--local`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -51,7 +51,12 @@ pub struct Client {
 type Inside = (CancellationToken, JoinHandle<()>);
 
 /// Asks one thing and hangs up.
-pub fn post_once(connection: &Connection, origin: &Origin, path: &str, request: &Value) -> Result<Value, CommandError> {
+pub fn post_once(
+    connection: &Connection,
+    origin: &Origin,
+    path: &str,
+    request: &Value,
+) -> Result<Value, CommandError> {
     runtime()?.block_on(async {
         let client = Client::open(connection, origin).await?;
         let answered = client.post(path, request).await;
@@ -62,7 +67,10 @@ pub fn post_once(connection: &Connection, origin: &Origin, path: &str, request: 
 
 /// An answer as it came, for people.
 pub fn pretty(answer: &Value) -> String {
-    format!("{}\n", serde_json::to_string_pretty(answer).unwrap_or_default())
+    format!(
+        "{}\n",
+        serde_json::to_string_pretty(answer).unwrap_or_default()
+    )
 }
 
 /// The service answered with a problem document.
@@ -77,7 +85,9 @@ impl Client {
     pub async fn open(connection: &Connection, origin: &Origin) -> Result<Self, CommandError> {
         // A second call finds it installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().build().context("no HTTP client")?;
+        let http = reqwest::Client::builder()
+            .build()
+            .context("no HTTP client")?;
         let (base, key, inside) = if connection.local {
             let (address, key, inside) = serve_inside(Config::load(origin)?).await?;
             (format!("http://{address}"), Some(key), Some(inside))
@@ -89,7 +99,14 @@ impl Client {
             };
             (base, connection.key.clone(), None)
         };
-        Ok(Self { base, key, space: connection.space.clone(), http, inside })
+
+        Ok(Self {
+            base,
+            key,
+            space: connection.space.clone(),
+            http,
+            inside,
+        })
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -97,9 +114,11 @@ impl Client {
         if let Some(key) = &self.key {
             request = request.bearer_auth(key);
         }
+
         if let Some(space) = &self.space {
             request = request.header("X-Memoir-Space", space);
         }
+
         request
     }
 
@@ -113,20 +132,32 @@ impl Client {
 
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Value> {
         let reply = request.send().await.with_context(|| {
-            format!("no answer from {}: start memoir there, name it with --server, or use --local", self.base)
+            format!(
+                "no answer from {}: start memoir there, name it with --server, or use --local",
+                self.base
+            )
         })?;
+
         let status = reply.status();
         let text = reply.text().await.context("the answer broke off")?;
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
         if status.is_success() {
             return Ok(body);
         }
+
         match (body["detail"].as_str(), body["remediation"].as_str()) {
             (Some(detail), Some(remediation)) => {
                 let told = format!("{detail}\n  {remediation}");
-                Err(Refused { told, problem: body }.into())
+                Err(Refused {
+                    told,
+                    problem: body,
+                }
+                .into())
             }
-            _ => bail!("{} answered {status}, which is not how memoir answers", self.base),
+            _ => bail!(
+                "{} answered {status}, which is not how memoir answers",
+                self.base
+            ),
         }
     }
 
@@ -149,14 +180,20 @@ async fn serve_inside(mut config: Config) -> Result<(SocketAddr, String, Inside)
     // Nobody else on this machine is served.
     let key = format!("{}{}", new_uuid(), new_uuid());
     config.auth.keys = vec![ApiKey::of_admin("this command", &key)];
+
     // Whoever stops the command waits for it; what is under way is handed back.
     config.server.shutdown_grace = config.server.shutdown_grace.min(INSIDE_GRACE);
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no free port on this machine")?;
-    let address = listener.local_addr().context("the listener has no address")?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .context("no free port on this machine")?;
+    let address = listener
+        .local_addr()
+        .context("the listener has no address")?;
     let app = App::build(config, Arc::new(SystemClock)).await?;
     let stop = CancellationToken::new();
     #[expect(clippy::disallowed_methods, reason = "awaited by close")]
     let served = tokio::spawn(app.serve(listener, stop.clone()));
+
     Ok((address, key, (stop, served)))
 }
 

@@ -6,7 +6,9 @@ use crate::config::{Config, DEFAULT_TOML, Origin};
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Print the effective settings as TOML, secrets masked
-    #[command(after_help = "Examples:\n  memoir config print\n  memoir config print --defaults > memoir.toml")]
+    #[command(
+        after_help = "Examples:\n  memoir config print\n  memoir config print --defaults > memoir.toml"
+    )]
     Print {
         /// Print the compiled-in defaults with their comments instead
         #[arg(long)]

@@ -63,19 +63,35 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
-    let found = post_once(&arguments.connection, origin, "/v1/documents/retrieve", &arguments.request())?;
+    let found = post_once(
+        &arguments.connection,
+        origin,
+        "/v1/documents/retrieve",
+        &arguments.request(),
+    )?;
+
     if arguments.json {
         print(&pretty(&found));
         return Ok(());
     }
+
     print(found["content"].as_str().unwrap_or_default());
     for relaxed in found["relaxed"].as_array().into_iter().flatten() {
         let said = |field: &str| relaxed[field].as_str().unwrap_or_default();
-        tell(&format!("note: {} was left out: {}", said("filter"), said("reason")));
+        tell(&format!(
+            "note: {} was left out: {}",
+            said("filter"),
+            said("reason")
+        ));
     }
+
     for warning in found["warnings"].as_array().into_iter().flatten() {
-        tell(&format!("note: {}", warning["message"].as_str().unwrap_or_default()));
+        tell(&format!(
+            "note: {}",
+            warning["message"].as_str().unwrap_or_default()
+        ));
     }
+
     Ok(())
 }
 
@@ -85,10 +101,14 @@ impl Arguments {
             "filename": self.filename, "topic": self.topic, "note": self.note, "provider": self.provider,
             "tags": self.tags, "query": self.query,
         });
+
         let mut request = Map::new();
         request.insert("meta".to_owned(), meta);
         for (name, value) in [
-            ("strategy", self.strategy.as_ref().map(|strategy| json!(strategy))),
+            (
+                "strategy",
+                self.strategy.as_ref().map(|strategy| json!(strategy)),
+            ),
             ("as_of", self.as_of.as_ref().map(|moment| json!(moment))),
             ("user_id", self.user.as_ref().map(|user| json!(user))),
             ("k", self.k.map(|k| json!(k))),
@@ -99,6 +119,7 @@ impl Arguments {
                 request.insert(name.to_owned(), value);
             }
         }
+
         Value::Object(request)
     }
 }

@@ -27,7 +27,12 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     let config = Config::load(origin)?;
-    print(&format!("ok    settings: listening on {}, {} API keys\n", config.server.listen, config.auth.keys.len()));
+    print(&format!(
+        "ok    settings: listening on {}, {} API keys\n",
+        config.server.listen,
+        config.auth.keys.len()
+    ));
+
     check_address(config.server.listen);
     let runtime = runtime()?;
     let database = runtime.block_on(check_database(&config))?;
@@ -35,97 +40,148 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     if database && models {
         return Ok(());
     }
+
     Err(anyhow::anyhow!("something needs attention; see the lines above").into())
 }
 
 async fn check_database(config: &Config) -> Result<bool, CommandError> {
     let place = config.database.url.to_string();
-    if let Some(file) = config.database.url.sqlite_file().filter(|file| !file.exists()) {
+    if let Some(file) = config
+        .database
+        .url
+        .sqlite_file()
+        .filter(|file| !file.exists())
+    {
         return Ok(check_folder(file));
     }
     let store = match Store::connect(&config.database).await {
         Ok(store) => store,
         Err(error) => {
-            print(&format!("FAIL  database: {error}\n      {}\n", guidance(&error)));
+            print(&format!(
+                "FAIL  database: {error}\n      {}\n",
+                guidance(&error)
+            ));
             return Ok(false);
         }
     };
+
     print(&format!("ok    database: {place} answers\n"));
     let version = store.schema_version().await?;
     let mut sound = true;
+
     match version {
         SCHEMA_VERSION => print(&format!("ok    schema: version {version}\n")),
         older if older < SCHEMA_VERSION => {
-            print(&format!("note  schema: version {older}; memoir brings it to {SCHEMA_VERSION} at its next start\n"));
+            print(&format!(
+                "note  schema: version {older}; memoir brings it to {SCHEMA_VERSION} at its next start\n"
+            ));
             store.close().await;
             return Ok(true);
         }
         newer => {
             sound = false;
-            print(&format!("FAIL  schema: version {newer}, newer than this memoir knows ({SCHEMA_VERSION})\n"));
+            print(&format!(
+                "FAIL  schema: version {newer}, newer than this memoir knows ({SCHEMA_VERSION})\n"
+            ));
             print("      Start the memoir that made it, or a later one.\n");
         }
     }
+
     for missing in store.find_missing().await? {
         sound = false;
-        print(&format!("FAIL  schema: {missing} is missing; someone dropped it\n"));
+        print(&format!(
+            "FAIL  schema: {missing} is missing; someone dropped it\n"
+        ));
         print("      Restore it from a backup, or create it as in migrations/.\n");
     }
+
     store.close().await;
     Ok(sound)
 }
 
-/// Says which models answer; asks each if told to. Nothing is written to the ledger: that would change the database.
+/// Says which models answer; asks each if told to. Nothing is written to the ledger: that would
+/// change the database.
 async fn check_models(config: &Config, probe: bool) -> Result<bool, CommandError> {
-    let names = [&config.llm.model, &config.llm.fallback_model].into_iter().chain(config.llm.models.values());
+    let names = [&config.llm.model, &config.llm.fallback_model]
+        .into_iter()
+        .chain(config.llm.models.values());
     let mut models: Vec<&String> = names.filter(|name| !name.is_empty()).collect();
     models.dedup();
+
     if !probe {
-        print(&format!("ok    model: {} (memoir doctor --probe-llm asks it)\n", config.llm.model));
+        print(&format!(
+            "ok    model: {} (memoir doctor --probe-llm asks it)\n",
+            config.llm.model
+        ));
         return Ok(true);
     }
+
     let folder = std::env::temp_dir().join(format!("memoir-doctor-{}", new_uuid()));
     std::fs::create_dir(&folder).map_err(anyhow::Error::from)?;
     let asked = ask_all(config, &folder, &models).await;
     let _ = std::fs::remove_dir_all(&folder);
+
     asked
 }
 
 async fn ask_all(config: &Config, folder: &Path, models: &[&String]) -> Result<bool, CommandError> {
     let url = format!("sqlite://{}/ledger.db", folder.display());
     let environment = HashMap::from([("DATABASE_URL".to_owned(), url)]);
-    let throwaway = Config::load(&Origin { file: None, environment })?;
+    let throwaway = Config::load(&Origin {
+        file: None,
+        environment,
+    })?;
+
     let store = Store::connect(&throwaway.database).await?;
     store.migrate().await?;
     let llm = Llm::new(config.llm.clone(), "", store.clone(), Arc::new(SystemClock));
     let mut sound = true;
+
     for model in models {
         let session = Session::of_caller(Space::default()).with_model(Some((*model).clone()));
         let failed = match llm.probe(session).await {
             Ok(result) => result.error,
             Err(error) => Some(error),
         };
+
         match failed {
             None => print(&format!("ok    model: {model} answers\n")),
             Some(error) => {
                 sound = false;
-                print(&format!("FAIL  model: {error}\n      {}\n", error.remediation()));
+                print(&format!(
+                    "FAIL  model: {error}\n      {}\n",
+                    error.remediation()
+                ));
             }
         }
     }
+
     llm.close().await;
     store.close().await;
     Ok(sound)
 }
 
-/// A SQLite file that does not exist yet: connecting would make it, so only its folder is looked at.
+/// A SQLite file that does not exist yet: connecting would make it, so only its folder is looked
+/// at.
 fn check_folder(file: &Path) -> bool {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+
     if tempfile_in(folder) {
-        print(&format!("ok    database: {} is not there yet; memoir makes it at its first start\n", file.display()));
+        print(&format!(
+            "ok    database: {} is not there yet; memoir makes it at its first start\n",
+            file.display()
+        ));
         return true;
     }
-    print(&format!("FAIL  database: {} cannot be made\n", file.display()));
+
+    print(&format!(
+        "FAIL  database: {} cannot be made\n",
+        file.display()
+    ));
+
     print("      Check that its folder exists and may be written.\n");
     false
 }
@@ -142,6 +198,8 @@ fn tempfile_in(folder: &Path) -> bool {
 fn check_address(address: SocketAddr) {
     match TcpListener::bind(address) {
         Ok(_) => print(&format!("ok    address: {address} is free\n")),
-        Err(error) => print(&format!("note  address: {address} cannot be had now ({error}); is memoir running?\n")),
+        Err(error) => print(&format!(
+            "note  address: {address} cannot be had now ({error}); is memoir running?\n"
+        )),
     }
 }

@@ -1,4 +1,5 @@
-//! `memoir healthcheck`: asks a running service whether it is ready. For containers, which have no curl.
+//! `memoir healthcheck`: asks a running service whether it is ready. For containers, which have no
+//! curl.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -29,17 +30,23 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
         Some(address) => resolve(address)?,
         None => reachable(Config::load(origin)?.server.listen),
     };
+
     let status = ask(address).with_context(|| format!("no answer from {address}"))?;
     if status.starts_with("HTTP/1.1 200") {
         tell("ready");
         return Ok(());
     }
+
     Err(anyhow::anyhow!("not ready: {status}").into())
 }
 
 fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
-    let mut found = address.to_socket_addrs().with_context(|| format!("{address} is not HOST:PORT"))?;
-    found.next().with_context(|| format!("{address} has no address"))
+    let mut found = address
+        .to_socket_addrs()
+        .with_context(|| format!("{address} is not HOST:PORT"))?;
+    found
+        .next()
+        .with_context(|| format!("{address} has no address"))
 }
 
 /// The status line of `GET /health/ready`.
@@ -47,12 +54,15 @@ fn ask(address: SocketAddr) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(b"GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    stream
+        .write_all(b"GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = [0; 512];
     let length = stream.read(&mut answer)?;
+
     if length == 0 {
         bail!("the connection was closed");
     }
+
     let text = String::from_utf8_lossy(&answer[..length]).into_owned();
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }

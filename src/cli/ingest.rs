@@ -38,7 +38,8 @@ const LOOK: Duration = Duration::from_millis(300);
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Files, folders (all text files below them), patterns such as 'docs/**/*.md', or - for what is piped in
+    /// Files, folders (all text files below them), patterns such as 'docs/**/*.md', or - for what
+    /// is piped in
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
     /// A label for every document; may be given several times
@@ -68,11 +69,20 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     for folder in &unread {
         tell(&format!("{folder}: it cannot be read"));
     }
+
     if arguments.title.is_some() && files.len() > 1 {
-        return Err(anyhow::anyhow!("--title is for one document, and there are {}", files.len()).into());
+        return Err(
+            anyhow::anyhow!("--title is for one document, and there are {}", files.len()).into(),
+        );
     }
+
     // Read before anything waits for the service, so that Ctrl-C ends it at any time.
-    let piped = if files.iter().any(|file| file == Path::new(PIPED)) { read_piped()? } else { String::new() };
+    let piped = if files.iter().any(|file| file == Path::new(PIPED)) {
+        read_piped()?
+    } else {
+        String::new()
+    };
+
     runtime()?.block_on(async {
         let client = Client::open(&arguments.connection, origin).await?;
         let outcome = tokio::select! {
@@ -83,6 +93,7 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
                 Err(anyhow::anyhow!("stopped; what was brought in so far is filed {who}").into())
             }
         };
+
         client.close().await;
         outcome
     })
@@ -102,6 +113,7 @@ async fn ingest_all(
             async move { (file, ingest(arguments, client, file, piped, bar).await) }
         })
         .buffer_unordered(AT_ONCE);
+
     let mut failed = 0;
     while let Some((file, result)) = results.next().await {
         match result {
@@ -115,59 +127,98 @@ async fn ingest_all(
             }
         }
     }
+
     if failed > 0 {
         return Err(anyhow::anyhow!("{failed} of {} files were not filed", files.len()).into());
     }
+
     if unread > 0 {
         return Err(anyhow::anyhow!("{unread} folders could not be read").into());
     }
+
     Ok(())
 }
 
-/// Ingests one file; gives its job, which is over, awaits its user, or waits for a provider that somebody has to attend to.
-async fn ingest(arguments: &Arguments, client: &Client, file: &Path, piped: &str, bar: &Bar) -> anyhow::Result<Value> {
-    let mut body = json!({"title": arguments.title, "tags": arguments.tags, "force": arguments.force});
+/// Ingests one file; gives its job, which is over, awaits its user, or waits for a provider that
+/// somebody has to attend to.
+async fn ingest(
+    arguments: &Arguments,
+    client: &Client,
+    file: &Path,
+    piped: &str,
+    bar: &Bar,
+) -> anyhow::Result<Value> {
+    let mut body =
+        json!({"title": arguments.title, "tags": arguments.tags, "force": arguments.force});
     if file == Path::new(PIPED) {
         body["text"] = piped.into();
     } else {
         let text = std::fs::read(file).context("it cannot be read")?;
-        body["text"] = String::from_utf8(text).ok().context("it is not UTF-8 text")?.into();
-        body["path"] = place(file)?.to_str().context("its path is not UTF-8")?.into();
-        let mtime = std::fs::metadata(file).ok().and_then(|facts| facts.modified().ok()).and_then(Timestamp::of_file);
+        body["text"] = String::from_utf8(text)
+            .ok()
+            .context("it is not UTF-8 text")?
+            .into();
+
+        body["path"] = place(file)?
+            .to_str()
+            .context("its path is not UTF-8")?
+            .into();
+
+        let mtime = std::fs::metadata(file)
+            .ok()
+            .and_then(|facts| facts.modified().ok())
+            .and_then(Timestamp::of_file);
+
         body["mtime"] = mtime.map(|moment| moment.to_string()).into();
     }
+
     if let Some(user) = &arguments.user {
         body["user_id"] = user.as_str().into();
     }
+
     if let Some(model) = &arguments.model {
         body["options"] = json!({"model": model});
     }
+
     let mut job = client.post("/v1/ingestions", &body).await?;
     drop(body);
     let id = job["id"].as_str().unwrap_or_default().to_owned();
+
     while matches!(job["state"].as_str(), Some("queued" | "running")) && !waits_for_somebody(&job) {
         bar.draw(file, &job);
-        job = client.get(&format!("/v1/jobs/{id}?details=false&wait={}", LOOK.as_secs_f64())).await?;
+        job = client
+            .get(&format!(
+                "/v1/jobs/{id}?details=false&wait={}",
+                LOOK.as_secs_f64()
+            ))
+            .await?;
     }
+
     Ok(job)
 }
 
-/// Its provider refuses the key, the account or the model: whoever looks at the screen has to know, and to act. An outage
-/// is waited for like any other work.
+/// Its provider refuses the key, the account or the model: whoever looks at the screen has to know,
+/// and to act. An outage is waited for like any other work.
 fn waits_for_somebody(job: &Value) -> bool {
     job["phase"] == WAITING_FOR_PROVIDER && job["error"]["code"] != "llm_unavailable"
 }
 
 fn read_piped() -> anyhow::Result<String> {
     let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).context("what is piped in cannot be read as UTF-8 text")?;
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .context("what is piped in cannot be read as UTF-8 text")?;
     Ok(text)
 }
 
 /// The file's one address: as it was named, unless it was named by a detour.
 fn place(file: &Path) -> std::io::Result<PathBuf> {
     let detour = file.components().any(|part| part == Component::ParentDir);
-    if detour { file.canonicalize() } else { std::path::absolute(file) }
+    if detour {
+        file.canonicalize()
+    } else {
+        std::path::absolute(file)
+    }
 }
 
 /// Every file that the arguments name, each once, in order; and the folders that could not be read.
@@ -182,44 +233,67 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
             add_folder(named, &mut found, &mut unread);
         } else if named.exists() {
             if !is_text(named) {
-                bail!("{path} is not one of the files that are taken: .txt, .md, .json, .yml, .yaml");
+                bail!(
+                    "{path} is not one of the files that are taken: .txt, .md, .json, .yml, .yaml"
+                );
             }
+
             if !named.is_file() {
                 bail!("{path} is not a plain file");
             }
+
             found.insert(named.to_path_buf());
         } else {
-            let options = glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::new() };
+            let options = glob::MatchOptions {
+                require_literal_leading_dot: true,
+                ..glob::MatchOptions::new()
+            };
+
             // `docs/**` alone would be folders.
-            let pattern = if path.ends_with("**") { format!("{path}/*") } else { path.clone() };
+            let pattern = if path.ends_with("**") {
+                format!("{path}/*")
+            } else {
+                path.clone()
+            };
+
             let matches = glob::glob_with(&pattern, options)
                 .with_context(|| format!("{path} is neither a file nor a pattern"))?;
             let before = found.len();
-            found.extend(matches.filter_map(Result::ok).filter(|file| file.is_file() && is_text(file)));
+            found.extend(
+                matches
+                    .filter_map(Result::ok)
+                    .filter(|file| file.is_file() && is_text(file)),
+            );
+
             if found.len() == before {
                 bail!("there is no text file {path}");
             }
         }
     }
+
     if found.is_empty() && unread.is_empty() {
         bail!("there is no text file below {}", paths.join(", "));
     }
+
     // One file may be named in several ways, or be reached by links in a circle.
     let mut once: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for file in found {
         let real = file.canonicalize().unwrap_or_else(|_| file.clone());
-        // The file itself rather than a link to it, and the straight way rather than one through links.
+        // The file itself rather than a link to it, and the straight way rather than one through
+        // links.
         let detour = |path: &Path| (path.is_symlink(), path.components().count());
         let kept = once.entry(real).or_insert_with(|| file.clone());
         if detour(&file) < detour(kept) {
             *kept = file;
         }
     }
+
     let files: BTreeSet<PathBuf> = once.into_values().collect();
     Ok((files.into_iter().collect(), unread))
 }
 
-/// Hidden files and folders are left out, and whatever is no plain file: reading it might never end.
+/// Hidden files and folders are left out, and whatever is no plain file: reading it might never
+/// end.
 fn add_folder(folder: &Path, found: &mut BTreeSet<PathBuf>, unread: &mut Vec<String>) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         unread.push(folder.display().to_string());
@@ -230,6 +304,7 @@ fn add_folder(folder: &Path, found: &mut BTreeSet<PathBuf>, unread: &mut Vec<Str
         if entry.file_name().to_string_lossy().starts_with('.') {
             continue;
         }
+
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             add_folder(&path, found, unread);
         } else if is_text(&path) && path.is_file() {
@@ -239,7 +314,10 @@ fn add_folder(folder: &Path, found: &mut BTreeSet<PathBuf>, unread: &mut Vec<Str
 }
 
 fn is_text(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let extension = path
+        .extension()
+        .and_then(|extension| extension.to_str())
+        .unwrap_or_default();
     TEXT_TYPES.contains(&extension.to_ascii_lowercase().as_str())
 }
 
@@ -251,18 +329,24 @@ struct Bar {
 
 impl Bar {
     fn new(json: bool) -> Self {
-        Self { json, live: std::io::stderr().is_terminal() }
+        Self {
+            json,
+            live: std::io::stderr().is_terminal(),
+        }
     }
 
     fn draw(&self, file: &Path, job: &Value) {
         if !self.live {
             return;
         }
+
         let progress = &job["progress"];
         let number = |name: &str| progress[name].as_i64().unwrap_or(0);
         let (done, total) = (number("done"), number("total"));
         let filled = if total > 0 { done * WIDTH / total } else { 0 };
-        let bar: String = (0..WIDTH).map(|place| if place < filled { '#' } else { '.' }).collect();
+        let bar: String = (0..WIDTH)
+            .map(|place| if place < filled { '#' } else { '.' })
+            .collect();
         let phase = job["phase"].as_str().unwrap_or("queued");
         let line = format!(
             "\r\x1b[2K[{bar}] {} {phase}: {} of {} passages, {} calls, {} tokens, {:.4} USD",
@@ -273,6 +357,7 @@ impl Bar {
             number("tokens"),
             progress["cost_usd"].as_f64().unwrap_or(0.0)
         );
+
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
 
@@ -284,10 +369,15 @@ impl Bar {
             print(&format!("{line}\n"));
             return;
         }
+
         let result = &job["result"];
         match job["state"].as_str() {
             Some("succeeded") if !result["shares_chunks_of_version"].is_null() => {
-                print(&format!("{}: unchanged, version {}\n", file.display(), result["version"]));
+                print(&format!(
+                    "{}: unchanged, version {}\n",
+                    file.display(),
+                    result["version"]
+                ));
             }
             Some("succeeded") => print(&format!(
                 "{}: version {}, {} passages, {} new categories, {} calls, {} tokens, {:.4} USD\n",
@@ -315,7 +405,9 @@ impl Bar {
             _ => tell(&format!(
                 "{}: {}\n  {}",
                 file.display(),
-                job["error"]["detail"].as_str().unwrap_or("it was cancelled"),
+                job["error"]["detail"]
+                    .as_str()
+                    .unwrap_or("it was cancelled"),
                 job["error"]["remediation"].as_str().unwrap_or_default()
             )),
         }
@@ -324,9 +416,14 @@ impl Bar {
     fn fail(&self, file: &Path, error: &anyhow::Error) {
         self.clear();
         if self.json {
-            let problem = error.downcast_ref::<Refused>().map(|refused| refused.problem.clone());
+            let problem = error
+                .downcast_ref::<Refused>()
+                .map(|refused| refused.problem.clone());
             let problem = problem.unwrap_or_else(|| json!({"detail": format!("{error:#}")}));
-            print(&format!("{}\n", json!({"path": file, "state": "failed", "error": problem})));
+            print(&format!(
+                "{}\n",
+                json!({"path": file, "state": "failed", "error": problem})
+            ));
         } else {
             tell(&format!("{}: {error:#}", file.display()));
         }
@@ -343,5 +440,9 @@ impl Bar {
 fn shown(file: &Path) -> String {
     let name = file.display().to_string();
     let length = name.chars().count();
-    if length <= 40 { name } else { format!("…{}", name.chars().skip(length - 39).collect::<String>()) }
+    if length <= 40 {
+        name
+    } else {
+        format!("…{}", name.chars().skip(length - 39).collect::<String>())
+    }
 }

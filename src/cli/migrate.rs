@@ -17,6 +17,7 @@ pub async fn run(config: Config) -> Result<(), CommandError> {
     for name in &migrated.applied {
         print(&format!("applied {name}\n"));
     }
+
     print(&format!("schema version {SCHEMA_VERSION}\n"));
     store.close().await;
     Ok(())

@@ -139,11 +139,16 @@ pub fn run() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments, &origin),
         Command::ScriptedModel(arguments) => scripted_model::run(&arguments),
     };
+
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tell(&error.to_string());
-            ExitCode::from(if matches!(error, CommandError::Other(_)) { 1 } else { 2 })
+            ExitCode::from(if matches!(error, CommandError::Other(_)) {
+                1
+            } else {
+                2
+            })
         }
     }
 }
@@ -157,13 +162,16 @@ where
     crate::telemetry::start_logging(&config.telemetry);
     let runtime = runtime()?;
     let outcome = runtime.block_on(command(config));
+
     // A computation whose client has gone is not worth waiting for.
     runtime.shutdown_timeout(std::time::Duration::from_millis(100));
     outcome
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
     runtime.map_err(|error| CommandError::Other(error.into()))
 }
 

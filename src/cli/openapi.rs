@@ -40,10 +40,16 @@ pub fn run(arguments: &Arguments) -> Result<(), CommandError> {
         }));
         return Ok(());
     };
-    for (name, version) in [("openapi.json", Version::V3_1), ("openapi-3.0.json", Version::V3_0)] {
+
+    for (name, version) in [
+        ("openapi.json", Version::V3_1),
+        ("openapi-3.0.json", Version::V3_0),
+    ] {
         let path = folder.join(name);
-        std::fs::write(&path, to_json(version)).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(&path, to_json(version))
+            .with_context(|| format!("cannot write {}", path.display()))?;
         tell(&format!("wrote {}", path.display()));
     }
+
     Ok(())
 }

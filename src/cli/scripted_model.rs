@@ -28,14 +28,20 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), CommandError> {
     runtime()?.block_on(async {
         let listener = TcpListener::bind(arguments.listen).await;
-        let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
+        let listener =
+            listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
         let model = ScriptedModel::start(listener);
-        model.set_script(Script { latency_ms: arguments.latency_ms, ..Script::default() });
+        model.set_script(Script {
+            latency_ms: arguments.latency_ms,
+            ..Script::default()
+        });
+
         print(&format!("{}\n", model.openai_url()));
         tokio::select! {
             () = model.wait() => {}
             _ = tokio::signal::ctrl_c() => {}
         }
+
         Ok(())
     })
 }

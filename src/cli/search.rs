@@ -62,8 +62,19 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
-    let result = post_once(&arguments.connection, origin, "/v1/search", &arguments.request())?;
-    print(&if arguments.json { pretty(&result) } else { told(&result) });
+    let result = post_once(
+        &arguments.connection,
+        origin,
+        "/v1/search",
+        &arguments.request(),
+    )?;
+
+    print(&if arguments.json {
+        pretty(&result)
+    } else {
+        told(&result)
+    });
+
     Ok(())
 }
 
@@ -74,36 +85,91 @@ impl Arguments {
                 map.insert(name.to_owned(), value);
             }
         };
+
         let mut filters = Map::new();
-        put(&mut filters, "tags", (!self.tags.is_empty()).then(|| json!(self.tags)));
-        put(&mut filters, "source_ids", (!self.sources.is_empty()).then(|| json!(self.sources)));
-        put(&mut filters, "user_id", self.user.as_ref().map(|user| json!(user)));
-        put(&mut filters, "category_id", self.category.map(|category| json!(category)));
-        put(&mut filters, "as_of", self.as_of.as_ref().map(|moment| json!(moment)));
+        put(
+            &mut filters,
+            "tags",
+            (!self.tags.is_empty()).then(|| json!(self.tags)),
+        );
+
+        put(
+            &mut filters,
+            "source_ids",
+            (!self.sources.is_empty()).then(|| json!(self.sources)),
+        );
+
+        put(
+            &mut filters,
+            "user_id",
+            self.user.as_ref().map(|user| json!(user)),
+        );
+
+        put(
+            &mut filters,
+            "category_id",
+            self.category.map(|category| json!(category)),
+        );
+
+        put(
+            &mut filters,
+            "as_of",
+            self.as_of.as_ref().map(|moment| json!(moment)),
+        );
+
         let mut request = Map::new();
         put(&mut request, "query", Some(json!(self.query)));
-        put(&mut request, "type", self.kind.as_ref().map(|kind| json!(kind)));
-        put(&mut request, "scope", self.scope.as_ref().map(|scope| json!(scope)));
+        put(
+            &mut request,
+            "type",
+            self.kind.as_ref().map(|kind| json!(kind)),
+        );
+
+        put(
+            &mut request,
+            "scope",
+            self.scope.as_ref().map(|scope| json!(scope)),
+        );
+
         put(&mut request, "k", self.k.map(|k| json!(k)));
-        put(&mut request, "min_score", self.min_score.map(|score| json!(score)));
-        put(&mut request, "filters", (!filters.is_empty()).then(|| Value::Object(filters)));
+        put(
+            &mut request,
+            "min_score",
+            self.min_score.map(|score| json!(score)),
+        );
+
+        put(
+            &mut request,
+            "filters",
+            (!filters.is_empty()).then(|| Value::Object(filters)),
+        );
+
         Value::Object(request)
     }
 }
 
 fn told(result: &Value) -> String {
     let mut text = String::new();
-    let items = result["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let items = result["items"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+
     for item in items {
         let passage = item["text_content"].as_str().unwrap_or_default();
         // A terminal obeys control characters, whoever wrote them.
         let breaks = |symbol: char| symbol.is_whitespace() || symbol.is_control();
-        let words: Vec<&str> = passage.split(breaks).filter(|word| !word.is_empty()).collect();
+        let words: Vec<&str> = passage
+            .split(breaks)
+            .filter(|word| !word.is_empty())
+            .collect();
+
         let line = words.join(" ");
         let mut shown: String = line.chars().take(SHOWN).collect();
         if shown.len() < line.len() {
             shown.push('…');
         }
+
         let _ = writeln!(
             text,
             "{}. {:.3}  {}  [{}]\n   {shown}\n",
@@ -113,10 +179,18 @@ fn told(result: &Value) -> String {
             item["chunk_id"],
         );
     }
+
     if items.is_empty() {
         text.push_str("Nothing was found.\n");
     }
-    let _ = writeln!(text, "{} found in {:.1} ms", items.len(), result["timings"]["total_ms"].as_f64().unwrap_or(0.0));
+
+    let _ = writeln!(
+        text,
+        "{} found in {:.1} ms",
+        items.len(),
+        result["timings"]["total_ms"].as_f64().unwrap_or(0.0)
+    );
+
     text
 }
 
@@ -130,7 +204,15 @@ mod tests {
             "items": [{"rank": 1, "score": 0.8125, "path": "/a.md", "chunk_id": 7, "text_content": "One\n two  three."}],
             "timings": {"total_ms": 2.25},
         });
-        assert_eq!(told(&result), "1. 0.812  /a.md  [7]\n   One two three.\n\n1 found in 2.2 ms\n");
-        assert_eq!(told(&json!({"items": [], "timings": {}})), "Nothing was found.\n0 found in 0.0 ms\n");
+
+        assert_eq!(
+            told(&result),
+            "1. 0.812  /a.md  [7]\n   One two three.\n\n1 found in 2.2 ms\n"
+        );
+
+        assert_eq!(
+            told(&json!({"items": [], "timings": {}})),
+            "Nothing was found.\n0 found in 0.0 ms\n"
+        );
     }
 }

@@ -23,17 +23,21 @@ pub async fn run(config: Config) -> Result<(), CommandError> {
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("cannot listen on {listen}: choose another address with server.listen, or stop what uses it")
     })?;
-    let address = listener.local_addr().context("the listener has no address")?;
+    let address = listener
+        .local_addr()
+        .context("the listener has no address")?;
     let stop = stop_on_signal()?;
     for key in &config.auth.keys {
         tracing::debug!(key = key.name, "API key configured");
     }
+
     let open = config.auth.keys.is_empty();
     let model = config.llm.model.clone();
     let app = App::build(config, Arc::new(SystemClock)).await?;
     tracing::info!(%address, open, model, "memoir is ready on http://{address}");
     Box::pin(app.serve(listener, stop)).await;
     tracing::info!("memoir has stopped");
+
     Ok(())
 }
 
@@ -49,7 +53,9 @@ pub fn stop_on_signal() -> Result<CancellationToken, CommandError> {
         tracing::info!("asked to stop; letting requests and jobs finish");
         stop.cancel();
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+
         std::process::exit(130);
     });
+
     Ok(token)
 }

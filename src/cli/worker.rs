@@ -22,5 +22,6 @@ pub async fn run(config: Config) -> Result<(), CommandError> {
     tracing::info!(workers, "memoir is ready to work");
     app.work(stop).await;
     tracing::info!("memoir has stopped");
+
     Ok(())
 }

@@ -11,7 +11,8 @@ use crate::base::clock::Timestamp;
 use crate::base::hash;
 use crate::base::ids::Space;
 
-pub const EXAMPLE: &str = r#"keys = [{ name = "app", key = "a long random text", space = "default", role = "user" }]"#;
+pub const EXAMPLE: &str =
+    r#"keys = [{ name = "app", key = "a long random text", space = "default", role = "user" }]"#;
 
 /// The API keys.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +50,10 @@ impl ApiKey {
 
 impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApiKey").field("name", &self.name).field("role", &self.role).finish_non_exhaustive()
+        f.debug_struct("ApiKey")
+            .field("name", &self.name)
+            .field("role", &self.role)
+            .finish_non_exhaustive()
     }
 }
 
@@ -71,7 +75,9 @@ impl Role {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Read, Self::User, Self::Admin].into_iter().find(|role| role.as_str() == text)
+        [Self::Read, Self::User, Self::Admin]
+            .into_iter()
+            .find(|role| role.as_str() == text)
     }
 }
 
@@ -108,17 +114,27 @@ impl KeyLimits {
     /// The field that breaks a rule, and the rule.
     pub fn fault(&self) -> Option<(&'static str, &'static str)> {
         const MOST: u64 = 1_000_000_000_000;
-        let plain = |model: &String| (1..=200).contains(&model.len()) && model.bytes().all(|b| b.is_ascii_graphic());
+
+        let plain = |model: &String| {
+            (1..=200).contains(&model.len()) && model.bytes().all(|b| b.is_ascii_graphic())
+        };
         if self.requests_per_minute > 1_000_000 {
             return Some(("requests_per_minute", "must be from 0 to 1000000"));
         }
+
         if self.models.len() > 100 || !self.models.iter().all(plain) {
-            return Some(("models", "must be at most 100 names like \"openai:*\" or \"local:embedded\""));
+            return Some((
+                "models",
+                "must be at most 100 names like \"openai:*\" or \"local:embedded\"",
+            ));
         }
+
         if self.day.calls > MOST || self.day.tokens > MOST {
             return Some(("day", "must have calls and tokens from 0 to 1000000000000"));
         }
-        (!(self.day.usd.is_finite() && self.day.usd >= 0.0)).then_some(("day", "must have usd of 0 or more"))
+
+        (!(self.day.usd.is_finite() && self.day.usd >= 0.0))
+            .then_some(("day", "must have usd of 0 or more"))
     }
 }
 
@@ -155,18 +171,26 @@ impl RawAuth {
             let path = format!("auth.keys[{index}]");
             match raw.resolve(&path, index) {
                 Ok(key) if keys.iter().any(|other| other.digest == key.digest) => {
-                    let twice = Violation::new(&path, super::mask::MASK).allowed("a key that is not listed twice");
+                    let twice = Violation::new(&path, super::mask::MASK)
+                        .allowed("a key that is not listed twice");
                     violations.add(twice.example(EXAMPLE));
                 }
-                // Its name is what a key of the configuration is known by from one start to the next.
+                // Its name is what a key of the configuration is known by from one start to the
+                // next.
                 Ok(key) if keys.iter().any(|other| other.name == key.name) => {
                     let name = Violation::new(&format!("{path}.name"), key.name);
-                    violations.add(name.allowed("a name that no other key has").example(EXAMPLE));
+                    violations.add(
+                        name.allowed("a name that no other key has")
+                            .example(EXAMPLE),
+                    );
                 }
                 Ok(key) => keys.push(key),
-                Err(wrong) => wrong.into_iter().for_each(|violation| violations.add(violation.example(EXAMPLE))),
+                Err(wrong) => wrong
+                    .into_iter()
+                    .for_each(|violation| violations.add(violation.example(EXAMPLE))),
             }
         }
+
         Auth { keys }
     }
 }
@@ -180,44 +204,87 @@ impl RawKey {
             Some("*") => Ok(None),
             Some(name) => match name.parse() {
                 Ok(space) => Ok(Some(space)),
-                Err(()) => Err(wrong("space", name, &format!("\"*\" for all spaces, or {}", Space::RULE))),
+                Err(()) => Err(wrong(
+                    "space",
+                    name,
+                    &format!("\"*\" for all spaces, or {}", Space::RULE),
+                )),
             },
             None => Ok(Some(Space::default())),
         };
+
         let role = match self.role.as_deref() {
             None => Ok(Role::User),
-            Some(name) => Role::parse(name).ok_or_else(|| wrong("role", name, "\"read\", \"user\" or \"admin\"")),
+            Some(name) => Role::parse(name)
+                .ok_or_else(|| wrong("role", name, "\"read\", \"user\" or \"admin\"")),
         };
+
         let expires_at = match self.expires.as_deref() {
             None => Ok(None),
-            Some(text) => Timestamp::parse_rfc3339(text)
-                .map(Some)
-                .ok_or_else(|| wrong("expires", text, "a moment with its offset, like \"2026-12-31T00:00:00Z\"")),
+            Some(text) => Timestamp::parse_rfc3339(text).map(Some).ok_or_else(|| {
+                wrong(
+                    "expires",
+                    text,
+                    "a moment with its offset, like \"2026-12-31T00:00:00Z\"",
+                )
+            }),
         };
-        let limits = KeyLimits { requests_per_minute: self.requests_per_minute, models: self.models, day: self.day };
+
+        let limits = KeyLimits {
+            requests_per_minute: self.requests_per_minute,
+            models: self.models,
+            day: self.day,
+        };
+
         let limits = match limits.fault() {
             None => Ok(limits),
             Some((field, allowed)) => Err(wrong(field, super::mask::MASK, allowed)),
         };
+
         let unusable = || {
-            wrong("key", super::mask::MASK, "visible ASCII characters without spaces; for key_sha256, 64 hex digits")
+            wrong(
+                "key",
+                super::mask::MASK,
+                "visible ASCII characters without spaces; for key_sha256, 64 hex digits",
+            )
         };
+
         let digest = match (self.key, self.key_file, self.key_sha256) {
             (Some(key), None, None) => digest_of(&key).ok_or_else(unusable),
             (None, Some(file), None) => match std::fs::read_to_string(&file) {
                 Ok(content) => digest_of(content.trim()).ok_or_else(unusable),
-                Err(error) => Err(wrong("key_file", &file, &format!("a readable file that holds the key: {error}"))),
+                Err(error) => Err(wrong(
+                    "key_file",
+                    &file,
+                    &format!("a readable file that holds the key: {error}"),
+                )),
             },
             (None, None, Some(hex)) => hash::parse_sha256_hex(&hex).ok_or_else(unusable),
-            _ => Err(wrong("key", super::mask::MASK, "exactly one of key, key_file and key_sha256")),
+            _ => Err(wrong(
+                "key",
+                super::mask::MASK,
+                "exactly one of key, key_file and key_sha256",
+            )),
         };
+
         let name = self.name.unwrap_or_else(|| format!("key-{}", index + 1));
         match (space, role, digest, expires_at, limits) {
-            (Ok(space), Ok(role), Ok(digest), Ok(expires_at), Ok(limits)) => {
-                Ok(ApiKey { name, digest, space, role, expires_at, limits })
-            }
+            (Ok(space), Ok(role), Ok(digest), Ok(expires_at), Ok(limits)) => Ok(ApiKey {
+                name,
+                digest,
+                space,
+                role,
+                expires_at,
+                limits,
+            }),
             (space, role, digest, expires_at, limits) => {
-                let faults = [space.err(), role.err(), digest.err(), expires_at.err(), limits.err()];
+                let faults = [
+                    space.err(),
+                    role.err(),
+                    digest.err(),
+                    expires_at.err(),
+                    limits.err(),
+                ];
                 Err(faults.into_iter().flatten().collect())
             }
         }

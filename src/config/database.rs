@@ -34,7 +34,9 @@ impl Retry {
     /// How long to wait after the given try, counted from 1.
     #[must_use]
     pub fn pause(&self, tried: u32) -> Duration {
-        let doubled = self.backoff_ms.saturating_mul(1 << tried.saturating_sub(1).min(20));
+        let doubled = self
+            .backoff_ms
+            .saturating_mul(1 << tried.saturating_sub(1).min(20));
         Duration::from_millis(doubled.min(self.backoff_cap_ms))
     }
 }
@@ -117,16 +119,35 @@ impl fmt::Debug for DatabaseUrl {
 
 impl Database {
     pub fn validate(&self, violations: &mut Violations) {
-        violations.check_range("database.max_connections", self.max_connections, 2..=1000, 10);
+        violations.check_range(
+            "database.max_connections",
+            self.max_connections,
+            2..=1000,
+            10,
+        );
+
         violations.check_range("database.acquire_timeout", self.acquire_timeout, 1..=60, 5);
         violations.check_range("database.retry.tries", self.retry.tries, 1..=20, 5);
-        violations.check_range("database.retry.backoff_ms", self.retry.backoff_ms, 1..=60_000, 100);
-        violations.check_range("database.retry.backoff_cap_ms", self.retry.backoff_cap_ms, 1..=60_000, 5000);
+        violations.check_range(
+            "database.retry.backoff_ms",
+            self.retry.backoff_ms,
+            1..=60_000,
+            100,
+        );
+
+        violations.check_range(
+            "database.retry.backoff_cap_ms",
+            self.retry.backoff_cap_ms,
+            1..=60_000,
+            5000,
+        );
+
         let usable = match self.url.engine() {
             None => false,
             Some(Engine::Sqlite) => self.url.expose().len() > "sqlite:".len(),
             Some(_) => url::Url::parse(self.url.expose()).is_ok(),
         };
+
         if !usable {
             violations.add(
                 Violation::new("database.url", self.url.to_string())

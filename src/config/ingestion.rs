@@ -55,22 +55,45 @@ impl Ingestion {
     pub fn validate(&self, violations: &mut Violations) {
         violations.check_range("ingestion.batch_size", self.batch_size, 1..=MOST_BATCH, 5);
         violations.check_range("ingestion.window", self.window, 1..=100_000, 500);
-        violations.check_range("ingestion.chunk_max_tokens", self.chunk_max_tokens, 2..=MOST_CHUNK_TOKENS, 500);
-        violations.check_range("ingestion.chunk_min_tokens", self.chunk_min_tokens, 1..=MOST_CHUNK_TOKENS, 300);
+        violations.check_range(
+            "ingestion.chunk_max_tokens",
+            self.chunk_max_tokens,
+            2..=MOST_CHUNK_TOKENS,
+            500,
+        );
+
+        violations.check_range(
+            "ingestion.chunk_min_tokens",
+            self.chunk_min_tokens,
+            1..=MOST_CHUNK_TOKENS,
+            300,
+        );
+
         if self.chunk_min_tokens >= self.chunk_max_tokens {
             violations.add(
-                Violation::new("ingestion.chunk_min_tokens", self.chunk_min_tokens.to_string())
-                    .allowed(&format!("less than ingestion.chunk_max_tokens, which is {}", self.chunk_max_tokens))
-                    .example("chunk_min_tokens = 300"),
+                Violation::new(
+                    "ingestion.chunk_min_tokens",
+                    self.chunk_min_tokens.to_string(),
+                )
+                .allowed(&format!(
+                    "less than ingestion.chunk_max_tokens, which is {}",
+                    self.chunk_max_tokens
+                ))
+                .example("chunk_min_tokens = 300"),
             );
         }
-        if self.root().is_some_and(|root| !root.is_absolute() || !root.is_dir()) {
+
+        if self
+            .root()
+            .is_some_and(|root| !root.is_absolute() || !root.is_dir())
+        {
             violations.add(
                 Violation::new("ingestion.root", self.root.clone())
                     .allowed("an absolute path of a folder that is there, or \"\" for none")
                     .example("root = \"/srv/texts\""),
             );
         }
+
         if let Some(fault) = delimiter_fault(&self.delimiters) {
             violations.add(
                 Violation::new("ingestion.delimiters", format!("{:?}", self.delimiters))
@@ -84,6 +107,9 @@ impl Ingestion {
 /// What is wrong with a list of delimiters.
 pub fn delimiter_fault(delimiters: &[String]) -> Option<String> {
     let long = |mark: &&String| mark.is_empty() || mark.chars().count() > MOST_DELIMITER_CHARS;
-    let fine = (1..=MOST_DELIMITERS).contains(&delimiters.len()) && !delimiters.iter().any(|mark| long(&mark));
-    (!fine).then(|| format!("from 1 to {MOST_DELIMITERS} texts of 1 to {MOST_DELIMITER_CHARS} characters each"))
+    let fine = (1..=MOST_DELIMITERS).contains(&delimiters.len())
+        && !delimiters.iter().any(|mark| long(&mark));
+    (!fine).then(|| {
+        format!("from 1 to {MOST_DELIMITERS} texts of 1 to {MOST_DELIMITER_CHARS} characters each")
+    })
 }

@@ -27,7 +27,13 @@ impl Jobs {
         violations.check_range("jobs.max_attempts", self.max_attempts, 1..=1000, 3);
         violations.check_range("jobs.max_losses", self.max_losses, 1..=1000, 20);
         violations.check_range("jobs.backoff_ms", self.backoff_ms, 1..=3_600_000, 1000);
-        violations.check_range("jobs.backoff_cap_ms", self.backoff_cap_ms, 1..=3_600_000, 60_000);
+        violations.check_range(
+            "jobs.backoff_cap_ms",
+            self.backoff_cap_ms,
+            1..=3_600_000,
+            60_000,
+        );
+
         violations.check_range("jobs.patience", self.patience, 0..=30 * 24 * 3600, 3600);
         violations.check_range("jobs.max_queued", self.max_queued, 1..=10_000_000, 10_000);
         violations.check_range("jobs.keep_days", self.keep_days, 1..=36_500, 30);
@@ -44,7 +50,9 @@ impl Jobs {
 
     /// How long to wait after the given attempt, counted from 1, before jitter.
     pub fn pause(&self, attempt: i64) -> Duration {
-        let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(0).min(20);
+        let doublings = u32::try_from(attempt.saturating_sub(1))
+            .unwrap_or(0)
+            .min(20);
         let doubled = self.backoff_ms.saturating_mul(1 << doublings);
         Duration::from_millis(doubled.min(self.backoff_cap_ms))
     }

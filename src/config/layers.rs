@@ -45,6 +45,7 @@ pub fn merge(origin: &Origin, violations: &mut Violations) -> Tree {
             ),
         }
     }
+
     // Spellings that other tools share, such as DATABASE_URL; memoir's own names for them win.
     apply(shared_names(&origin.environment), &mut tree, violations);
     let environment = Environment::with_prefix("MEMOIR")
@@ -52,25 +53,44 @@ pub fn merge(origin: &Origin, violations: &mut Violations) -> Tree {
         .separator("__")
         .ignore_empty(true)
         .source(Some(origin.environment.clone()));
+
     for name in origin.environment.keys() {
         check_underscores(name, violations);
     }
+
     match read(environment) {
         Ok(layer) => apply(layer, &mut tree, violations),
         Err(reason) => violations.add(Violation::new("MEMOIR__…", "").allowed(&reason)),
     }
+
     tree
 }
 
 /// One underscore instead of two would be ignored silently.
 fn check_underscores(name: &str, violations: &mut Violations) {
-    let Some(rest) = name.strip_prefix("MEMOIR_").filter(|rest| !rest.starts_with('_')) else { return };
+    let Some(rest) = name
+        .strip_prefix("MEMOIR_")
+        .filter(|rest| !rest.starts_with('_'))
+    else {
+        return;
+    };
+
     let rest = rest.to_ascii_lowercase();
     for (section, fields) in defaults().as_object().into_iter().flatten() {
-        let field = rest.strip_prefix(section.as_str()).map(|field| field.trim_start_matches('_'));
+        let field = rest
+            .strip_prefix(section.as_str())
+            .map(|field| field.trim_start_matches('_'));
         if let Some(field) = field.filter(|field| fields.get(*field).is_some()) {
-            let right = format!("MEMOIR__{}__{}", section.to_ascii_uppercase(), field.to_ascii_uppercase());
-            violations.add(Violation::new(name, "…").allowed("two underscores between its parts").example(&right));
+            let right = format!(
+                "MEMOIR__{}__{}",
+                section.to_ascii_uppercase(),
+                field.to_ascii_uppercase()
+            );
+            violations.add(
+                Violation::new(name, "…")
+                    .allowed("two underscores between its parts")
+                    .example(&right),
+            );
         }
     }
 }
@@ -81,41 +101,51 @@ fn shared_names(environment: &HashMap<String, String>) -> Tree {
         ("DATABASE_URL_FILE", "database", "url_file"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "telemetry", "otlp_endpoint"),
     ];
+
     let mut tree = Tree::new();
     for (variable, section, key) in SHARED {
         if let Some(value) = environment.get(*variable).filter(|value| !value.is_empty()) {
-            let section = tree.entry(*section).or_insert_with(|| Value::Object(Tree::new()));
+            let section = tree
+                .entry(*section)
+                .or_insert_with(|| Value::Object(Tree::new()));
             if let Some(fields) = section.as_object_mut() {
                 fields.insert((*key).to_owned(), value.as_str().into());
             }
         }
     }
+
     tree
 }
 
 fn read_file(path: &Path) -> Result<Tree, String> {
-    // Opened by hand first, as the crate's own message names neither a missing file nor its permissions.
+    // Opened by hand first, as the crate's own message names neither a missing file nor its
+    // permissions.
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let format = match path.extension().and_then(|extension| extension.to_str()) {
         Some("yml" | "yaml") => FileFormat::Yaml,
         Some("json") => FileFormat::Json,
         _ => FileFormat::Toml,
     };
+
     if text.trim().is_empty() {
         return Ok(Tree::new());
     }
+
     read(File::from_str(&text, format))
 }
 
 fn read(source: impl Source + Send + Sync + 'static) -> Result<Tree, String> {
     let layer = config::Config::builder().add_source(source).build();
-    layer.and_then(config::Config::try_deserialize).map_err(|error| error.to_string())
+    layer
+        .and_then(config::Config::try_deserialize)
+        .map_err(|error| error.to_string())
 }
 
 fn apply(mut layer: Tree, tree: &mut Tree, violations: &mut Violations) {
     for key in SECRETS {
         read_secret_file(&mut layer, key, violations);
     }
+
     read_provider_keys(&mut layer, violations);
     for (name, given) in layer {
         overlay(&name, &name, given, tree, violations);
@@ -124,39 +154,58 @@ fn apply(mut layer: Tree, tree: &mut Tree, violations: &mut Violations) {
 
 /// Replaces `x_file` by `x` with the file's content.
 fn read_secret_file(layer: &mut Tree, key: &str, violations: &mut Violations) {
-    let Some((section, name)) = key.rsplit_once('.') else { return };
-    let Some(fields) = layer.get_mut(section).and_then(Value::as_object_mut) else { return };
+    let Some((section, name)) = key.rsplit_once('.') else {
+        return;
+    };
+    let Some(fields) = layer.get_mut(section).and_then(Value::as_object_mut) else {
+        return;
+    };
     read_file_twin(fields, name, key, violations);
 }
 
 /// The same for the key of each provider.
 fn read_provider_keys(layer: &mut Tree, violations: &mut Violations) {
-    let providers = layer.get_mut("llm").and_then(|llm| llm.get_mut("providers")).and_then(Value::as_object_mut);
+    let providers = layer
+        .get_mut("llm")
+        .and_then(|llm| llm.get_mut("providers"))
+        .and_then(Value::as_object_mut);
     for (name, entry) in providers.into_iter().flatten() {
         if let Some(fields) = entry.as_object_mut() {
-            read_file_twin(fields, "api_key", &format!("{PROVIDERS}.{name}.api_key"), violations);
+            read_file_twin(
+                fields,
+                "api_key",
+                &format!("{PROVIDERS}.{name}.api_key"),
+                violations,
+            );
         }
     }
 }
 
 fn read_file_twin(fields: &mut Tree, name: &str, key: &str, violations: &mut Violations) {
-    let Some(path) = fields.remove(&format!("{name}_file")) else { return };
+    let Some(path) = fields.remove(&format!("{name}_file")) else {
+        return;
+    };
     let path = path.as_str().unwrap_or_default();
     let given = || Violation::new(&format!("{key}_file"), path);
     if fields.contains_key(name) {
         violations.add(given().allowed(&format!("either {key} or {key}_file, not both")));
         return;
     }
+
     match std::fs::read_to_string(path) {
         Ok(content) if content.trim().is_empty() => {
-            violations.add(given().allowed(&format!("a file that holds the value of {key}; this one is empty")));
+            violations.add(given().allowed(&format!(
+                "a file that holds the value of {key}; this one is empty"
+            )));
         }
         Ok(content) => {
             fields.insert(name.to_owned(), content.trim().into());
         }
         Err(error) => violations.add(
             given()
-                .allowed(&format!("a readable file that holds the value of {key}: {error}"))
+                .allowed(&format!(
+                    "a readable file that holds the value of {key}: {error}"
+                ))
                 .example(&format!("{name}_file = \"/run/secrets/{name}\"")),
         ),
     }
@@ -167,19 +216,22 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
         overlay_providers(given, into, violations);
         return;
     }
+
     let Some(slot) = into.get_mut(name) else {
         let near = nearest(name, into.keys().map(String::as_str));
         violations.add(
             // A mistyped name hides what it was meant for, which may be a secret.
-            Violation::new(path, "(value not shown)").allowed("a key that exists; this one does not").example(
-                &near.map_or_else(
+            Violation::new(path, "(value not shown)")
+                .allowed("a key that exists; this one does not")
+                .example(&near.map_or_else(
                     || "memoir config print lists every key".to_owned(),
                     |near| format!("did you mean {}?", path.replace(name, near)),
-                ),
-            ),
+                )),
         );
+
         return;
     };
+
     match (slot, given) {
         (slot, Value::Null) if path == NULLABLE => *slot = Value::Null,
         // Empty by default: names of the user's own.
@@ -192,30 +244,58 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
         (slot, given) => match coerce(slot, &given) {
             Ok(value) => *slot = value,
             Err(allowed) => violations.add(
-                Violation::new(path, shown(path, &given.to_string())).allowed(allowed).example(&assignment(name, slot)),
+                Violation::new(path, shown(path, &given.to_string()))
+                    .allowed(allowed)
+                    .example(&assignment(name, slot)),
             ),
         },
     }
 }
 
-/// Providers have names of the user's own; what an entry may hold stands in `llm.provider_defaults`.
+/// Providers have names of the user's own; what an entry may hold stands in
+/// `llm.provider_defaults`.
 fn overlay_providers(given: Value, llm: &mut Tree, violations: &mut Violations) {
     let Value::Object(given) = given else {
-        violations.add(Violation::new(PROVIDERS, "").allowed("a table of providers").example("[llm.providers.mine]"));
+        violations.add(
+            Violation::new(PROVIDERS, "")
+                .allowed("a table of providers")
+                .example("[llm.providers.mine]"),
+        );
         return;
     };
-    let schema = defaults()["llm"]["provider_defaults"].as_object().cloned().unwrap_or_default();
+
+    let schema = defaults()["llm"]["provider_defaults"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+
     for (name, entry) in given {
         let mut checked = schema.clone();
         let Value::Object(entry) = entry else {
             let key = format!("{PROVIDERS}.{name}");
-            violations.add(Violation::new(&key, "").allowed("a table").example(&format!("[{key}]")));
+            violations.add(
+                Violation::new(&key, "")
+                    .allowed("a table")
+                    .example(&format!("[{key}]")),
+            );
+
             continue;
         };
-        let Some(providers) = llm.get_mut("providers").and_then(Value::as_object_mut) else { return };
-        let slot = providers.entry(name.clone()).or_insert_with(|| Value::Object(Tree::new()));
+
+        let Some(providers) = llm.get_mut("providers").and_then(Value::as_object_mut) else {
+            return;
+        };
+        let slot = providers
+            .entry(name.clone())
+            .or_insert_with(|| Value::Object(Tree::new()));
         for (field, value) in entry {
-            overlay(&format!("{PROVIDERS}.{name}.{field}"), &field, value, &mut checked, violations);
+            overlay(
+                &format!("{PROVIDERS}.{name}.{field}"),
+                &field,
+                value,
+                &mut checked,
+                violations,
+            );
             if let (Some(value), Some(slot)) = (checked.get(&field), slot.as_object_mut()) {
                 slot.insert(field, value.clone());
             }
@@ -226,7 +306,9 @@ fn overlay_providers(given: Value, llm: &mut Tree, violations: &mut Violations) 
 /// Gives a value the type that its default has; the environment knows only strings.
 fn coerce(default: &Value, given: &Value) -> Result<Value, &'static str> {
     match (default, given) {
-        (Value::Number(number), _) if number.is_f64() => amount(given).ok_or("a number, zero or more"),
+        (Value::Number(number), _) if number.is_f64() => {
+            amount(given).ok_or("a number, zero or more")
+        }
         (Value::Number(_), Value::String(text)) => match text.trim().parse::<u64>() {
             Ok(number) => Ok(number.into()),
             Err(_) => Err("a whole number, zero or more"),
@@ -250,19 +332,26 @@ fn coerce(default: &Value, given: &Value) -> Result<Value, &'static str> {
                 .map(Value::Array)
                 .map_err(|_| "a list; in the environment, as JSON")
         }
-        (Value::Array(_), Value::String(text)) if !text.trim_start().starts_with('{') => {
-            Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect())
-        }
+        (Value::Array(_), Value::String(text)) if !text.trim_start().starts_with('{') => Ok(text
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .map(Value::from)
+            .collect()),
         (Value::Array(_), _) => Err("a list; in the environment, as JSON"),
         (Value::Object(fields), Value::String(text)) if fields.is_empty() => {
-            serde_json::from_str::<Tree>(text).map(Value::Object).map_err(|_| "a table; in the environment, as JSON")
+            serde_json::from_str::<Tree>(text)
+                .map(Value::Object)
+                .map_err(|_| "a table; in the environment, as JSON")
         }
         (Value::Object(_), _) => Err("a section with keys of its own"),
     }
 }
 
 fn amount(given: &Value) -> Option<Value> {
-    let number = given.as_f64().or_else(|| given.as_str()?.trim().parse().ok())?;
+    let number = given
+        .as_f64()
+        .or_else(|| given.as_str()?.trim().parse().ok())?;
     (number >= 0.0).then(|| number.into())
 }
 
@@ -286,11 +375,17 @@ pub fn pointer_mut<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value
 
 fn json_pointer(path: &str) -> String {
     let plain = path.replace('[', ".").replace(']', "");
-    plain.split('.').filter(|part| !part.is_empty()).fold(String::new(), |pointer, part| format!("{pointer}/{part}"))
+    plain
+        .split('.')
+        .filter(|part| !part.is_empty())
+        .fold(String::new(), |pointer, part| format!("{pointer}/{part}"))
 }
 
 /// The existing name that the wrong one was probably meant to be.
 fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = names.map(|name| (strsim::damerau_levenshtein(wrong, name), name));
-    scored.filter(|(distance, name)| *distance <= name.len() / 2).min().map(|(_, name)| name)
+    scored
+        .filter(|(distance, name)| *distance <= name.len() / 2)
+        .min()
+        .map(|(_, name)| name)
 }

@@ -13,7 +13,17 @@ pub struct Limits {
 
 impl Limits {
     pub fn validate(&self, violations: &mut Violations) {
-        violations.check_range("limits.max_body_bytes", self.max_body_bytes, 1024..=1 << 30, 10 << 20);
-        violations.check_range("limits.body_memory", self.body_memory, 1 << 20..=1 << 40, 64 << 20);
+        violations.check_range(
+            "limits.max_body_bytes",
+            self.max_body_bytes,
+            1024..=1 << 30,
+            10 << 20,
+        );
+        violations.check_range(
+            "limits.body_memory",
+            self.body_memory,
+            1 << 20..=1 << 40,
+            64 << 20,
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! `[llm]`: which model does which task, how providers are reached, what may be spent.
 //!
-//! A provider entry holds only what differs from `llm.provider_defaults`; keys are found here, once, so that
-//! nothing else reads the environment.
+//! A provider entry holds only what differs from `llm.provider_defaults`; keys are found here,
+//! once, so that nothing else reads the environment.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,7 +53,9 @@ pub struct Transport {
 impl Transport {
     /// How long to wait after the given try, counted from 1, before jitter.
     pub fn pause(&self, attempt: u64) -> Duration {
-        let doubled = self.backoff_ms.saturating_mul(1 << attempt.saturating_sub(1).min(20));
+        let doubled = self
+            .backoff_ms
+            .saturating_mul(1 << attempt.saturating_sub(1).min(20));
         Duration::from_millis(doubled.min(self.backoff_cap_ms))
     }
 }
@@ -107,17 +109,22 @@ impl Provider {
     /// Whether it can be asked as it stands.
     pub fn is_configured(&self) -> bool {
         self.kind == Kind::Local
-            || (!self.base_url.is_empty() && (self.api_key_env.is_empty() || !self.api_key.expose().is_empty()))
+            || (!self.base_url.is_empty()
+                && (self.api_key_env.is_empty() || !self.api_key.expose().is_empty()))
     }
 
-    /// Whether it surely needs a key that is not there; a server on one's own machine may do without.
+    /// Whether it surely needs a key that is not there; a server on one's own machine may do
+    /// without.
     pub fn lacks_key(&self) -> bool {
         !self.is_configured() && self.base_url.starts_with("https://")
     }
 
     /// What a model costs here, if that is known.
     pub fn price(&self, model: &str) -> Option<Price> {
-        self.prices.get(model).or_else(|| self.prices.get("*")).copied()
+        self.prices
+            .get(model)
+            .or_else(|| self.prices.get("*"))
+            .copied()
     }
 }
 
@@ -174,10 +181,14 @@ pub struct Price {
 
 /// Reads the section: providers over their defaults, keys from where they are kept.
 pub fn resolve(tree: &mut Map<String, Value>, origin: &Origin, violations: &mut Violations) -> Llm {
-    let mut taken = |name: &str| match tree.get_mut("llm").and_then(|llm| llm.as_object_mut()?.shift_remove(name)) {
+    let mut taken = |name: &str| match tree
+        .get_mut("llm")
+        .and_then(|llm| llm.as_object_mut()?.shift_remove(name))
+    {
         Some(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
+
     let (defaults, entries) = (taken("provider_defaults"), taken("providers"));
     let mut llm: Llm = super::section(tree, "llm", violations);
     for (name, entry) in entries {
@@ -185,9 +196,11 @@ pub fn resolve(tree: &mut Map<String, Value>, origin: &Origin, violations: &mut 
             llm.providers.push(provider);
         }
     }
+
     if llm.model.is_empty() {
         llm.model = choose(&llm.providers);
     }
+
     llm.validate(violations);
     llm
 }
@@ -203,26 +216,36 @@ fn read_provider(
     if let Value::Object(entry) = entry {
         fields.extend(entry);
     }
+
     let mut provider: Provider = match serde_path_to_error::deserialize(Value::Object(fields)) {
         Ok(provider) => provider,
         Err(error) => {
             let key = format!("llm.providers.{name}.{}", error.path());
-            let secret = ["api_key", "headers"].iter().any(|field| key.contains(field));
+            let secret = ["api_key", "headers"]
+                .iter()
+                .any(|field| key.contains(field));
             let rule = error.inner().to_string();
             violations.add(
                 Violation::new(&key, "(value not shown)")
                     .allowed(if secret { "a text" } else { &rule })
                     .example(example_of(&key)),
             );
+
             return None;
         }
     };
+
     name.clone_into(&mut provider.name);
     provider.api_key = Secret::new(provider.api_key.expose().trim());
-    let variable = origin.environment.get(&provider.api_key_env).filter(|key| !key.trim().is_empty());
+    let variable = origin
+        .environment
+        .get(&provider.api_key_env)
+        .filter(|key| !key.trim().is_empty());
+
     if let Some(key) = variable.filter(|_| provider.api_key.expose().is_empty()) {
         provider.api_key = Secret::new(key.trim());
     }
+
     Some(provider)
 }
 
@@ -239,15 +262,23 @@ fn example_of(key: &str) -> &'static str {
 /// The first provider with a key; the embedded model if there is none (D-4).
 fn choose(providers: &[Provider]) -> String {
     let keyed = providers.iter().find(|provider| {
-        provider.is_configured() && !provider.api_key.expose().is_empty() && !provider.model.is_empty()
+        provider.is_configured()
+            && !provider.api_key.expose().is_empty()
+            && !provider.model.is_empty()
     });
-    keyed.map_or_else(|| format!("{LOCAL}:embedded"), |provider| format!("{}:{}", provider.name, provider.model))
+    keyed.map_or_else(
+        || format!("{LOCAL}:embedded"),
+        |provider| format!("{}:{}", provider.name, provider.model),
+    )
 }
 
 impl Llm {
     /// The model of a stage, as `provider:model`.
     pub fn model_for(&self, stage: &str) -> &str {
-        self.models.get(stage).filter(|model| !model.is_empty()).unwrap_or(&self.model)
+        self.models
+            .get(stage)
+            .filter(|model| !model.is_empty())
+            .unwrap_or(&self.model)
     }
 
     fn validate(&self, violations: &mut Violations) {
@@ -256,44 +287,127 @@ impl Llm {
         for (stage, model) in &self.models {
             self.check_model(&format!("llm.models.{stage}"), model, violations);
         }
+
         check_amount("llm.temperature", self.temperature, 2.0, violations);
-        violations.check_range("llm.max_output_tokens", self.max_output_tokens, 16..=1_000_000, 4096);
+        violations.check_range(
+            "llm.max_output_tokens",
+            self.max_output_tokens,
+            16..=1_000_000,
+            4096,
+        );
+
         violations.check_range("llm.validation_retries", self.validation_retries, 0..=10, 1);
         violations.check_range("llm.max_concurrency", self.max_concurrency, 1..=1000, 4);
         let transport = &self.transport;
         violations.check_range("llm.transport.tries", transport.tries, 1..=20, 3);
-        violations.check_range("llm.transport.backoff_ms", transport.backoff_ms, 1..=600_000, 500);
-        violations.check_range("llm.transport.backoff_cap_ms", transport.backoff_cap_ms, 1..=600_000, 8000);
-        violations.check_range("llm.transport.retry_after_cap", transport.retry_after_cap, 1..=3600, 60);
-        violations.check_range("llm.transport.connect_timeout", transport.connect_timeout, 1..=300, 10);
-        violations.check_range("llm.transport.read_timeout", transport.read_timeout, 1..=3600, 120);
-        violations.check_range("llm.transport.total_timeout", transport.total_timeout, 1..=86_400, 300);
-        violations.check_range("llm.transport.breaker_failures", transport.breaker_failures, 1..=1000, 10);
-        violations.check_range("llm.transport.breaker_cooldown", transport.breaker_cooldown, 1..=3600, 30);
-        for (name, caps) in [("job", &self.caps.job), ("query", &self.caps.query), ("space_day", &self.caps.space_day)]
-        {
+        violations.check_range(
+            "llm.transport.backoff_ms",
+            transport.backoff_ms,
+            1..=600_000,
+            500,
+        );
+
+        violations.check_range(
+            "llm.transport.backoff_cap_ms",
+            transport.backoff_cap_ms,
+            1..=600_000,
+            8000,
+        );
+
+        violations.check_range(
+            "llm.transport.retry_after_cap",
+            transport.retry_after_cap,
+            1..=3600,
+            60,
+        );
+
+        violations.check_range(
+            "llm.transport.connect_timeout",
+            transport.connect_timeout,
+            1..=300,
+            10,
+        );
+
+        violations.check_range(
+            "llm.transport.read_timeout",
+            transport.read_timeout,
+            1..=3600,
+            120,
+        );
+
+        violations.check_range(
+            "llm.transport.total_timeout",
+            transport.total_timeout,
+            1..=86_400,
+            300,
+        );
+
+        violations.check_range(
+            "llm.transport.breaker_failures",
+            transport.breaker_failures,
+            1..=1000,
+            10,
+        );
+
+        violations.check_range(
+            "llm.transport.breaker_cooldown",
+            transport.breaker_cooldown,
+            1..=3600,
+            30,
+        );
+
+        for (name, caps) in [
+            ("job", &self.caps.job),
+            ("query", &self.caps.query),
+            ("space_day", &self.caps.space_day),
+        ] {
             check_amount(&format!("llm.caps.{name}.usd"), caps.usd, 1e9, violations);
         }
+
         for provider in &self.providers {
             provider.validate(violations);
         }
+
         self.check_prices(violations);
     }
 
     /// A cap in dollars holds nothing back where no price is known.
     fn check_prices(&self, violations: &mut Violations) {
-        let caps = [("job", self.caps.job), ("query", self.caps.query), ("space_day", self.caps.space_day)];
-        let Some((cap, _)) = caps.iter().find(|(_, caps)| caps.usd > 0.0) else { return };
-        let models = self.models.values().chain([&self.model, &self.fallback_model]).filter(|model| !model.is_empty());
+        let caps = [
+            ("job", self.caps.job),
+            ("query", self.caps.query),
+            ("space_day", self.caps.space_day),
+        ];
+
+        let Some((cap, _)) = caps.iter().find(|(_, caps)| caps.usd > 0.0) else {
+            return;
+        };
+        let models = self
+            .models
+            .values()
+            .chain([&self.model, &self.fallback_model])
+            .filter(|model| !model.is_empty());
+
         for given in models.collect::<std::collections::BTreeSet<_>>() {
             let (name, model) = given.split_once(':').unwrap_or((given, ""));
-            let provider = self.providers.iter().find(|provider| provider.name == name && provider.kind != Kind::Local);
+            let provider = self
+                .providers
+                .iter()
+                .find(|provider| provider.name == name && provider.kind != Kind::Local);
+
             let Some(provider) = provider else { continue };
-            let model = if model.is_empty() { &provider.model } else { model };
+            let model = if model.is_empty() {
+                &provider.model
+            } else {
+                model
+            };
+
             if provider.price(model).is_none() {
                 violations.add(
                     Violation::new(&format!("llm.providers.{name}.prices"), "(none)")
-                        .allowed(&format!("a price for {model}, as llm.caps.{cap}.usd is set"))
+                        .allowed(&format!(
+                            "a price for {model}, as llm.caps.{cap}.usd is set"
+                        ))
                         .example(example_of(".prices")),
                 );
             }
@@ -305,22 +419,47 @@ impl Llm {
         if given.is_empty() {
             return;
         }
+
         let (name, model) = given.split_once(':').unwrap_or((given, ""));
-        let example = format!("{} = \"openai:gpt-4o-mini\"", key.rsplit('.').next().unwrap_or(key));
-        let wrong = |allowed: String| Violation::new(key, format!("{given:?}")).allowed(&allowed).example(&example);
+        let example = format!(
+            "{} = \"openai:gpt-4o-mini\"",
+            key.rsplit('.').next().unwrap_or(key)
+        );
+
+        let wrong = |allowed: String| {
+            Violation::new(key, format!("{given:?}"))
+                .allowed(&allowed)
+                .example(&example)
+        };
+
         // What is wrong with the provider itself was said already.
         if violations.concern(&format!("llm.providers.{name}.")) {
             return;
         }
+
         let Some(provider) = self.providers.iter().find(|provider| provider.name == name) else {
-            let known: Vec<&str> = self.providers.iter().map(|provider| provider.name.as_str()).collect();
-            violations.add(wrong(format!("provider:model with a provider among {}", known.join(", "))));
+            let known: Vec<&str> = self
+                .providers
+                .iter()
+                .map(|provider| provider.name.as_str())
+                .collect();
+
+            violations.add(wrong(format!(
+                "provider:model with a provider among {}",
+                known.join(", ")
+            )));
+
             return;
         };
+
         if model.is_empty() && provider.model.is_empty() {
-            violations.add(wrong(format!("provider:model; {name} has no model of its own")));
+            violations.add(wrong(format!(
+                "provider:model; {name} has no model of its own"
+            )));
         } else if provider.kind != Kind::Local && provider.base_url.is_empty() {
-            violations.add(wrong(format!("a provider that has an address: set llm.providers.{name}.base_url")));
+            violations.add(wrong(format!(
+                "a provider that has an address: set llm.providers.{name}.base_url"
+            )));
         } else if provider.lacks_key() {
             violations.add(wrong(format!(
                 "a provider whose key is known: set {} or llm.providers.{name}.api_key_file",
@@ -333,8 +472,12 @@ impl Llm {
 impl Provider {
     fn validate(&self, violations: &mut Violations) {
         let key = |field: &str| format!("llm.providers.{}.{field}", self.name);
-        let well_named =
-            !self.name.is_empty() && self.name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+        let well_named = !self.name.is_empty()
+            && self
+                .name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+
         if !well_named || self.name.len() > 64 {
             violations.add(
                 Violation::new("llm.providers", &self.name)
@@ -342,28 +485,37 @@ impl Provider {
                     .example("[llm.providers.mine]"),
             );
         }
+
         let web = |url: &url::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-        if !self.base_url.is_empty() && !url::Url::parse(&self.base_url).is_ok_and(|url| web(&url)) {
+        if !self.base_url.is_empty() && !url::Url::parse(&self.base_url).is_ok_and(|url| web(&url))
+        {
             violations.add(
                 Violation::new(&key("base_url"), super::mask::mask_url(&self.base_url))
                     .allowed("an http or https address")
                     .example("base_url = \"http://127.0.0.1:8000/v1\""),
             );
         }
+
         if self.base_url.ends_with("/chat/completions") || self.base_url.contains('?') {
             violations.add(
                 Violation::new(&key("base_url"), super::mask::mask_url(&self.base_url))
-                    .allowed("an address up to and including the version, without what comes after it")
+                    .allowed(
+                        "an address up to and including the version, without what comes after it",
+                    )
                     .example("base_url = \"http://127.0.0.1:8000/v1\""),
             );
         }
-        if http::HeaderValue::from_str(self.api_key.expose()).is_err() || !self.api_key.expose().is_ascii() {
+
+        if http::HeaderValue::from_str(self.api_key.expose()).is_err()
+            || !self.api_key.expose().is_ascii()
+        {
             violations.add(
                 Violation::new(&key("api_key"), super::mask::MASK)
                     .allowed("a key on one line, of plain characters")
                     .example("api_key_file = \"/run/secrets/key\""),
             );
         }
+
         for (name, value) in &self.headers {
             let fine = http::HeaderName::from_bytes(name.as_bytes()).is_ok()
                 && http::HeaderValue::from_str(value.expose()).is_ok();
@@ -375,6 +527,7 @@ impl Provider {
                 );
             }
         }
+
         violations.check_range(&key("max_concurrency"), self.max_concurrency, 1..=10_000, 8);
         for (model, price) in &self.prices {
             for amount in [price.input, price.output, price.cached.unwrap_or(0.0)] {

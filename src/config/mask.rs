@@ -36,24 +36,43 @@ impl fmt::Debug for Secret {
 /// The tree as it may be shown.
 pub fn printable(tree: &Map<String, Value>) -> Map<String, Value> {
     let mut shown = tree.clone();
-    if let Some(Value::String(url)) = shown.get_mut("database").and_then(|section| section.get_mut("url")) {
+    if let Some(Value::String(url)) = shown
+        .get_mut("database")
+        .and_then(|section| section.get_mut("url"))
+    {
         *url = mask_url(url);
     }
-    let keys = shown.get_mut("auth").and_then(|section| section.get_mut("keys")).and_then(Value::as_array_mut);
+    let keys = shown
+        .get_mut("auth")
+        .and_then(|section| section.get_mut("keys"))
+        .and_then(Value::as_array_mut);
+
     for entry in keys.into_iter().flatten() {
         match entry.as_object_mut() {
             Some(fields) => mask_fields(fields),
             None => *entry = MASK.into(),
         }
     }
-    let providers = shown.get_mut("llm").and_then(|llm| llm.get_mut("providers")).and_then(Value::as_object_mut);
+
+    let providers = shown
+        .get_mut("llm")
+        .and_then(|llm| llm.get_mut("providers"))
+        .and_then(Value::as_object_mut);
+
     for (_, entry) in providers.into_iter().flatten() {
         mask_provider(entry);
     }
-    if let Some(defaults) = shown.get_mut("llm").and_then(|llm| llm.get_mut("provider_defaults")) {
+
+    if let Some(defaults) = shown
+        .get_mut("llm")
+        .and_then(|llm| llm.get_mut("provider_defaults"))
+    {
         mask_provider(defaults);
     }
-    if let Some(Value::String(url)) = shown.get_mut("telemetry").and_then(|section| section.get_mut("otlp_endpoint")) {
+    if let Some(Value::String(url)) = shown
+        .get_mut("telemetry")
+        .and_then(|section| section.get_mut("otlp_endpoint"))
+    {
         mask_plain_url(url);
     }
     shown
@@ -61,11 +80,21 @@ pub fn printable(tree: &Map<String, Value>) -> Map<String, Value> {
 
 /// A provider without its key, the values of its headers, and a password in its address.
 fn mask_provider(entry: &mut Value) {
-    let Some(fields) = entry.as_object_mut() else { return };
-    if let Some(key) = fields.get_mut("api_key").filter(|key| key.as_str() != Some("")) {
+    let Some(fields) = entry.as_object_mut() else {
+        return;
+    };
+    if let Some(key) = fields
+        .get_mut("api_key")
+        .filter(|key| key.as_str() != Some(""))
+    {
         *key = MASK.into();
     }
-    for (_, value) in fields.get_mut("headers").and_then(Value::as_object_mut).into_iter().flatten() {
+    for (_, value) in fields
+        .get_mut("headers")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flatten()
+    {
         *value = MASK.into();
     }
     if let Some(Value::String(url)) = fields.get_mut("base_url") {
@@ -85,11 +114,16 @@ pub fn shown(key: &str, given: &str) -> String {
     match key {
         "database.url" => mask_url(given.trim_matches('"')),
         _ if key.starts_with("auth.keys")
-            && !matches!(key.rsplit('.').next(), Some("name" | "role" | "space" | "expires")) =>
+            && !matches!(
+                key.rsplit('.').next(),
+                Some("name" | "role" | "space" | "expires")
+            ) =>
         {
             MASK.to_owned()
         }
-        _ if key.starts_with("llm.provider") && ["api_key", "headers"].iter().any(|name| key.contains(name)) => {
+        _ if key.starts_with("llm.provider")
+            && ["api_key", "headers"].iter().any(|name| key.contains(name)) =>
+        {
             MASK.to_owned()
         }
         _ => given.to_owned(),
@@ -98,10 +132,12 @@ pub fn shown(key: &str, given: &str) -> String {
 
 /// What a parser says of a value; it quotes what it does not like, which a secret must not be.
 pub fn rule(key: &str, said: &str) -> String {
-    let secret = SECRETS.iter().any(|secret| key.starts_with(secret)) || key.starts_with("llm.provider");
+    let secret =
+        SECRETS.iter().any(|secret| key.starts_with(secret)) || key.starts_with("llm.provider");
     if secret && said.starts_with("invalid") {
         return "a value of the form in the example".to_owned();
     }
+
     said.to_owned()
 }
 
@@ -109,7 +145,14 @@ fn mask_fields(fields: &mut Map<String, Value>) {
     for (name, value) in fields {
         if !matches!(
             name.as_str(),
-            "name" | "space" | "role" | "key_file" | "expires" | "requests_per_minute" | "models" | "day"
+            "name"
+                | "space"
+                | "role"
+                | "key_file"
+                | "expires"
+                | "requests_per_minute"
+                | "models"
+                | "day"
         ) {
             *value = MASK.into();
         }
@@ -120,22 +163,36 @@ fn mask_fields(fields: &mut Map<String, Value>) {
 pub fn mask_url(text: &str) -> String {
     let Ok(mut url) = url::Url::parse(text) else {
         // Not a URL: nothing in it can be told from a secret but its scheme.
-        return text.split_once(':').map_or(MASK.to_owned(), |(scheme, _)| format!("{scheme}:{MASK}"));
+        return text
+            .split_once(':')
+            .map_or(MASK.to_owned(), |(scheme, _)| format!("{scheme}:{MASK}"));
     };
+
     if url.password().is_some() {
         let _ = url.set_password(Some(MASK));
     }
+
     if url.query().is_some() {
         let pairs: Vec<(String, String)> = url
             .query_pairs()
             .map(|(name, value)| {
                 let name_key = name.to_ascii_lowercase();
-                let secret = ["password", "key", "token", "secret", "sig"].iter().any(|word| name_key.contains(word));
-                (name.into_owned(), if secret { MASK.to_owned() } else { value.into_owned() })
+                let secret = ["password", "key", "token", "secret", "sig"]
+                    .iter()
+                    .any(|word| name_key.contains(word));
+                (
+                    name.into_owned(),
+                    if secret {
+                        MASK.to_owned()
+                    } else {
+                        value.into_owned()
+                    },
+                )
             })
             .collect();
         url.query_pairs_mut().clear().extend_pairs(pairs);
     }
+
     url.to_string()
 }
 
@@ -146,9 +203,15 @@ mod tests {
     #[test]
     fn a_connection_string_loses_its_password_only() {
         for (given, shown) in [
-            ("postgres://me:s3cret@db:5432/memoir", "postgres://me:***@db:5432/memoir"),
+            (
+                "postgres://me:s3cret@db:5432/memoir",
+                "postgres://me:***@db:5432/memoir",
+            ),
             ("mysql://me@db/memoir", "mysql://me@db/memoir"),
-            ("postgres://db/memoir?user=me&password=s3cret", "postgres://db/memoir?user=me&password=***"),
+            (
+                "postgres://db/memoir?user=me&password=s3cret",
+                "postgres://db/memoir?user=me&password=***",
+            ),
             ("sqlite://memoir.db", "sqlite://memoir.db"),
             ("postgres://me:s3cret@db:notaport/x", "postgres:***"),
             ("s3cret", "***"),

@@ -79,12 +79,24 @@ impl Origin {
     /// The process's environment, and the file given by argument or by `MEMOIR_CONFIG`.
     #[must_use]
     pub fn of_process(file: Option<&Path>) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place that reads the environment"
+        )]
         let environment: HashMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        let named = || environment.get("MEMOIR_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
-        Self { file: file.map(Path::to_path_buf).or_else(named), environment }
+        let named = || {
+            environment
+                .get("MEMOIR_CONFIG")
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from)
+        };
+
+        Self {
+            file: file.map(Path::to_path_buf).or_else(named),
+            environment,
+        }
     }
 }
 
@@ -99,7 +111,8 @@ impl Config {
         let printable = mask::printable(&tree);
         let config = Self {
             server: section(&mut tree, "server", &mut violations),
-            auth: section::<auth::RawAuth>(&mut tree, "auth", &mut violations).resolve(&mut violations),
+            auth: section::<auth::RawAuth>(&mut tree, "auth", &mut violations)
+                .resolve(&mut violations),
             limits: section(&mut tree, "limits", &mut violations),
             database: section(&mut tree, "database", &mut violations),
             jobs: section(&mut tree, "jobs", &mut violations),
@@ -113,6 +126,7 @@ impl Config {
             testing: section(&mut tree, "testing", &mut violations),
             printable,
         };
+
         config.server.validate(&mut violations);
         config.limits.validate(&mut violations);
         config.database.validate(&mut violations);
@@ -123,13 +137,17 @@ impl Config {
         config.audit.validate(&mut violations);
         config.vector.validate(&mut violations);
         config.telemetry.validate(&mut violations);
-        if config.auth.keys.is_empty() && !violations.concern("auth.keys") && !config.server.is_loopback() {
+        if config.auth.keys.is_empty()
+            && !violations.concern("auth.keys")
+            && !config.server.is_loopback()
+        {
             violations.add(
                 Violation::new("server.listen", config.server.listen.to_string())
                     .allowed("a loopback address, as no API key is configured (auth.keys)")
                     .example(r#"listen = "127.0.0.1:8080", or keys = [{ key = "…", space = "*", role = "admin" }]"#),
             );
         }
+
         violations.into_result().map(|()| config)
     }
 
@@ -146,9 +164,13 @@ impl Config {
     }
 }
 
-/// Reads one section; a value that does not fit is reported, and its default takes its place so that
-/// the rest of the section is checked in the same run.
-fn section<T: DeserializeOwned>(tree: &mut Map<String, Value>, name: &str, violations: &mut Violations) -> T {
+/// Reads one section; a value that does not fit is reported, and its default takes its place so
+/// that the rest of the section is checked in the same run.
+fn section<T: DeserializeOwned>(
+    tree: &mut Map<String, Value>,
+    name: &str,
+    violations: &mut Violations,
+) -> T {
     let defaults = layers::defaults();
     let mut value = tree.remove(name).unwrap_or_default();
     loop {
@@ -159,15 +181,20 @@ fn section<T: DeserializeOwned>(tree: &mut Map<String, Value>, name: &str, viola
                 let default = layers::pointer(&defaults[name], &path).cloned();
                 let example = default.clone().unwrap_or_default();
                 let key = format!("{name}.{path}");
-                let given = layers::pointer(&value, &path).map(ToString::to_string).unwrap_or_default();
+                let given = layers::pointer(&value, &path)
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+
                 violations.add(
                     Violation::new(&key, mask::shown(&key, &given))
                         .allowed(&mask::rule(&key, &error.inner().to_string()))
                         .example(&layers::assignment(&path, &example)),
                 );
+
                 match (layers::pointer_mut(&mut value, &path), default) {
                     (Some(slot), Some(default)) => *slot = default,
-                    // Without a default of its own (an entry of a list), the whole section falls back.
+                    // Without a default of its own (an entry of a list), the whole section falls
+                    // back.
                     _ => value = defaults[name].clone(),
                 }
             }

@@ -34,7 +34,12 @@ pub enum StrategyName {
 }
 
 impl StrategyName {
-    pub const ALL: [Self; 4] = [Self::OneShot, Self::WideBranch, Self::ZoomIn, Self::BranchOut];
+    pub const ALL: [Self; 4] = [
+        Self::OneShot,
+        Self::WideBranch,
+        Self::ZoomIn,
+        Self::BranchOut,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -78,10 +83,28 @@ impl Query {
         violations.check_range("query.n", self.n, 0..=MOST_N, 0);
         violations.check_range("query.n2", self.n2, 0..=MOST_N, 2);
         violations.check_range("query.per_level_max", self.per_level_max, 1..=MOST_N, 12);
-        violations.check_range("query.summary_max_retries", self.summary_max_retries, 0..=10, 1);
+        violations.check_range(
+            "query.summary_max_retries",
+            self.summary_max_retries,
+            0..=10,
+            1,
+        );
+
         let tolerance = self.summary_char_overage_tolerance_percent;
-        violations.check_range("query.summary_char_overage_tolerance_percent", tolerance, 0..=1000, 5);
-        violations.check_range("query.per_path_limit", self.per_path_limit, 0..=MOST_LIMIT, 0);
+        violations.check_range(
+            "query.summary_char_overage_tolerance_percent",
+            tolerance,
+            0..=1000,
+            5,
+        );
+
+        violations.check_range(
+            "query.per_path_limit",
+            self.per_path_limit,
+            0..=MOST_LIMIT,
+            0,
+        );
+
         violations.check_range("query.limit", self.limit, 1..=MOST_LIMIT, 500);
         violations.check_range("query.timeout_s", self.timeout_s, 1..=MOST_SECONDS, 300);
         self.validate_budget(ingestion, violations);
@@ -95,15 +118,23 @@ impl Query {
                     .example("max_token_budget = 8000"),
             );
         };
+
         let least = ingestion.chunk_min_tokens.saturating_add(ROOM);
         if self.max_token_budget <= least {
-            refuse(violations, &format!("more than ingestion.chunk_min_tokens + {ROOM}, which is {least}"));
+            refuse(
+                violations,
+                &format!("more than ingestion.chunk_min_tokens + {ROOM}, which is {least}"),
+            );
         }
+
         if self.max_token_budget > MOST_BUDGET {
             refuse(violations, &format!("at most {MOST_BUDGET}"));
         }
+
         let headroom = self.summarization_instruction_headroom_tokens;
-        if self.prompt_limiting_strategy == PromptLimiting::Summarize && self.max_token_budget <= headroom {
+        if self.prompt_limiting_strategy == PromptLimiting::Summarize
+            && self.max_token_budget <= headroom
+        {
             let rule = format!(
                 "more than query.summarization_instruction_headroom_tokens, which is {headroom}, for SUMMARIZE"
             );

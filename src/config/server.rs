@@ -24,8 +24,12 @@ pub struct Server {
 /// Reads an address; `localhost` is the only name that needs nobody to be asked.
 fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let text = text.strip_prefix("localhost:").map_or(text.clone(), |port| format!("127.0.0.1:{port}"));
-    text.parse().map_err(|_| D::Error::custom("an IP address and a port, as 127.0.0.1:8080, 0.0.0.0:80 or [::1]:8080"))
+    let text = text
+        .strip_prefix("localhost:")
+        .map_or(text.clone(), |port| format!("127.0.0.1:{port}"));
+    text.parse().map_err(|_| {
+        D::Error::custom("an IP address and a port, as 127.0.0.1:8080, 0.0.0.0:80 or [::1]:8080")
+    })
 }
 
 impl Server {
@@ -40,11 +44,25 @@ impl Server {
         violations.check_range("server.header_timeout", self.header_timeout, 1..=3600, 30);
         violations.check_range("server.body_timeout", self.body_timeout, 1..=3600, 30);
         violations.check_range("server.write_timeout", self.write_timeout, 1..=3600, 30);
-        violations.check_range("server.max_connections", self.max_connections, 1..=1_000_000, 1024);
+        violations.check_range(
+            "server.max_connections",
+            self.max_connections,
+            1..=1_000_000,
+            1024,
+        );
+
         let per_address = self.max_connections_per_address;
-        violations.check_range("server.max_connections_per_address", per_address, 0..=1_000_000, 0);
+        violations.check_range(
+            "server.max_connections_per_address",
+            per_address,
+            0..=1_000_000,
+            0,
+        );
+
         for origin in &self.cors_origins {
-            let parsed = url::Url::parse(origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+            let parsed = url::Url::parse(origin)
+                .ok()
+                .filter(|url| matches!(url.scheme(), "http" | "https"));
             if parsed.is_none_or(|url| url.origin().ascii_serialization() != *origin) {
                 violations.add(
                     Violation::new("server.cors_origins", origin)

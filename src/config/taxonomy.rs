@@ -32,26 +32,54 @@ impl Taxonomy {
     pub fn validate(&self, violations: &mut Violations) {
         violations.check_range("taxonomy.hierarchy_depth", self.hierarchy_depth, 1..=100, 3);
         if self.max_categories_default == Some(0) {
-            violations.add(Violation::new(DEFAULT, "0").allowed("a whole number above zero").example("128"));
+            violations.add(
+                Violation::new(DEFAULT, "0")
+                    .allowed("a whole number above zero")
+                    .example("128"),
+            );
         }
+
         let refuse = |violations: &mut Violations, level: &str, given: String, rule: &str| {
-            let example = format!("max_categories_per_level = {{ \"2\" = 500 }}, or {DEFAULT} = 128");
-            violations.add(Violation::new(&format!("{PER_LEVEL}.{level}"), given).allowed(rule).example(&example));
+            let example =
+                format!("max_categories_per_level = {{ \"2\" = 500 }}, or {DEFAULT} = 128");
+            violations.add(
+                Violation::new(&format!("{PER_LEVEL}.{level}"), given)
+                    .allowed(rule)
+                    .example(&example),
+            );
         };
+
         for (level, limit) in &self.max_categories_per_level {
-            let number = level.parse::<u64>().ok().filter(|number| number.to_string() == *level);
+            let number = level
+                .parse::<u64>()
+                .ok()
+                .filter(|number| number.to_string() == *level);
             if !number.is_some_and(|number| (1..=self.hierarchy_depth).contains(&number)) {
-                let rule = format!("a level from 1 to {}, the depth of the hierarchy", self.hierarchy_depth);
+                let rule = format!(
+                    "a level from 1 to {}, the depth of the hierarchy",
+                    self.hierarchy_depth
+                );
                 refuse(violations, level, limit.to_string(), &rule);
             } else if positive(limit).is_none() {
-                refuse(violations, level, limit.to_string(), "a whole number above zero");
+                refuse(
+                    violations,
+                    level,
+                    limit.to_string(),
+                    "a whole number above zero",
+                );
             }
         }
+
         if self.max_categories_default.is_none() {
             // Depth is at most 100 once it is valid.
             for level in (1..=self.hierarchy_depth.min(100)).map(|level| level.to_string()) {
                 if !self.max_categories_per_level.contains_key(&level) {
-                    refuse(violations, &level, "(none)".to_owned(), "a limit, as there is no default for all levels");
+                    refuse(
+                        violations,
+                        &level,
+                        "(none)".to_owned(),
+                        "a limit, as there is no default for all levels",
+                    );
                 }
             }
         }
@@ -59,13 +87,18 @@ impl Taxonomy {
 
     /// The most categories of a level, counted from 1.
     pub fn limit(&self, level: u64) -> u64 {
-        let own = self.max_categories_per_level.get(&level.to_string()).and_then(positive);
+        let own = self
+            .max_categories_per_level
+            .get(&level.to_string())
+            .and_then(positive);
         own.or(self.max_categories_default).unwrap_or(1)
     }
 }
 
 /// A limit; from the environment it comes as text.
 fn positive(value: &Value) -> Option<u64> {
-    let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
+    let number = value
+        .as_u64()
+        .or_else(|| value.as_str()?.trim().parse().ok());
     number.filter(|number| *number > 0)
 }

@@ -31,8 +31,12 @@ impl Telemetry {
                     .example(r#"log_level = "info""#),
             );
         }
+
         let endpoint = &self.otlp_endpoint;
-        if !endpoint.is_empty() && !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+        if !endpoint.is_empty()
+            && !endpoint.starts_with("http://")
+            && !endpoint.starts_with("https://")
+        {
             violations.add(
                 Violation::new("telemetry.otlp_endpoint", "(value not shown)")
                     .allowed("an http or https address")

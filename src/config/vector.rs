@@ -29,10 +29,14 @@ impl Vector {
         if self.overlap_tokens.saturating_mul(2) > self.chunk_tokens {
             violations.add(
                 Violation::new("vector.overlap_tokens", self.overlap_tokens.to_string())
-                    .allowed(&format!("at most half of vector.chunk_tokens, which is {}", self.chunk_tokens))
+                    .allowed(&format!(
+                        "at most half of vector.chunk_tokens, which is {}",
+                        self.chunk_tokens
+                    ))
                     .example("overlap_tokens = 200"),
             );
         }
+
         if self.model.is_empty() || self.model.len() > 255 || !self.model.is_ascii() {
             violations.add(
                 Violation::new("vector.model", format!("{:?}", self.model))

@@ -14,7 +14,12 @@ pub struct Violation {
 impl Violation {
     /// Starts with the key and the value that was given; secrets must be masked by the caller.
     pub fn new(key: &str, given: impl Into<String>) -> Self {
-        Self { key: key.to_owned(), given: given.into(), allowed: String::new(), example: String::new() }
+        Self {
+            key: key.to_owned(),
+            given: given.into(),
+            allowed: String::new(),
+            example: String::new(),
+        }
     }
 
     #[must_use]
@@ -42,16 +47,28 @@ impl Violations {
     /// Whether something was already said of this key or of what is below it.
     #[must_use]
     pub fn concern(&self, key: &str) -> bool {
-        self.0.iter().any(|violation| violation.key.starts_with(key))
+        self.0
+            .iter()
+            .any(|violation| violation.key.starts_with(key))
     }
 
     /// Reports a number outside its range.
-    pub fn check_range(&mut self, key: &str, value: u64, range: std::ops::RangeInclusive<u64>, default: u64) {
+    pub fn check_range(
+        &mut self,
+        key: &str,
+        value: u64,
+        range: std::ops::RangeInclusive<u64>,
+        default: u64,
+    ) {
         if !range.contains(&value) {
             let name = key.rsplit('.').next().unwrap_or(key);
             self.add(
                 Violation::new(key, value.to_string())
-                    .allowed(&format!("a whole number from {} to {}", range.start(), range.end()))
+                    .allowed(&format!(
+                        "a whole number from {} to {}",
+                        range.start(),
+                        range.end()
+                    ))
                     .example(&format!("{name} = {default}")),
             );
         }
@@ -61,7 +78,11 @@ impl Violations {
         let mut violations = self.0;
         // In the same order every time; the environment has none.
         violations.sort_by(|one, other| one.key.cmp(&other.key));
-        if violations.is_empty() { Ok(()) } else { Err(ConfigurationError { violations }) }
+        if violations.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigurationError { violations })
+        }
     }
 }
 
@@ -74,7 +95,12 @@ pub struct ConfigurationError {
 impl fmt::Display for ConfigurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.violations.len();
-        let noun = if count == 1 { "setting needs" } else { "settings need" };
+        let noun = if count == 1 {
+            "setting needs"
+        } else {
+            "settings need"
+        };
+
         write!(f, "ConfigurationError: {count} {noun} a correction")?;
         for violation in &self.violations {
             write!(f, "\n\n  {} = {}", violation.key, violation.given)?;
@@ -83,6 +109,7 @@ impl fmt::Display for ConfigurationError {
                 write!(f, "\n    example: {}", violation.example)?;
             }
         }
+
         Ok(())
     }
 }

@@ -1,4 +1,5 @@
-//! A description in its user's words: checked field by field, and put together as one paragraph (M-2B.7).
+//! A description in its user's words: checked field by field, and put together as one paragraph
+//! (M-2B.7).
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +36,10 @@ pub struct Refused {
 
 impl From<FieldError> for Refused {
     fn from(error: FieldError) -> Self {
-        Self { errors: vec![error], bad_date: false }
+        Self {
+            errors: vec![error],
+            bad_date: false,
+        }
     }
 }
 
@@ -47,7 +51,10 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
     let mut errors = Vec::new();
     let mut known = |name: &str, value: &Option<String>| -> Option<String> {
         let Some(value) = value.as_deref().filter(|value| !value.trim().is_empty()) else {
-            errors.push(FieldError::new(name, format!("is required; say {UNKNOWN:?} if it is not known")));
+            errors.push(FieldError::new(
+                name,
+                format!("is required; say {UNKNOWN:?} if it is not known"),
+            ));
             return None;
         };
         if let Some(fault) = text_fault(value) {
@@ -57,27 +64,43 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
         let value = one_line(value);
         (!value.eq_ignore_ascii_case(UNKNOWN)).then_some(value)
     };
+
     let given_date = known("date", &fields.date);
     let author = known("author", &fields.author);
     let topic = known("topic", &fields.topic);
     let description = known("description", &fields.description);
     let date = given_date.as_deref().and_then(read_date);
     let bad_date = given_date.is_some() && date.is_none() && errors.is_empty();
+
     if given_date.is_some() && date.is_none() {
-        let rule = "must be a date of the calendar, like 2025-01-31 or 2025-01-31T09:30:00, or unknown";
+        let rule =
+            "must be a date of the calendar, like 2025-01-31 or 2025-01-31T09:30:00, or unknown";
         errors.push(FieldError::new("date", rule));
     }
+
     let tokens = |text: &str| TokenCounter::for_model(None).count(text);
-    if let Some(count) = description.as_deref().map(tokens).filter(|count| *count > MOST_DESCRIPTION_TOKENS) {
+    if let Some(count) = description
+        .as_deref()
+        .map(tokens)
+        .filter(|count| *count > MOST_DESCRIPTION_TOKENS)
+    {
         let rule = format!("has {count} tokens, and must have at most {MOST_DESCRIPTION_TOKENS}");
         errors.push(FieldError::new("description", rule));
     }
+
     if !errors.is_empty() {
         let bad_date = bad_date && errors.len() == 1;
         return Err(Refused { errors, bad_date });
     }
+
     let summary = description.clone().unwrap_or_default();
-    let output = HelperOutput { author: author.clone(), date: date.clone(), topic: topic.clone(), summary };
+    let output = HelperOutput {
+        author: author.clone(),
+        date: date.clone(),
+        topic: topic.clone(),
+        summary,
+    };
+
     let text = output.paragraph().trim().to_owned();
     let token_count = checked_tokens("description", &text)?;
     let origin = HelperOrigin::User;
@@ -102,9 +125,11 @@ pub fn from_text(field: &str, text: &str) -> Result<NewHelper, FieldError> {
     if text.trim().is_empty() {
         return Err(FieldError::new(field, "must not be empty"));
     }
+
     if let Some(fault) = text_fault(text) {
         return Err(FieldError::new(field, fault));
     }
+
     let text = one_line(text);
     let token_count = checked_tokens(field, &text)?;
     Ok(NewHelper {
@@ -130,9 +155,11 @@ fn text_fault(text: &str) -> Option<String> {
 fn checked_tokens(field: &str, text: &str) -> Result<i64, FieldError> {
     let count = TokenCounter::for_model(None).count(text);
     if count > MOST_TOKENS {
-        let rule = format!("the whole paragraph has {count} tokens, and must have at most {MOST_TOKENS}");
+        let rule =
+            format!("the whole paragraph has {count} tokens, and must have at most {MOST_TOKENS}");
         return Err(FieldError::new(field, rule));
     }
+
     Ok(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
@@ -142,7 +169,12 @@ mod tests {
 
     fn fields(date: &str, author: &str, topic: &str, description: &str) -> HelperFields {
         let some = |text: &str| Some(text.to_owned());
-        HelperFields { date: some(date), author: some(author), topic: some(topic), description: some(description) }
+        HelperFields {
+            date: some(date),
+            author: some(author),
+            topic: some(topic),
+            description: some(description),
+        }
     }
 
     #[test]
@@ -150,7 +182,12 @@ mod tests {
         let helper = compose(&fields("2025 01 31", "Ada", "unknown", "About\nengines.")).unwrap();
         assert_eq!(helper.text, "Author: Ada. Date: 2025-01-31. About engines.");
         assert_eq!(helper.origin, HelperOrigin::User);
-        assert_eq!(compose(&fields("unknown", "Unknown", "unknown", "unknown")).unwrap().text, "");
+        assert_eq!(
+            compose(&fields("unknown", "Unknown", "unknown", "unknown"))
+                .unwrap()
+                .text,
+            ""
+        );
     }
 
     #[test]
@@ -158,25 +195,55 @@ mod tests {
         let long = "word ".repeat(201);
         let topic = "topic ".repeat(150);
         let near = "word ".repeat(200);
+
         for (given, wanted) in [
-            (HelperFields { author: None, ..fields("unknown", "", "x", "x") }, vec!["author"]),
-            (HelperFields::default(), vec!["date", "author", "topic", "description"]),
+            (
+                HelperFields {
+                    author: None,
+                    ..fields("unknown", "", "x", "x")
+                },
+                vec!["author"],
+            ),
+            (
+                HelperFields::default(),
+                vec!["date", "author", "topic", "description"],
+            ),
             (fields("2025-13-40", "x", "x", "x"), vec!["date"]),
             (fields("yesterday", "x", "x", "x"), vec!["date"]),
             (fields("unknown", "x", "x", &long), vec!["description"]),
-            (fields("unknown", "x", &topic, near.trim()), vec!["description"]),
+            (
+                fields("unknown", "x", &topic, near.trim()),
+                vec!["description"],
+            ),
             (fields("unknown", "a\u{7}", "x", "x"), vec!["author"]),
         ] {
             let Refused { errors, bad_date } = compose(&given).unwrap_err();
             assert_eq!(bad_date, wanted == ["date"], "{given:?}");
-            assert_eq!(errors.iter().map(|error| error.field.as_str()).collect::<Vec<_>>(), wanted, "{given:?}");
+            assert_eq!(
+                errors
+                    .iter()
+                    .map(|error| error.field.as_str())
+                    .collect::<Vec<_>>(),
+                wanted,
+                "{given:?}"
+            );
         }
-        assert!(compose(&fields("unknown", "x", "x", near.trim())).is_ok(), "200 tokens are fine");
+
+        assert!(
+            compose(&fields("unknown", "x", "x", near.trim())).is_ok(),
+            "200 tokens are fine"
+        );
     }
 
     #[test]
     fn free_text_has_its_limit_too() {
-        assert_eq!(from_text("contextual_helper", " A\n letter. ").unwrap().text, "A letter.");
+        assert_eq!(
+            from_text("contextual_helper", " A\n letter. ")
+                .unwrap()
+                .text,
+            "A letter."
+        );
+
         assert!(from_text("contextual_helper", &"word ".repeat(301)).is_err());
         assert!(from_text("contextual_helper", "  ").is_err());
     }

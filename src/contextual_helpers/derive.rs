@@ -15,10 +15,12 @@ pub fn detect_title(text: &str) -> Option<String> {
     if let Some(title) = front_matter_title(text) {
         return Some(title);
     }
+
     let headings = headings(text);
     if !headings.is_empty() {
         return Some(headings.join("; "));
     }
+
     first_line_alone(text)
 }
 
@@ -27,9 +29,13 @@ fn front_matter_title(text: &str) -> Option<String> {
     if lines.next()?.trim() != "---" {
         return None;
     }
-    let block = lines.take(HEAD_LINES).take_while(|line| !matches!(line.trim(), "---" | "..."));
-    let title =
-        block.filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim().eq_ignore_ascii_case("title"))?;
+
+    let block = lines
+        .take(HEAD_LINES)
+        .take_while(|line| !matches!(line.trim(), "---" | "..."));
+    let title = block
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.trim().eq_ignore_ascii_case("title"))?;
     fitting(title.1.trim().trim_matches(['"', '\'']))
 }
 
@@ -42,10 +48,19 @@ fn headings(text: &str) -> Vec<String> {
         if (1..=6).contains(&marks) && marked.starts_with(' ') {
             return fitting(marked.trim_end_matches('#'));
         }
-        let under = lines.get(at + 1).is_some_and(|next| next.len() >= 3 && next.chars().all(|c| c == '='));
+
+        let under = lines
+            .get(at + 1)
+            .is_some_and(|next| next.len() >= 3 && next.chars().all(|c| c == '='));
         if under { fitting(line) } else { None }
     };
-    lines.iter().enumerate().filter_map(heading).take(MOST_HEADINGS).collect()
+
+    lines
+        .iter()
+        .enumerate()
+        .filter_map(heading)
+        .take(MOST_HEADINGS)
+        .collect()
 }
 
 /// A short first line with a blank one after it, that is no sentence.
@@ -53,7 +68,12 @@ fn first_line_alone(text: &str) -> Option<String> {
     let mut lines = text.trim_start().lines();
     let first = lines.next()?.trim();
     let alone = lines.next().is_some_and(|next| next.trim().is_empty());
-    if alone && !first.ends_with(['.', ',', ';', ':']) { fitting(first) } else { None }
+
+    if alone && !first.ends_with(['.', ',', ';', ':']) {
+        fitting(first)
+    } else {
+        None
+    }
 }
 
 fn fitting(text: &str) -> Option<String> {
@@ -68,10 +88,16 @@ mod tests {
     #[test]
     fn titles_are_found_where_they_stand() {
         for (text, wanted) in [
-            ("---\ntitle: \"The Plan\"\ndate: 2024\n---\n# Other\n", Some("The Plan")),
+            (
+                "---\ntitle: \"The Plan\"\ndate: 2024\n---\n# Other\n",
+                Some("The Plan"),
+            ),
             ("# One\n\ntext\n\n## Two ##\n", Some("One; Two")),
             ("The Plan\n========\ntext", Some("The Plan")),
-            ("A Letter Home\n\nDear all, it rains.", Some("A Letter Home")),
+            (
+                "A Letter Home\n\nDear all, it rains.",
+                Some("A Letter Home"),
+            ),
             ("It was raining.\n\nThen it stopped.", None),
             ("plain prose that goes on\nand on", None),
             ("#hashtag is no heading\n", None),

@@ -1,5 +1,5 @@
-//! One paragraph that says what a document is: generated from its head, or given by its user, in versions (M-2B).
-//! It stands in every prompt that speaks of the document.
+//! One paragraph that says what a document is: generated from its head, or given by its user, in
+//! versions (M-2B). It stands in every prompt that speaks of the document.
 
 mod compose;
 mod derive;
@@ -66,7 +66,11 @@ pub enum HelperError {
 
 impl AsStoreError for HelperError {
     fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self { Some(error) } else { None }
+        if let Self::Store(error) = self {
+            Some(error)
+        } else {
+            None
+        }
     }
 }
 
@@ -77,12 +81,20 @@ impl ContextualHelpers {
     }
 
     /// The description in force.
-    pub async fn current(&self, space: &Space, source: &SourceId) -> Result<Option<ContextualHelper>, StoreError> {
+    pub async fn current(
+        &self,
+        space: &Space,
+        source: &SourceId,
+    ) -> Result<Option<ContextualHelper>, StoreError> {
         self.store.find_helper(space, source).await
     }
 
     /// All of them, newest first.
-    pub async fn list(&self, space: &Space, source: &SourceId) -> Result<Vec<ContextualHelper>, StoreError> {
+    pub async fn list(
+        &self,
+        space: &Space,
+        source: &SourceId,
+    ) -> Result<Vec<ContextualHelper>, StoreError> {
         self.store.list_helpers(space, source, usize::MAX).await
     }
 
@@ -104,9 +116,14 @@ impl ContextualHelpers {
                 if tx.find_source(space, source).await?.is_none() {
                     return Err(HelperError::NoSource(source.to_string()));
                 }
+
                 let version = tx.add_helper(space, source, helper, now).await?;
                 tx.commit().await?;
-                Ok(ContextualHelper { version, helper: helper.clone(), created_at: now })
+                Ok(ContextualHelper {
+                    version,
+                    helper: helper.clone(),
+                    created_at: now,
+                })
             })
             .await
     }
@@ -115,7 +132,11 @@ impl ContextualHelpers {
     ///
     /// # Errors
     /// The model's.
-    pub async fn generate(&self, session: &Session, head: DocumentHead) -> Result<NewHelper, LlmError> {
+    pub async fn generate(
+        &self,
+        session: &Session,
+        head: DocumentHead,
+    ) -> Result<NewHelper, LlmError> {
         let chunks = first(head.chunks);
         let task = Helper {
             filename: head.filename.into(),
@@ -123,14 +144,38 @@ impl ContextualHelpers {
             metadata: head.metadata,
             chunks: (1..).zip(chunks).collect(),
         };
+
         let answered = self.llm.ask(session, task).await?;
-        let sum = |tokens: fn(&crate::model::llm_call::LlmCall) -> i64| answered.calls.iter().map(tokens).sum();
-        let (tokens_prompt, tokens_completion) = (sum(|call| call.tokens_prompt), sum(|call| call.tokens_completion));
+        let sum = |tokens: fn(&crate::model::llm_call::LlmCall) -> i64| {
+            answered.calls.iter().map(tokens).sum()
+        };
+        let (tokens_prompt, tokens_completion) = (
+            sum(|call| call.tokens_prompt),
+            sum(|call| call.tokens_completion),
+        );
+
         let text = answered.value.paragraph();
-        let HelperOutput { author, date, topic, summary } = answered.value;
-        let token_count = i64::try_from(TokenCounter::for_model(None).count(&text)).unwrap_or(i64::MAX);
+        let HelperOutput {
+            author,
+            date,
+            topic,
+            summary,
+        } = answered.value;
+
+        let token_count =
+            i64::try_from(TokenCounter::for_model(None).count(&text)).unwrap_or(i64::MAX);
         let (origin, description) = (HelperOrigin::Generated, Some(summary));
-        Ok(NewHelper { text, origin, author, date, topic, description, token_count, tokens_prompt, tokens_completion })
+        Ok(NewHelper {
+            text,
+            origin,
+            author,
+            date,
+            topic,
+            description,
+            token_count,
+            tokens_prompt,
+            tokens_completion,
+        })
     }
 
     /// Has a description written anew from what is stored, and stores it (M-2B.9).
@@ -146,14 +191,35 @@ impl ContextualHelpers {
     ) -> Result<ContextualHelper, HelperError> {
         let id = &source.id;
         let no_text = || HelperError::NoText(id.to_string());
-        let version = self.store.find_source_version(space, id, source.latest_version).await?.ok_or_else(no_text)?;
+        let version = self
+            .store
+            .find_source_version(space, id, source.latest_version)
+            .await?
+            .ok_or_else(no_text)?;
+
         let content = version.content_version_id.unwrap_or(version.id);
-        let mut chunks = self.store.list_version_chunks(space, content, TAXONOMY, 0, FIRST_CHUNKS).await?;
+        let mut chunks = self
+            .store
+            .list_version_chunks(space, content, TAXONOMY, 0, FIRST_CHUNKS)
+            .await?;
+
         if chunks.is_empty() {
             // A document that is searched only.
-            chunks = self.store.list_version_chunks(space, content, RETRIEVAL, 0, FIRST_CHUNKS).await?;
+            chunks = self
+                .store
+                .list_version_chunks(space, content, RETRIEVAL, 0, FIRST_CHUNKS)
+                .await?;
         }
-        let given = |name: &str| version.facts.metadata.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+
+        let given = |name: &str| {
+            version
+                .facts
+                .metadata
+                .get(name)
+                .and_then(|value| value.as_str())
+                .map(str::to_owned)
+        };
+
         let mut metadata: Vec<(String, String)> = Vec::new();
         for (name, value) in [
             ("author", given("author")),
@@ -165,17 +231,33 @@ impl ContextualHelpers {
         ] {
             metadata.extend(value.map(|value| (name.to_owned(), value)));
         }
+
         let token_count = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);
-        let mut chunks: Vec<(Arc<str>, usize)> =
-            chunks.iter().map(|chunk| (chunk.text.as_str().into(), token_count(chunk.token_count))).collect();
+        let mut chunks: Vec<(Arc<str>, usize)> = chunks
+            .iter()
+            .map(|chunk| (chunk.text.as_str().into(), token_count(chunk.token_count)))
+            .collect();
+
         if chunks.is_empty() {
             // One that is only kept has no passages at all.
-            let text = self.store.find_content(space, id, version.version).await?.unwrap_or_default();
+            let text = self
+                .store
+                .find_content(space, id, version.version)
+                .await?
+                .unwrap_or_default();
+
             let end = TokenCounter::for_model(None).prefix(&text, FIRST_TOKENS);
             chunks.extend((end > 0).then(|| (text[..end].into(), FIRST_TOKENS)));
         }
+
         let title = given("title").or_else(|| detect_title(&chunks.first()?.0));
-        let head = DocumentHead { filename: source.filename.clone(), title, metadata, chunks };
+        let head = DocumentHead {
+            filename: source.filename.clone(),
+            title,
+            metadata,
+            chunks,
+        };
+
         let session = Session::of_caller(space.clone()).paid_by(payer);
         let helper = self.generate(&session, head).await?;
         self.store(space, id, &helper, now).await
@@ -184,12 +266,16 @@ impl ContextualHelpers {
 
 /// The user's own tags, as one text.
 pub fn tags(tags: &[String]) -> Option<String> {
-    let own: Vec<&str> =
-        tags.iter().map(String::as_str).filter(|tag| *tag != crate::model::source::FILE_INGEST).collect();
+    let own: Vec<&str> = tags
+        .iter()
+        .map(String::as_str)
+        .filter(|tag| *tag != crate::model::source::FILE_INGEST)
+        .collect();
     (!own.is_empty()).then(|| own.join(", "))
 }
 
-/// As many of the first passages as a description may be made from; of the first one at least the beginning.
+/// As many of the first passages as a description may be made from; of the first one at least the
+/// beginning.
 fn first(chunks: Vec<(Arc<str>, usize)>) -> Vec<Arc<str>> {
     let mut room = FIRST_TOKENS;
     let mut found = Vec::new();
@@ -199,11 +285,14 @@ fn first(chunks: Vec<(Arc<str>, usize)>) -> Vec<Arc<str>> {
             found.push(text);
             continue;
         }
+
         if found.is_empty() {
             let end = TokenCounter::for_model(None).prefix(&text, room);
             found.push(text[..end].into());
         }
+
         break;
     }
+
     found
 }

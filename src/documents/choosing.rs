@@ -1,4 +1,5 @@
-//! What is left of the candidates, and which of them is taken: pure, in the order of the seed (T-5.4 to T-5.6, K-19, K-20).
+//! What is left of the candidates, and which of them is taken: pure, in the order of the seed
+//! (T-5.4 to T-5.6, K-19, K-20).
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -34,64 +35,118 @@ pub struct Relaxed {
 pub struct Decided {
     pub place: usize,
     pub relaxed: Relaxed,
-    /// The words' score of the one that was taken, where it decided; of all of them, if that was asked for.
+    /// The words' score of the one that was taken, where it decided; of all of them, if that was
+    /// asked for.
     pub score: Option<f64>,
     pub scores: Option<Vec<f64>>,
 }
 
 impl Sieve {
     /// # Errors
-    /// The filter that nothing passes, if all must be passed; `None` if there are no candidates at all.
-    pub fn decide(&self, candidates: &[DocumentCandidate], explain: bool) -> Result<Decided, Option<&'static str>> {
+    /// The filter that nothing passes, if all must be passed; `None` if there are no candidates at
+    /// all.
+    pub fn decide(
+        &self,
+        candidates: &[DocumentCandidate],
+        explain: bool,
+    ) -> Result<Decided, Option<&'static str>> {
         let mut left: Vec<usize> = (0..candidates.len()).collect();
         if left.is_empty() {
             return Err(None);
         }
+
         let mut relaxed = Relaxed::default();
         if let Some(name) = &self.filename {
             let folded = name_key(name);
             // The name as it was given, or else in another case.
-            let applied = self.keep(&mut left, |place| candidates[place].source.filename == *name)
-                || self.keep(&mut left, |place| name_key(&candidates[place].source.filename) == folded);
+            let applied = self.keep(&mut left, |place| {
+                candidates[place].source.filename == *name
+            }) || self.keep(&mut left, |place| {
+                name_key(&candidates[place].source.filename) == folded
+            });
+
             relaxed.filename = Some(!applied);
             self.must(applied, "meta.filename")?;
         }
-        let carries_all = |place: usize| self.tags.iter().all(|tag| candidates[place].source.tags.contains(tag));
+
+        let carries_all = |place: usize| {
+            self.tags
+                .iter()
+                .all(|tag| candidates[place].source.tags.contains(tag))
+        };
+
         relaxed.tags = !self.keep(&mut left, carries_all);
         self.must(!relaxed.tags, "the required tags")?;
         if let Some(moment) = self.as_of {
-            relaxed.as_of = !self.keep(&mut left, |place| candidates[place].version.ingested_at <= moment);
+            relaxed.as_of = !self.keep(&mut left, |place| {
+                candidates[place].version.ingested_at <= moment
+            });
             self.must(!relaxed.as_of, "as_of")?;
         }
+
         let (best, equal) = self.equals(candidates, &left);
         if equal.len() == 1 && self.choice != Choice::Score && !explain {
-            return Ok(Decided { place: best, relaxed, score: None, scores: None });
+            return Ok(Decided {
+                place: best,
+                relaxed,
+                score: None,
+                scores: None,
+            });
         }
-        // Words are weighed by those between which they decide; the others are shown on the same scale.
-        let (scale, scores) = Scale::over(&self.query, equal.iter().map(|place| &candidates[*place]));
+
+        // Words are weighed by those between which they decide; the others are shown on the same
+        // scale.
+        let (scale, scores) =
+            Scale::over(&self.query, equal.iter().map(|place| &candidates[*place]));
         let ids = |place: usize| candidates[equal[place]].version.id;
-        let first = (0..equal.len())
-            .min_by(|one, other| scores[*other].total_cmp(&scores[*one]).then_with(|| ids(*one).cmp(&ids(*other))));
+        let first = (0..equal.len()).min_by(|one, other| {
+            scores[*other]
+                .total_cmp(&scores[*one])
+                .then_with(|| ids(*one).cmp(&ids(*other)))
+        });
+
         let first = first.unwrap_or(0);
-        let known: HashMap<usize, f64> = equal.iter().copied().zip(scores.iter().copied()).collect();
-        let score = |(place, other)| known.get(&place).copied().unwrap_or_else(|| scale.score(other));
+        let known: HashMap<usize, f64> =
+            equal.iter().copied().zip(scores.iter().copied()).collect();
+        let score = |(place, other)| {
+            known
+                .get(&place)
+                .copied()
+                .unwrap_or_else(|| scale.score(other))
+        };
+
         let all = explain.then(|| candidates.iter().enumerate().map(score).collect());
-        Ok(Decided { place: equal[first], relaxed, score: Some(scores[first]), scores: all })
+        Ok(Decided {
+            place: equal[first],
+            relaxed,
+            score: Some(scores[first]),
+            scores: all,
+        })
     }
 
     /// Keeps what passes, if anything does; tells whether it did.
     #[expect(clippy::unused_self, reason = "reads as what the sieve does")]
     fn keep(&self, left: &mut Vec<usize>, passes: impl Fn(usize) -> bool) -> bool {
-        let passing: Vec<usize> = left.iter().copied().filter(|place| passes(*place)).collect();
+        let passing: Vec<usize> = left
+            .iter()
+            .copied()
+            .filter(|place| passes(*place))
+            .collect();
+
         let some = !passing.is_empty();
         if some {
             *left = passing;
         }
+
         some
     }
 
     fn must(&self, passed: bool, filter: &'static str) -> Result<(), Option<&'static str>> {
-        if self.strict && !passed { Err(Some(filter)) } else { Ok(()) }
+        if self.strict && !passed {
+            Err(Some(filter))
+        } else {
+            Ok(())
+        }
     }
 
     /// The best by what is chosen for, and all that are as good.
@@ -99,14 +154,28 @@ impl Sieve {
         let order = |one: usize, other: usize| {
             let (a, b) = (&candidates[one].version, &candidates[other].version);
             match self.choice {
-                Choice::Latest => (b.ingested_at, b.facts.char_count).cmp(&(a.ingested_at, a.facts.char_count)),
+                Choice::Latest => {
+                    (b.ingested_at, b.facts.char_count).cmp(&(a.ingested_at, a.facts.char_count))
+                }
                 Choice::Earliest => a.ingested_at.cmp(&b.ingested_at),
                 Choice::Longest => b.facts.char_count.cmp(&a.facts.char_count),
                 Choice::Score => Ordering::Equal,
             }
         };
-        let best = left.iter().copied().min_by(|one, other| order(*one, *other)).unwrap_or(0);
-        (best, left.iter().copied().filter(|place| order(*place, best).is_eq()).collect())
+
+        let best = left
+            .iter()
+            .copied()
+            .min_by(|one, other| order(*one, *other))
+            .unwrap_or(0);
+
+        (
+            best,
+            left.iter()
+                .copied()
+                .filter(|place| order(*place, best).is_eq())
+                .collect(),
+        )
     }
 }
 
@@ -119,11 +188,18 @@ pub(super) mod tests {
     use crate::model::source::Source;
     use crate::model::source_version::{SourceVersion, VersionFacts};
 
-    pub fn candidate(id: i64, filename: &str, tags: &[&str], at: i64, content: &str) -> DocumentCandidate {
+    pub fn candidate(
+        id: i64,
+        filename: &str,
+        tags: &[&str],
+        at: i64,
+        content: &str,
+    ) -> DocumentCandidate {
         let now = Timestamp::from_micros(at);
         let source_id = SourceId::new();
         let mut all = vec!["file_ingest".to_owned()];
         all.extend(tags.iter().map(ToString::to_string));
+
         DocumentCandidate {
             source: Source {
                 id: source_id.clone(),
@@ -162,7 +238,14 @@ pub(super) mod tests {
     }
 
     fn sieve(choice: Choice) -> Sieve {
-        Sieve { filename: None, tags: Vec::new(), as_of: None, choice, query: "cape".to_owned(), strict: false }
+        Sieve {
+            filename: None,
+            tags: Vec::new(),
+            as_of: None,
+            choice,
+            query: "cape".to_owned(),
+            strict: false,
+        }
     }
 
     #[test]
@@ -174,6 +257,7 @@ pub(super) mod tests {
             candidate(4, "d", &[], 3, "no word"),
             candidate(5, "e", &[], 2, "the rest of the evening"),
         ];
+
         for (choice, wanted) in [
             // The longer of those that came last; of equal length, the one that fits.
             (Choice::Latest, 3),
@@ -184,35 +268,87 @@ pub(super) mod tests {
             let decided = sieve(choice).decide(&all, false).unwrap();
             assert_eq!(all[decided.place].version.id, wanted, "{choice:?}");
         }
+
         // Equal in everything: the first by number, whatever the order.
-        let twins = [candidate(9, "x", &[], 1, "same"), candidate(8, "x", &[], 1, "same")];
+        let twins = [
+            candidate(9, "x", &[], 1, "same"),
+            candidate(8, "x", &[], 1, "same"),
+        ];
+
         for choice in Choice::ALL {
-            assert_eq!(sieve(choice).decide(&twins, false).unwrap().place, 1, "{choice:?}");
+            assert_eq!(
+                sieve(choice).decide(&twins, false).unwrap().place,
+                1,
+                "{choice:?}"
+            );
         }
     }
 
     #[test]
     fn an_explanation_shows_the_scores_that_decided() {
-        let mut all = vec![candidate(1, "a", &["x"], 1, "a red dress"), candidate(2, "b", &["x"], 1, "a kite at sea")];
+        let mut all = vec![
+            candidate(1, "a", &["x"], 1, "a red dress"),
+            candidate(2, "b", &["x"], 1, "a kite at sea"),
+        ];
+
         all.extend((3..20).map(|id| candidate(id, "other", &[], 1, "red, red, red")));
-        let sieve = Sieve { tags: vec!["x".to_owned()], query: "red kite".to_owned(), ..sieve(Choice::Score) };
-        let (brief, told) = (sieve.decide(&all, false).unwrap(), sieve.decide(&all, true).unwrap());
+        let sieve = Sieve {
+            tags: vec!["x".to_owned()],
+            query: "red kite".to_owned(),
+            ..sieve(Choice::Score)
+        };
+
+        let (brief, told) = (
+            sieve.decide(&all, false).unwrap(),
+            sieve.decide(&all, true).unwrap(),
+        );
+
         assert_eq!((brief.place, brief.score), (told.place, told.score));
         let scores = told.scores.unwrap();
-        assert_eq!((scores.len(), Some(scores[told.place])), (all.len(), told.score));
-        assert!((0..2).all(|place| scores[place] <= scores[told.place]), "{scores:?}");
+        assert_eq!(
+            (scores.len(), Some(scores[told.place])),
+            (all.len(), told.score)
+        );
+
+        assert!(
+            (0..2).all(|place| scores[place] <= scores[told.place]),
+            "{scores:?}"
+        );
     }
 
     #[test]
     fn a_filter_that_leaves_nothing_is_left_out_or_is_the_end() {
-        let all = [candidate(1, "Plan.md", &["a"], 5, "x"), candidate(2, "other.md", &["a", "b"], 9, "y")];
-        let mut sieve = Sieve { tags: vec!["a".to_owned(), "b".to_owned()], ..sieve(Choice::Latest) };
+        let all = [
+            candidate(1, "Plan.md", &["a"], 5, "x"),
+            candidate(2, "other.md", &["a", "b"], 9, "y"),
+        ];
+
+        let mut sieve = Sieve {
+            tags: vec!["a".to_owned(), "b".to_owned()],
+            ..sieve(Choice::Latest)
+        };
+
         assert_eq!(sieve.decide(&all, false).unwrap().place, 1);
         sieve.filename = Some("plan.MD".to_owned());
         let decided = sieve.decide(&all, false).unwrap();
-        assert_eq!((decided.place, decided.relaxed), (0, Relaxed { filename: Some(false), tags: true, as_of: false }));
+        assert_eq!(
+            (decided.place, decided.relaxed),
+            (
+                0,
+                Relaxed {
+                    filename: Some(false),
+                    tags: true,
+                    as_of: false
+                }
+            )
+        );
+
         sieve.as_of = Some(Timestamp::from_micros(5));
-        assert!(!sieve.decide(&all, false).unwrap().relaxed.as_of, "the moment itself counts");
+        assert!(
+            !sieve.decide(&all, false).unwrap().relaxed.as_of,
+            "the moment itself counts"
+        );
+
         sieve.as_of = Some(Timestamp::from_micros(4));
         assert!(sieve.decide(&all, false).unwrap().relaxed.as_of);
         sieve.strict = true;
@@ -221,6 +357,7 @@ pub(super) mod tests {
         assert_eq!(sieve.decide(&all, false), Err(Some("as_of")));
         sieve.filename = Some("nobody.md".to_owned());
         assert_eq!(sieve.decide(&all, false), Err(Some("meta.filename")));
+
         assert_eq!(sieve.decide(&[], false), Err(None));
     }
 }

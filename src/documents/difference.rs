@@ -4,17 +4,29 @@ use std::time::Duration;
 
 use similar::TextDiff;
 
-/// After this the comparison no longer looks for the shortest answer; what it gives is right all the same.
+/// After this the comparison no longer looks for the shortest answer; what it gives is right all
+/// the same.
 const PATIENCE: Duration = Duration::from_millis(500);
 const AROUND: usize = 3;
 
 /// Empty if both say the same.
 pub fn unified(before: &str, after: &str, names: &[String; 2]) -> String {
     // A line ends with a line feed and with nothing else, as for everybody who reads such a text.
-    let (before, after): (Vec<&str>, Vec<&str>) =
-        (before.split_inclusive('\n').collect(), after.split_inclusive('\n').collect());
-    let difference = TextDiff::configure().timeout(PATIENCE).newline_terminated(true).diff_slices(&before, &after);
-    difference.unified_diff().context_radius(AROUND).header(&names[0], &names[1]).to_string()
+    let (before, after): (Vec<&str>, Vec<&str>) = (
+        before.split_inclusive('\n').collect(),
+        after.split_inclusive('\n').collect(),
+    );
+
+    let difference = TextDiff::configure()
+        .timeout(PATIENCE)
+        .newline_terminated(true)
+        .diff_slices(&before, &after);
+
+    difference
+        .unified_diff()
+        .context_radius(AROUND)
+        .header(&names[0], &names[1])
+        .to_string()
 }
 
 #[cfg(test)]
@@ -34,19 +46,30 @@ mod tests {
             text,
             "--- a\n+++ b\n@@ -1,3 +1,3 @@\n one\n-two\n-three\n+2\n+three\n\\ No newline at end of file\n"
         );
+
         assert_eq!(unified("same\n", "same\n", &names()), "");
         let text = unified("a\n", "a\rb\rc", &names());
-        assert_eq!(text, "--- a\n+++ b\n@@ -1 +1 @@\n-a\n+a\rb\rc\n\\ No newline at end of file\n");
+        assert_eq!(
+            text,
+            "--- a\n+++ b\n@@ -1 +1 @@\n-a\n+a\rb\rc\n\\ No newline at end of file\n"
+        );
     }
 
     #[test]
     fn texts_that_share_nothing_do_not_take_for_ever() {
         let numbers = |step: usize| {
-            let lines: Vec<String> = (0..60_000).map(|n| (n * step % 59_999).to_string()).collect();
+            let lines: Vec<String> = (0..60_000)
+                .map(|n| (n * step % 59_999).to_string())
+                .collect();
             lines.join("\n")
         };
+
         let begun = Instant::now();
         let text = unified(&numbers(7), &numbers(11), &names());
-        assert!(text.lines().count() > 60_000 && begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        assert!(
+            text.lines().count() > 60_000 && begun.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            begun.elapsed()
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! Documents through time: one version for a description and a moment (T-1 to T-8), the manifest, what changed between two.
+//! Documents through time: one version for a description and a moment (T-1 to T-8), the manifest,
+//! what changed between two.
 //!
-//! The store brings candidates in one round trip (`store/documents.rs`); what is left of them, and which is taken, is
-//! decided here (`choosing`, `scoring`).
+//! The store brings candidates in one round trip (`store/documents.rs`); what is left of them, and
+//! which is taken, is decided here (`choosing`, `scoring`).
 
 mod choosing;
 mod difference;
@@ -75,7 +76,11 @@ pub enum DocumentError {
 
 impl AsStoreError for DocumentError {
     fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self { Some(error) } else { None }
+        if let Self::Store(error) = self {
+            Some(error)
+        } else {
+            None
+        }
     }
 }
 
@@ -110,6 +115,7 @@ impl Documents {
             most: wish.k,
             texts: wish.explain || wish.choice == Choice::Score,
         };
+
         let candidates = self.store.list_documents(space, &search).await?;
         let raw_candidates = candidates.len();
         let sieve = Sieve {
@@ -120,30 +126,54 @@ impl Documents {
             query: query.clone(),
             strict: wish.strict,
         };
+
         let explain = wish.explain;
-        let read: usize = candidates.iter().filter_map(|candidate| candidate.content.as_ref()).map(String::len).sum();
+        let read: usize = candidates
+            .iter()
+            .filter_map(|candidate| candidate.content.as_ref())
+            .map(String::len)
+            .sum();
+
         let decide = move || {
-            let decided = sieve.decide(&candidates, explain).map_err(|filter| DocumentError::NotFound { filter })?;
+            let decided = sieve
+                .decide(&candidates, explain)
+                .map_err(|filter| DocumentError::NotFound { filter })?;
             Ok::<_, DocumentError>((decided, candidates))
         };
+
         let large = read > LARGE;
-        let (decided, mut candidates) = if large { apart(decide).await? } else { decide()? };
-        let mut found = if explain { candidates[decided.place].clone() } else { candidates.swap_remove(decided.place) };
+        let (decided, mut candidates) = if large {
+            apart(decide).await?
+        } else {
+            decide()?
+        };
+
+        let mut found = if explain {
+            candidates[decided.place].clone()
+        } else {
+            candidates.swap_remove(decided.place)
+        };
+
         let mut store_queries = 1;
         let content = if let Some(content) = found.content.take() {
             content
         } else {
             // Only where many long texts were to be compared, which do not all come along.
             store_queries += 1;
-            self.content(space, &found.source.id, found.version.version).await?
+            self.content(space, &found.source.id, found.version.version)
+                .await?
         };
+
         if content.is_empty() {
             let (id, version) = (found.source.id.to_string(), found.version.version);
             return Err(DocumentError::ContentMissing { id, version });
         }
+
         Ok(Retrieved {
             score: decided.score,
-            candidates: decided.scores.map(|scores| candidates.drain(..).zip(scores).collect()),
+            candidates: decided
+                .scores
+                .map(|scores| candidates.drain(..).zip(scores).collect()),
             as_of_ignored: wish.as_of.is_some() && as_of.is_none(),
             relaxed: decided.relaxed,
             found,
@@ -173,19 +203,36 @@ impl Documents {
     ///
     /// # Errors
     /// [`DocumentError::NoSource`], [`DocumentError::NoVersion`], or the store's.
-    pub async fn difference(&self, space: &Space, id: &str, from: i64, to: i64) -> Result<String, DocumentError> {
-        let source_id: SourceId = id.parse().map_err(|_| DocumentError::NoSource(id.chars().take(64).collect()))?;
+    pub async fn difference(
+        &self,
+        space: &Space,
+        id: &str,
+        from: i64,
+        to: i64,
+    ) -> Result<String, DocumentError> {
+        let source_id: SourceId = id
+            .parse()
+            .map_err(|_| DocumentError::NoSource(id.chars().take(64).collect()))?;
         let source = self.store.find_source(space, &source_id).await?;
         let source = source.ok_or_else(|| DocumentError::NoSource(id.to_owned()))?;
         let before = self.content(space, &source_id, from).await?;
         let after = self.content(space, &source_id, to).await?;
         let names = [from, to].map(|version| format!("{} (version {version})", source.filename));
+
         apart(move || Ok(difference::unified(&before, &after, &names))).await
     }
 
-    async fn content(&self, space: &Space, id: &SourceId, version: i64) -> Result<String, DocumentError> {
+    async fn content(
+        &self,
+        space: &Space,
+        id: &SourceId,
+        version: i64,
+    ) -> Result<String, DocumentError> {
         let found = self.store.find_content(space, id, version).await?;
-        found.ok_or_else(|| DocumentError::NoVersion { id: id.to_string(), version })
+        found.ok_or_else(|| DocumentError::NoVersion {
+            id: id.to_string(),
+            version,
+        })
     }
 }
 
@@ -193,7 +240,15 @@ impl Documents {
 async fn apart<T: Send + 'static>(
     compute: impl FnOnce() -> Result<T, DocumentError> + Send + 'static,
 ) -> Result<T, DocumentError> {
-    #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "pure computation that ends by itself"
+    )]
     let computed = tokio::task::spawn_blocking(compute).await;
-    computed.unwrap_or_else(|error| Err(StoreError::Broken { cause: error.to_string() }.into()))
+    computed.unwrap_or_else(|error| {
+        Err(StoreError::Broken {
+            cause: error.to_string(),
+        }
+        .into())
+    })
 }

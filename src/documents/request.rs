@@ -1,4 +1,5 @@
-//! What a caller says of the document that they want: checked, and made into words, tags and a name (T-4, T-5.1, T-5.2).
+//! What a caller says of the document that they want: checked, and made into words, tags and a name
+//! (T-4, T-5.1, T-5.2).
 
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
@@ -57,38 +58,75 @@ impl Wish {
         ] {
             // Models say nothing as an empty text.
             *text = text.take().filter(|text| !text.trim().is_empty());
-            if text.as_ref().is_some_and(|text| char_count(text) > MOST_CHARS) {
-                errors.push(FieldError::new(field, format!("at most {MOST_CHARS} characters")));
+            if text
+                .as_ref()
+                .is_some_and(|text| char_count(text) > MOST_CHARS)
+            {
+                errors.push(FieldError::new(
+                    field,
+                    format!("at most {MOST_CHARS} characters"),
+                ));
             }
         }
-        for (field, tags) in [("meta.tags", &mut meta.tags), ("default_tags", &mut self.default_tags)] {
+
+        for (field, tags) in [
+            ("meta.tags", &mut meta.tags),
+            ("default_tags", &mut self.default_tags),
+        ] {
             if tags.len() > MOST_TAGS {
                 errors.push(FieldError::new(field, format!("at most {MOST_TAGS} tags")));
             }
-            for (place, tag) in tags.iter().enumerate().filter(|(_, tag)| char_count(tag) > MOST_TAG_CHARS) {
-                let rule = format!("at most {MOST_TAG_CHARS} characters, and this has {}", char_count(tag));
+            for (place, tag) in tags
+                .iter()
+                .enumerate()
+                .filter(|(_, tag)| char_count(tag) > MOST_TAG_CHARS)
+            {
+                let rule = format!(
+                    "at most {MOST_TAG_CHARS} characters, and this has {}",
+                    char_count(tag)
+                );
                 errors.push(FieldError::new(format!("{field}[{place}]"), rule));
             }
-            *tags = tags.iter().map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect();
+            *tags = tags
+                .iter()
+                .map(|tag| tag.trim().to_owned())
+                .filter(|tag| !tag.is_empty())
+                .collect();
         }
+
         self.user_id.truncate(self.user_id.trim_end().len());
-        self.user_id.drain(..self.user_id.len() - self.user_id.trim_start().len());
+        self.user_id
+            .drain(..self.user_id.len() - self.user_id.trim_start().len());
         if self.user_id.is_empty() || char_count(&self.user_id) > MOST_USER_CHARS {
-            errors.push(FieldError::new("user_id", format!("must be 1 to {MOST_USER_CHARS} characters")));
+            errors.push(FieldError::new(
+                "user_id",
+                format!("must be 1 to {MOST_USER_CHARS} characters"),
+            ));
         }
+
         if !(1..=MOST_K).contains(&self.k) {
             errors.push(FieldError::new("k", format!("must be from 1 to {MOST_K}")));
         }
+
         if self.strict && self.as_of.is_some() && self.choice != Choice::Latest {
             let rule = "goes with the strategy latest; the others do not look at it, which strict does not allow";
             errors.push(FieldError::new("as_of", rule));
         }
-        if errors.is_empty() { Ok(self) } else { Err(errors) }
+
+        if errors.is_empty() {
+            Ok(self)
+        } else {
+            Err(errors)
+        }
     }
 
     /// The file's name, of a path the last segment.
     pub(super) fn filename(&self) -> Option<&str> {
-        self.meta.filename.as_deref().map(|name| basename(name).trim()).filter(|name| !name.is_empty())
+        self.meta
+            .filename
+            .as_deref()
+            .map(|name| basename(name).trim())
+            .filter(|name| !name.is_empty())
     }
 
     /// What is looked for, as one text (T-5.2).
@@ -96,27 +134,45 @@ impl Wish {
         if let Some(query) = &self.meta.query {
             return query.clone();
         }
+
         if let Some(name) = self.filename() {
             return name.to_owned();
         }
+
         let said = self.said();
-        if said.is_empty() { ANYTHING.to_owned() } else { said }
+        if said.is_empty() {
+            ANYTHING.to_owned()
+        } else {
+            said
+        }
     }
 
     /// Topic, note and provider, in this order.
     fn said(&self) -> String {
-        let provider = self.meta.provider.as_ref().map(|provider| format!("provided by {provider}"));
+        let provider = self
+            .meta
+            .provider
+            .as_ref()
+            .map(|provider| format!("provided by {provider}"));
+
         let pieces = [self.meta.topic.clone(), self.meta.note.clone(), provider];
         pieces.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// What documents may be found by: the query, and what is said besides. Nothing said finds nothing.
+    /// What documents may be found by: the query, and what is said besides. Nothing said finds
+    /// nothing.
     pub(super) fn words(&self) -> String {
-        let first = self.meta.query.as_deref().or(self.filename()).unwrap_or_default();
+        let first = self
+            .meta
+            .query
+            .as_deref()
+            .or(self.filename())
+            .unwrap_or_default();
         format!("{first} {}", self.said())
     }
 
-    /// `file_ingest`, the tags that are always wanted, and those of the description, each once (T-5.1).
+    /// `file_ingest`, the tags that are always wanted, and those of the description, each once
+    /// (T-5.1).
     pub(super) fn required_tags(&self) -> Vec<String> {
         let mut tags = vec![FILE_INGEST.to_owned()];
         for tag in self.default_tags.iter().chain(&self.meta.tags) {
@@ -124,6 +180,7 @@ impl Wish {
                 tags.push(tag.clone());
             }
         }
+
         tags
     }
 }
@@ -134,7 +191,16 @@ mod tests {
 
     fn wish(meta: Description) -> Wish {
         let (user_id, choice) = ("default".to_owned(), Choice::Latest);
-        Wish { meta, user_id, k: 50, default_tags: Vec::new(), choice, as_of: None, strict: false, explain: false }
+        Wish {
+            meta,
+            user_id,
+            k: 50,
+            default_tags: Vec::new(),
+            choice,
+            as_of: None,
+            strict: false,
+            explain: false,
+        }
     }
 
     fn text(text: &str) -> String {
@@ -143,31 +209,82 @@ mod tests {
 
     #[test]
     fn the_query_is_made_of_what_is_said() {
-        let (topic, note, provider) = (Some(text("design")), Some(text("of May")), Some(text("evert")));
-        let said = Description { topic, note, provider, ..Description::default() };
-        assert_eq!(wish(said.clone()).query(), "design of May provided by evert");
-        let named = Description { filename: Some(text("/a/plan.md")), ..said.clone() };
+        let (topic, note, provider) = (
+            Some(text("design")),
+            Some(text("of May")),
+            Some(text("evert")),
+        );
+
+        let said = Description {
+            topic,
+            note,
+            provider,
+            ..Description::default()
+        };
+
+        assert_eq!(
+            wish(said.clone()).query(),
+            "design of May provided by evert"
+        );
+
+        let named = Description {
+            filename: Some(text("/a/plan.md")),
+            ..said.clone()
+        };
+
         assert_eq!(wish(named.clone()).query(), "plan.md");
-        assert_eq!(wish(Description { query: Some(text("verbatim  text")), ..named }).query(), "verbatim  text");
+        assert_eq!(
+            wish(Description {
+                query: Some(text("verbatim  text")),
+                ..named
+            })
+            .query(),
+            "verbatim  text"
+        );
+
         assert_eq!(wish(Description::default()).query(), ANYTHING);
-        let empty = Description { filename: Some(text(" ")), topic: Some(text("")), ..Description::default() };
+        let empty = Description {
+            filename: Some(text(" ")),
+            topic: Some(text("")),
+            ..Description::default()
+        };
+
         assert_eq!(wish(empty).checked().unwrap().query(), ANYTHING);
     }
 
     #[test]
     fn tags_are_wanted_once_and_in_order() {
         let tags = ["docs", "a", "file_ingest"].map(str::to_owned).to_vec();
-        let mut wish = wish(Description { tags, ..Description::default() });
+        let mut wish = wish(Description {
+            tags,
+            ..Description::default()
+        });
+
         wish.default_tags = vec!["base".to_owned(), "a".to_owned()];
         assert_eq!(wish.required_tags(), ["file_ingest", "base", "a", "docs"]);
     }
 
     #[test]
     fn everything_wrong_is_listed() {
-        let long =
-            Description { topic: Some(text(&"x".repeat(4001))), tags: vec!["y".repeat(101)], ..Description::default() };
-        let wrong = Wish { k: 0, user_id: " ".to_owned(), ..wish(long) };
-        let fields: Vec<String> = wrong.checked().unwrap_err().into_iter().map(|error| error.field).collect();
+        let long = Description {
+            topic: Some(text(&"x".repeat(4001))),
+            tags: vec!["y".repeat(101)],
+            ..Description::default()
+        };
+
+        let wrong = Wish {
+            k: 0,
+            user_id: " ".to_owned(),
+            ..wish(long)
+        };
+
+        let fields: Vec<String> = wrong
+            .checked()
+            .unwrap_err()
+            .into_iter()
+            .map(|error| error.field)
+            .collect();
+
         assert_eq!(fields, ["meta.topic", "meta.tags[0]", "user_id", "k"]);
     }
 }

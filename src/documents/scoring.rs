@@ -1,4 +1,5 @@
-//! How well versions fit a query by their words: the share of the query's words that they hold, rare ones counting more.
+//! How well versions fit a query by their words: the share of the query's words that they hold,
+//! rare ones counting more.
 //!
 //! A version's words are those of its name, of what was said of it, of its tags and of its text.
 
@@ -16,16 +17,23 @@ pub struct Scale {
 
 impl Scale {
     /// The scale over some versions, and the score of each of them, 0 to 1.
-    pub fn over<'c>(query: &str, candidates: impl Iterator<Item = &'c DocumentCandidate>) -> (Self, Vec<f64>) {
+    pub fn over<'c>(
+        query: &str,
+        candidates: impl Iterator<Item = &'c DocumentCandidate>,
+    ) -> (Self, Vec<f64>) {
         let mut wanted = telling(query);
         if wanted.is_empty() {
             each(query, |word| wanted.push(word.to_owned()));
         }
+
         let places: HashMap<String, usize> = wanted.into_iter().zip(0..).collect();
-        let held: Vec<Vec<bool>> = candidates.map(|candidate| held(candidate, &places)).collect();
+        let held: Vec<Vec<bool>> = candidates
+            .map(|candidate| held(candidate, &places))
+            .collect();
         let weights = (0..places.len()).map(|word| weight(&held, word)).collect();
         let scale = Self { places, weights };
         let scores = held.iter().map(|held| scale.share(held)).collect();
+
         (scale, scores)
     }
 
@@ -36,9 +44,20 @@ impl Scale {
 
     fn share(&self, held: &[bool]) -> f64 {
         let whole: f64 = self.weights.iter().sum();
-        let shared: f64 = self.weights.iter().zip(held).filter(|(_, held)| **held).map(|(weight, _)| weight).sum();
+        let shared: f64 = self
+            .weights
+            .iter()
+            .zip(held)
+            .filter(|(_, held)| **held)
+            .map(|(weight, _)| weight)
+            .sum();
+
         // The sum of nothing is -0.0, which would be shown.
-        if whole > 0.0 { shared / whole + 0.0 } else { 0.0 }
+        if whole > 0.0 {
+            shared / whole + 0.0
+        } else {
+            0.0
+        }
     }
 }
 
@@ -52,8 +71,18 @@ fn weight(held: &[Vec<bool>], word: usize) -> f64 {
 fn held(candidate: &DocumentCandidate, places: &HashMap<String, usize>) -> Vec<bool> {
     let mut held = vec![false; places.len()];
     let facts = &candidate.version.facts;
-    let said = [&facts.topic, &facts.note, &facts.provider, &candidate.content].into_iter().flatten();
-    let texts = said.chain([&candidate.source.filename]).chain(&candidate.source.tags);
+    let said = [
+        &facts.topic,
+        &facts.note,
+        &facts.provider,
+        &candidate.content,
+    ]
+    .into_iter()
+    .flatten();
+
+    let texts = said
+        .chain([&candidate.source.filename])
+        .chain(&candidate.source.tags);
     for text in texts {
         each(text, |word| {
             if let Some(place) = places.get(word) {
@@ -61,6 +90,7 @@ fn held(candidate: &DocumentCandidate, places: &HashMap<String, usize>) -> Vec<b
             }
         });
     }
+
     held
 }
 
@@ -77,10 +107,15 @@ mod tests {
             candidate(3, "three.md", &[], 1, "Another report of the year."),
             candidate(4, "quasar-report.md", &[], 1, "nothing"),
         ];
+
         let scores = |query: &str| Scale::over(query, all.iter()).1;
         let found = scores("report about the Quasar");
         assert!(found[3] > found[0] && found[0] > found[1], "{found:?}");
-        assert!((found[1] - found[2]).abs() < 1e-12 && (found[3] - 1.0).abs() < 1e-12, "{found:?}");
+        assert!(
+            (found[1] - found[2]).abs() < 1e-12 && (found[3] - 1.0).abs() < 1e-12,
+            "{found:?}"
+        );
+
         assert!((scores("budget")[1] - 1.0).abs() < 1e-12);
         assert!(scores("?!").iter().all(|score| *score < 1e-12));
     }

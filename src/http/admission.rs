@@ -1,4 +1,5 @@
-//! What a connection may ask for: everything, or, where there is no place left, only whether the service is alive.
+//! What a connection may ask for: everything, or, where there is no place left, only whether the
+//! service is alive.
 
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -45,19 +46,25 @@ impl Refusal {
             )
             .fix("Try again shortly, reuse connections, or raise server.max_connections_per_address."),
         };
+
         problem.header(header::RETRY_AFTER, HeaderValue::from_static("2"))
     }
 }
 
 /// Lets only probes pass on a connection of the reserve, and closes it after the answer.
 pub async fn admit(request: Request, next: Next) -> Response {
-    let Some(refusal) = refusal(&request) else { return next.run(request).await };
+    let Some(refusal) = refusal(&request) else {
+        return next.run(request).await;
+    };
     let mut response = if request.uri().path().starts_with("/health/") {
         next.run(request).await
     } else {
         refusal.problem().into_response()
     };
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+
+    response
+        .headers_mut()
+        .insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

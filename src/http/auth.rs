@@ -1,8 +1,9 @@
 //! Who calls, into which space, at what time (D-2).
 //!
-//! Keys are known by their SHA-256. Which role a route needs stands in `roles`, and is checked here, so that a handler
-//! that takes a [`Caller`] cannot forget it. With no key at all the service is open to this machine only, and answers
-//! only to names of this machine: a web page must not reach it through a host name of its own that points here.
+//! Keys are known by their SHA-256. Which role a route needs stands in `roles`, and is checked
+//! here, so that a handler that takes a [`Caller`] cannot forget it. With no key at all the service
+//! is open to this machine only, and answers only to names of this machine: a web page must not
+//! reach it through a host name of its own that points here.
 
 use std::sync::Arc;
 
@@ -55,15 +56,26 @@ impl FromRequestParts<AppState> for Caller {
             host::check(&parts.headers)?;
             None
         };
+
         let space = match &key {
             Some(key) => space_for(key, named)?,
             None => named.unwrap_or_default(),
         };
+
         let named = named_now(parts, state)?;
         let now = named.unwrap_or_else(|| state.clock.now());
-        let caller = Self { space, now, now_named: named.is_some(), key };
+        let caller = Self {
+            space,
+            now,
+            now_named: named.is_some(),
+            key,
+        };
 
-        let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+        let route = parts
+            .extensions
+            .get::<MatchedPath>()
+            .map_or("", MatchedPath::as_str);
+
         caller.require(roles::needed(&parts.method, route))?;
         Ok(caller)
     }
@@ -84,10 +96,18 @@ impl Caller {
         if self.role() >= role {
             return Ok(());
         }
-        let detail =
-            format!("this needs a key with the role {}, and this one has {}", role.as_str(), self.role().as_str());
+
+        let detail = format!(
+            "this needs a key with the role {}, and this one has {}",
+            role.as_str(),
+            self.role().as_str()
+        );
+
         Err(ApiError::forbidden(&detail)
-            .fix(format!("Use a key whose role is {} or higher.", role.as_str()))
+            .fix(format!(
+                "Use a key whose role is {} or higher.",
+                role.as_str()
+            ))
             .with("needed_role", role.as_str()))
     }
 
@@ -111,15 +131,22 @@ impl Caller {
 
     /// Refuses a model that the request names and the key may not.
     pub fn check_model(&self, llm: &Llm, field: &str, model: Option<&str>) -> Result<(), ApiError> {
-        let (Some(key), Some(model)) = (&self.key, model) else { return Ok(()) };
+        let (Some(key), Some(model)) = (&self.key, model) else {
+            return Ok(());
+        };
         // A provider alone stands for its own model.
-        let name = llm.target_name("answer", Some(model)).unwrap_or_else(|_| model.to_owned());
+        let name = llm
+            .target_name("answer", Some(model))
+            .unwrap_or_else(|_| model.to_owned());
         if key.limits.allow_model(&name) {
             return Ok(());
         }
-        Err(ApiError::forbidden(&format!("{field}: the API key may not name the model {name}"))
-            .fix("Leave the model out, or name one that the key allows (context.models).")
-            .with("models", key.limits.models.clone()))
+
+        Err(ApiError::forbidden(&format!(
+            "{field}: the API key may not name the model {name}"
+        ))
+        .fix("Leave the model out, or name one that the key allows (context.models).")
+        .with("models", key.limits.models.clone()))
     }
 }
 
@@ -141,6 +168,7 @@ impl FromRequestParts<AppState> for AdminOfAll {
         if caller.only_space().is_none() {
             return Ok(Self);
         }
+
         Err(ApiError::forbidden("this endpoint covers all spaces, but the API key opens only one")
             .fix("Use an admin key whose space is \"*\". Figures of one space: GET /v1/admin/spaces/{space}."))
     }
@@ -148,49 +176,76 @@ impl FromRequestParts<AppState> for AdminOfAll {
 
 fn named_space(headers: &HeaderMap) -> Result<Option<Space>, ApiError> {
     let mut values = headers.get_all(SPACE_HEADER).into_iter();
-    let Some(value) = values.next() else { return Ok(None) };
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+
     // Said twice, it may be one proxy's word against another's.
-    let space = value.to_str().ok().filter(|_| values.next().is_none()).and_then(|name| name.parse().ok());
-    space
-        .map(Some)
-        .ok_or_else(|| ApiError::invalid_field("X-Memoir-Space", format!("must be given once, as {}", Space::RULE)))
+    let space = value
+        .to_str()
+        .ok()
+        .filter(|_| values.next().is_none())
+        .and_then(|name| name.parse().ok());
+
+    space.map(Some).ok_or_else(|| {
+        ApiError::invalid_field(
+            "X-Memoir-Space",
+            format!("must be given once, as {}", Space::RULE),
+        )
+    })
 }
 
 /// Given twice, it may be one proxy's word against another's.
 fn check_single_authorization(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get_all(header::AUTHORIZATION).iter().count() > 1 {
-        return Err(ApiError::malformed("the request has more than one Authorization header")
-            .fix("Send one Authorization header; check that no proxy in between adds its own."));
+        return Err(
+            ApiError::malformed("the request has more than one Authorization header")
+                .fix("Send one Authorization header; check that no proxy in between adds its own."),
+        );
     }
     Ok(())
 }
 
 /// The key that a request carries.
 fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
-    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let Some(given) = given else { return Err(unauthorized("no API key came with the request")) };
+    let given = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    let Some(given) = given else {
+        return Err(unauthorized("no API key came with the request"));
+    };
     match given.split_once(' ') {
         Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => Ok(key.trim()),
-        _ => Err(unauthorized("the Authorization header is not of the form Bearer KEY")),
+        _ => Err(unauthorized(
+            "the Authorization header is not of the form Bearer KEY",
+        )),
     }
 }
 
 fn space_for(key: &Key, named: Option<Space>) -> Result<Space, ApiError> {
     match (&key.space, named) {
-        (Some(own), Some(named)) if *own != named => {
-            Err(ApiError::forbidden("the API key does not open the space that was named")
-                .fix("Leave out the header X-Memoir-Space, or name the key's own space."))
-        }
+        (Some(own), Some(named)) if *own != named => Err(ApiError::forbidden(
+            "the API key does not open the space that was named",
+        )
+        .fix("Leave out the header X-Memoir-Space, or name the key's own space.")),
         (Some(own), _) => Ok(own.clone()),
         (None, named) => Ok(named.unwrap_or_default()),
     }
 }
 
 fn named_now(parts: &Parts, state: &AppState) -> Result<Option<Timestamp>, ApiError> {
-    let header = parts.headers.get(NOW_HEADER).filter(|_| state.settings.clock_header);
-    let Some(header) = header else { return Ok(None) };
+    let header = parts
+        .headers
+        .get(NOW_HEADER)
+        .filter(|_| state.settings.clock_header);
+
+    let Some(header) = header else {
+        return Ok(None);
+    };
     let moment = header.to_str().ok().and_then(Timestamp::parse_rfc3339);
-    moment.map(Some).ok_or_else(|| ApiError::invalid_field("X-Memoir-Now", "must be a time like 2026-01-31T12:00:00Z"))
+    moment.map(Some).ok_or_else(|| {
+        ApiError::invalid_field("X-Memoir-Now", "must be a time like 2026-01-31T12:00:00Z")
+    })
 }
 
 /// 401: no key, or none that opens anything.

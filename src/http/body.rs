@@ -1,8 +1,8 @@
 //! Request bodies: read whole, within a size and a time; what nobody read is drained.
 //!
-//! A server that answers before it has read the body has to close the connection, and a client that is
-//! still sending then loses the answer. So whatever a handler leaves unread is read and thrown away,
-//! within limits, before the answer goes out.
+//! A server that answers before it has read the body has to close the connection, and a client that
+//! is still sending then loses the answer. So whatever a handler leaves unread is read and thrown
+//! away, within limits, before the answer goes out.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -25,9 +25,14 @@ pub const SHORT_DRAIN_TIME: Duration = Duration::from_millis(200);
 /// The answer to what has more bytes than are taken.
 pub fn too_large(what: &str, most: usize) -> ApiError {
     let detail = format!("{what} has more than {most} bytes");
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "Body too large", detail)
-        .fix("Send less at once, or raise limits.max_body_bytes.")
-        .with("max_body_bytes", most)
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "body_too_large",
+        "Body too large",
+        detail,
+    )
+    .fix("Send less at once, or raise limits.max_body_bytes.")
+    .with("max_body_bytes", most)
 }
 
 /// Reads the whole body; its memory is reserved for as long as the reservation lives.
@@ -37,9 +42,10 @@ pub async fn read(body: Body, state: &AppState) -> Result<(Bytes, Reservation), 
     if announced > most {
         return Err(too_large("the request body", most));
     }
+
     let mut reservation = state.body_budget.reservation();
-    // A body that will not fit is refused before it is sent; memory is reserved as the bytes come, so that whoever
-    // announces much and sends nothing keeps nobody out.
+    // A body that will not fit is refused before it is sent; memory is reserved as the bytes come,
+    // so that whoever announces much and sends nothing keeps nobody out.
     state.body_budget.check_room(announced)?;
 
     let reading = joined(Limited::new(body, most), announced, &mut reservation);
@@ -48,10 +54,14 @@ pub async fn read(body: Body, state: &AppState) -> Result<(Bytes, Reservation), 
             StatusCode::REQUEST_TIMEOUT,
             "body_timeout",
             "Body timeout",
-            format!("the request body did not arrive within {} s", patience.as_secs()),
+            format!(
+                "the request body did not arrive within {} s",
+                patience.as_secs()
+            ),
         )
         .fix("Send the body faster, or raise server.body_timeout.")
     })?;
+
     Ok((bytes.map_err(|error| error.describe(most))?, reservation))
 }
 
@@ -66,18 +76,30 @@ impl Unread {
     fn describe(self, most: usize) -> ApiError {
         match self {
             Self::TooLarge => too_large("the request body", most),
-            Self::BrokeOff => ApiError::malformed("the request body broke off").fix("Send the whole body."),
+            Self::BrokeOff => {
+                ApiError::malformed("the request body broke off").fix("Send the whole body.")
+            }
             Self::NoMemory(error) => error,
         }
     }
 }
 
-/// The frames of a body, joined as they come: kept apart until the end, a long one would be there twice.
-async fn joined(mut body: Limited<Body>, announced: usize, reservation: &mut Reservation) -> Result<Bytes, Unread> {
+/// The frames of a body, joined as they come: kept apart until the end, a long one would be there
+/// twice.
+async fn joined(
+    mut body: Limited<Body>,
+    announced: usize,
+    reservation: &mut Reservation,
+) -> Result<Bytes, Unread> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|error| if error.is::<LengthLimitError>() { Unread::TooLarge } else { Unread::BrokeOff })?;
+        let frame = frame.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                Unread::TooLarge
+            } else {
+                Unread::BrokeOff
+            }
+        })?;
         if let Ok(data) = frame.into_data() {
             let length = bytes.len() + data.len();
             if bytes.capacity() < length {
@@ -85,18 +107,30 @@ async fn joined(mut body: Limited<Body>, announced: usize, reservation: &mut Res
                 reservation.grow_to(capacity).map_err(Unread::NoMemory)?;
                 bytes.reserve_exact(capacity - bytes.len());
             }
+
             bytes.extend_from_slice(&data);
         }
     }
+
     Ok(bytes.into())
 }
 
-/// Room for what has come: all that was announced once a quarter of it is here, so that little is copied.
+/// Room for what has come: all that was announced once a quarter of it is here, so that little is
+/// copied.
 fn capacity_for(length: usize, announced: usize) -> usize {
     let quarter = announced / 4;
-    let wanted = if length > quarter { announced } else { length.saturating_mul(2).min(quarter) };
+    let wanted = if length > quarter {
+        announced
+    } else {
+        length.saturating_mul(2).min(quarter)
+    };
+
     // A body that announces nothing grows by doubling.
-    if announced == 0 { length.saturating_mul(2) } else { wanted.max(length) }
+    if announced == 0 {
+        length.saturating_mul(2)
+    } else {
+        wanted.max(length)
+    }
 }
 
 /// Gets back what is left of a body that was not read to its end.
@@ -108,13 +142,22 @@ impl Rest {
         if body.is_end_stream() {
             return (body, None);
         }
+
         let (give_back, rest) = oneshot::channel();
-        (Body::new(GiveBack { body: Some(body), give_back: Some(give_back) }), Some(Self(rest)))
+        (
+            Body::new(GiveBack {
+                body: Some(body),
+                give_back: Some(give_back),
+            }),
+            Some(Self(rest)),
+        )
     }
 
     /// Reads and drops the rest; tells whether the connection is still good.
     pub async fn drain(mut self, time: Duration) -> bool {
-        let Ok(rest) = self.0.try_recv() else { return true };
+        let Ok(rest) = self.0.try_recv() else {
+            return true;
+        };
         let drained = Limited::new(rest, DRAIN_BYTES);
         let mut drained = std::pin::pin!(drained);
         let all = async {
@@ -125,6 +168,7 @@ impl Rest {
             }
             true
         };
+
         tokio::time::timeout(time, all).await.unwrap_or(false)
     }
 }
@@ -143,11 +187,14 @@ impl HttpBody for GiveBack {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, axum::Error>>> {
-        let Some(body) = self.body.as_mut() else { return Poll::Ready(None) };
+        let Some(body) = self.body.as_mut() else {
+            return Poll::Ready(None);
+        };
         let polled = Pin::new(body).poll_frame(context);
         if matches!(polled, Poll::Ready(None)) {
             self.body = None;
         }
+
         polled
     }
 
@@ -156,14 +203,18 @@ impl HttpBody for GiveBack {
     }
 
     fn size_hint(&self) -> hyper::body::SizeHint {
-        self.body.as_ref().map_or_else(|| hyper::body::SizeHint::with_exact(0), HttpBody::size_hint)
+        self.body
+            .as_ref()
+            .map_or_else(|| hyper::body::SizeHint::with_exact(0), HttpBody::size_hint)
     }
 }
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
-        if let (Some(body), Some(give_back)) = (self.body.take().filter(|b| !b.is_end_stream()), self.give_back.take())
-        {
+        if let (Some(body), Some(give_back)) = (
+            self.body.take().filter(|b| !b.is_end_stream()),
+            self.give_back.take(),
+        ) {
             let _ = give_back.send(body);
         }
     }

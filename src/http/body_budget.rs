@@ -1,7 +1,8 @@
 //! The memory that request bodies may take together: `limits.body_memory`.
 //!
-//! A body is refused at once if what it announces does not fit; it reserves what it grows to. The reservation lives as long as the body and
-//! what is made of it. A body that is alone always fits, whatever the limit: its own size has a limit of its own.
+//! A body is refused at once if what it announces does not fit; it reserves what it grows to. The
+//! reservation lives as long as the body and what is made of it. A body that is alone always fits,
+//! whatever the limit: its own size has a limit of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 
 use super::error::ApiError;
 
-/// Bodies up to this size are free, so that queries and other small requests go on while uploads fill the budget.
+/// Bodies up to this size are free, so that queries and other small requests go on while uploads
+/// fill the budget.
 const FREE_BYTES: usize = 16 << 10;
 
 /// Cheap to clone.
@@ -28,7 +30,10 @@ pub struct Reservation {
 
 impl BodyBudget {
     pub fn new(most: usize) -> Self {
-        Self { most, reserved: Arc::default() }
+        Self {
+            most,
+            reserved: Arc::default(),
+        }
     }
 
     /// Whether so many bytes would fit now.
@@ -38,7 +43,10 @@ impl BodyBudget {
 
     /// A reservation that holds nothing yet.
     pub fn reservation(&self) -> Reservation {
-        Reservation { budget: self.clone(), bytes: 0 }
+        Reservation {
+            budget: self.clone(),
+            bytes: 0,
+        }
     }
 }
 
@@ -48,15 +56,22 @@ impl Reservation {
         if bytes <= FREE_BYTES.max(self.bytes) {
             return Ok(());
         }
+
         let more = bytes - self.bytes;
         let fits = |reserved: usize| {
             let sum = reserved.saturating_add(more);
             (reserved == self.bytes || sum <= self.budget.most).then_some(sum)
         };
-        let grown = self.budget.reserved.try_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+
+        let grown = self
+            .budget
+            .reserved
+            .try_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+
         if grown.is_err() {
             return Err(exhausted(self.budget.most));
         }
+
         self.bytes = bytes;
         Ok(())
     }
@@ -64,7 +79,9 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget
+            .reserved
+            .fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -89,7 +106,11 @@ mod tests {
         let budget = BodyBudget::new(100 << 10);
         let (mut one, mut other) = (budget.reservation(), budget.reservation());
         one.grow_to(60 << 10).unwrap();
-        assert_eq!(other.grow_to(60 << 10).unwrap_err().code, "body_memory_exhausted");
+        assert_eq!(
+            other.grow_to(60 << 10).unwrap_err().code,
+            "body_memory_exhausted"
+        );
+
         other.grow_to(40 << 10).unwrap();
         // A small one is always taken.
         budget.reservation().grow_to(FREE_BYTES).unwrap();

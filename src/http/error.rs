@@ -94,7 +94,12 @@ impl Deref for ApiError {
 }
 
 impl ApiError {
-    pub fn new(status: StatusCode, code: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
         Self(Box::new(Details {
             status,
             code,
@@ -128,7 +133,12 @@ impl ApiError {
 
     /// 400: the request cannot be read.
     pub fn malformed(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "malformed_request", "Malformed request", detail)
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "malformed_request",
+            "Malformed request",
+            detail,
+        )
     }
 
     /// 403.
@@ -144,10 +154,19 @@ impl ApiError {
 
     /// 422: fields break rules.
     pub fn invalid(errors: Vec<FieldError>) -> Self {
-        let named: Vec<String> = errors.iter().map(|e| format!("{}: {}", e.field, e.message)).collect();
-        let mut error =
-            Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", "Invalid request", named.join("; "))
-                .fix("Correct the fields listed in errors; /docs describes each of them.");
+        let named: Vec<String> = errors
+            .iter()
+            .map(|e| format!("{}: {}", e.field, e.message))
+            .collect();
+
+        let mut error = Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "invalid_request",
+            "Invalid request",
+            named.join("; "),
+        )
+        .fix("Correct the fields listed in errors; /docs describes each of them.");
+
         error.0.errors = errors;
         error
     }
@@ -166,6 +185,7 @@ impl ApiError {
             "memoir failed to do this; nothing was changed",
         )
         .fix("Try again; if it stays, report it with the request id, which the log has too.");
+
         error.0.cause = Some(cause.into());
         error
     }
@@ -183,7 +203,10 @@ impl ApiError {
             errors: self
                 .errors
                 .iter()
-                .map(|e| ProblemField { field: e.field.clone(), message: e.message.clone() })
+                .map(|e| ProblemField {
+                    field: e.field.clone(),
+                    message: e.message.clone(),
+                })
                 .collect(),
             context: self.context.clone(),
         }
@@ -197,6 +220,7 @@ impl IntoResponse for ApiError {
         for (name, value) in &self.headers {
             response.headers_mut().append(name.clone(), value.clone());
         }
+
         response.extensions_mut().insert(self);
         response
     }
@@ -212,6 +236,7 @@ impl From<StoreError> for ApiError {
             error.0.cause = Some(cause.clone());
             error
         };
+
         match error {
             StoreError::Unavailable { .. } | StoreError::CannotOpen { .. } => away(
                 "database_unavailable",
@@ -238,10 +263,13 @@ impl From<StoreError> for ApiError {
                 "the database has no room left; nothing was changed by this request",
                 "Free disk space where the database lives; memoir goes on by itself.",
             ),
-            StoreError::Conflict { constraint } => {
-                Self::new(StatusCode::CONFLICT, "conflict", "Conflict", format!("{constraint} is taken already"))
-                    .fix("Read the existing resource, or choose another name.")
-            }
+            StoreError::Conflict { constraint } => Self::new(
+                StatusCode::CONFLICT,
+                "conflict",
+                "Conflict",
+                format!("{constraint} is taken already"),
+            )
+            .fix("Read the existing resource, or choose another name."),
             StoreError::NotADatabase { .. } | StoreError::Schema(_) | StoreError::Broken { .. } => {
                 Self::internal(cause)
             }
@@ -262,12 +290,15 @@ impl From<JobsError> for ApiError {
             )
             .fix("Read the job again; only a job in the right state can be cancelled or retried.")
             .with("state", state.as_str()),
-            JobsError::QueueFull { waiting } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", "Queue full", detail)
-                    .fix("Wait until some are done, then send it again; or raise jobs.max_queued.")
-                    .with("waiting", waiting)
-                    .header(header::RETRY_AFTER, HeaderValue::from_static("10"))
-            }
+            JobsError::QueueFull { waiting } => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "queue_full",
+                "Queue full",
+                detail,
+            )
+            .fix("Wait until some are done, then send it again; or raise jobs.max_queued.")
+            .with("waiting", waiting)
+            .header(header::RETRY_AFTER, HeaderValue::from_static("10")),
             JobsError::Store(error) => error.into(),
         }
     }
@@ -276,11 +307,17 @@ impl From<JobsError> for ApiError {
 impl From<LlmError> for ApiError {
     fn from(error: LlmError) -> Self {
         let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_GATEWAY);
-        let mut problem = Self::new(status, error.code(), error.title(), error.to_string()).fix(error.remediation());
+        let mut problem = Self::new(status, error.code(), error.title(), error.to_string())
+            .fix(error.remediation());
         problem.0.context = error.context();
+
         if let Some(wait) = error.retry_after() {
-            problem = problem.header(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+            problem = problem.header(
+                header::RETRY_AFTER,
+                HeaderValue::from(wait.as_secs().max(1)),
+            );
         }
+
         match error {
             LlmError::Store(error) => error.into(),
             _ => problem,
@@ -302,10 +339,13 @@ impl From<SourceError> for ApiError {
                     None => error,
                 }
             }
-            SourceError::Changed => {
-                Self::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", "Precondition failed", detail)
-                    .fix("Read the source again and repeat the change with the ETag that comes with it.")
-            }
+            SourceError::Changed => Self::new(
+                StatusCode::PRECONDITION_FAILED,
+                "precondition_failed",
+                "Precondition failed",
+                detail,
+            )
+            .fix("Read the source again and repeat the change with the ETag that comes with it."),
             SourceError::Store(error) => error.into(),
         }
     }
@@ -316,8 +356,10 @@ impl From<Refused> for ApiError {
         let mut error = Self::invalid(refused.errors);
         if refused.bad_date {
             (error.0.code, error.0.title) = ("invalid_date", "Invalid date");
-            error = error.fix("Give the date like 2025-01-31 or 2025-01-31T09:30:00, or say unknown.");
+            error =
+                error.fix("Give the date like 2025-01-31 or 2025-01-31T09:30:00, or say unknown.");
         }
+
         error
     }
 }
@@ -355,9 +397,8 @@ impl From<HelperError> for ApiError {
         match error {
             HelperError::Invalid(refused) => refused.into(),
             HelperError::NoSource(_) => Self::not_found(detail),
-            HelperError::NotFound(_) => {
-                Self::not_found(detail).fix("Bring a text in, or give a description with PUT /v1/sources/{id}/helper.")
-            }
+            HelperError::NotFound(_) => Self::not_found(detail)
+                .fix("Bring a text in, or give a description with PUT /v1/sources/{id}/helper."),
             HelperError::NoText(_) => Self::new(StatusCode::CONFLICT, "no_text", "No text", detail)
                 .fix("Bring its text in first: POST /v1/ingestions with its path or source_id."),
             HelperError::Llm(error) => error.into(),

@@ -1,5 +1,6 @@
-//! Extractors that speak in problem documents, and refuse what JSON parsers let slip: duplicate keys,
-//! unknown fields, NUL characters (reliability: a database refuses them, a client never means them).
+//! Extractors that speak in problem documents, and refuse what JSON parsers let slip: duplicate
+//! keys, unknown fields, NUL characters (reliability: a database refuses them, a client never means
+//! them).
 
 mod strict;
 
@@ -33,7 +34,11 @@ impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         check_media_type(request.headers())?;
         let (bytes, reservation) = body::read(request.into_body(), state).await?;
-        Ok(Self { value: parse(&bytes)?, bytes, _reservation: reservation })
+        Ok(Self {
+            value: parse(&bytes)?,
+            bytes,
+            _reservation: reservation,
+        })
     }
 }
 
@@ -46,22 +51,35 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for QueryParams<T> {
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let query = parts.uri.query().unwrap_or_default();
         // The parser replaces what is no UTF-8; a client that means U+FFFD itself spells it out.
-        let replaced =
-            url::form_urlencoded::parse(query.as_bytes()).any(|(name, value)| (name + &*value).contains('\u{fffd}'));
+        let replaced = url::form_urlencoded::parse(query.as_bytes())
+            .any(|(name, value)| (name + &*value).contains('\u{fffd}'));
         if replaced && !query.to_ascii_uppercase().contains("%EF%BF%BD") {
-            return Err(ApiError::malformed("the query string is not UTF-8").fix("Percent-encode it as UTF-8."));
+            return Err(ApiError::malformed("the query string is not UTF-8")
+                .fix("Percent-encode it as UTF-8."));
         }
-        if let Some((name, _)) = url::form_urlencoded::parse(query.as_bytes()).find(|(_, value)| value.contains('\0')) {
-            return Err(ApiError::invalid_field(name.into_owned(), "must not contain the character U+0000"));
+
+        if let Some((name, _)) =
+            url::form_urlencoded::parse(query.as_bytes()).find(|(_, value)| value.contains('\0'))
+        {
+            return Err(ApiError::invalid_field(
+                name.into_owned(),
+                "must not contain the character U+0000",
+            ));
         }
+
         match axum::extract::Query::<T>::try_from_uri(&parts.uri) {
             Ok(axum::extract::Query(value)) => Ok(Self(value)),
             Err(rejection) => {
                 let text = rejection.body_text();
-                let message = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
-                let message = &message.replace("invalid digit found in string", "must be a whole number");
+                let message = text
+                    .strip_prefix("Failed to deserialize query string: ")
+                    .unwrap_or(&text);
+                let message =
+                    &message.replace("invalid digit found in string", "must be a whole number");
                 Err(match message.split_once(": ") {
-                    Some((field, message)) if !field.contains(' ') => ApiError::invalid_field(field, message),
+                    Some((field, message)) if !field.contains(' ') => {
+                        ApiError::invalid_field(field, message)
+                    }
                     _ => ApiError::invalid_field(quoted(message).unwrap_or("(query)"), message),
                 })
             }
@@ -78,7 +96,10 @@ impl FromRequestParts<AppState> for PathId {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         match axum::extract::Path::<String>::from_request_parts(parts, state).await {
             Ok(axum::extract::Path(value)) => Ok(Self(value)),
-            Err(rejection) => Err(ApiError::malformed(rejection.body_text()).fix("Percent-encode the path as UTF-8.")),
+            Err(rejection) => {
+                Err(ApiError::malformed(rejection.body_text())
+                    .fix("Percent-encode the path as UTF-8."))
+            }
         }
     }
 }
@@ -92,7 +113,10 @@ impl FromRequestParts<AppState> for PathIds {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         match axum::extract::Path::<(String, String)>::from_request_parts(parts, state).await {
             Ok(axum::extract::Path((first, second))) => Ok(Self(first, second)),
-            Err(rejection) => Err(ApiError::malformed(rejection.body_text()).fix("Percent-encode the path as UTF-8.")),
+            Err(rejection) => {
+                Err(ApiError::malformed(rejection.body_text())
+                    .fix("Percent-encode the path as UTF-8."))
+            }
         }
     }
 }
@@ -105,8 +129,10 @@ pub fn moment(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiE
         let (time, offset) = text.rsplit_once(' ')?;
         Timestamp::parse_rfc3339(&format!("{time}+{offset}"))
     });
+
     let rule = "must be a moment with its offset, like 2026-01-31T12:00:00Z";
-    read.map(Some).ok_or_else(|| ApiError::invalid_field(field, rule))
+    read.map(Some)
+        .ok_or_else(|| ApiError::invalid_field(field, rule))
 }
 
 /// A document and two of its versions.
@@ -116,17 +142,30 @@ impl FromRequestParts<AppState> for PathVersions {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        match axum::extract::Path::<(String, String, String)>::from_request_parts(parts, state).await {
+        match axum::extract::Path::<(String, String, String)>::from_request_parts(parts, state)
+            .await
+        {
             Ok(axum::extract::Path((id, from, to))) => Ok(Self(id, from, to)),
-            Err(rejection) => Err(ApiError::malformed(rejection.body_text()).fix("Percent-encode the path as UTF-8.")),
+            Err(rejection) => {
+                Err(ApiError::malformed(rejection.body_text())
+                    .fix("Percent-encode the path as UTF-8."))
+            }
         }
     }
 }
 
 /// What a body is declared to be, without its parameters.
 pub fn media_type(headers: &HeaderMap) -> String {
-    let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    let named = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    named
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
 }
 
 pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
@@ -139,14 +178,27 @@ pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
         )
         .fix(fix))
     };
-    if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return unsupported("the request body is compressed", "Send it as it is, without Content-Encoding.");
+
+    if headers
+        .get(header::CONTENT_ENCODING)
+        .is_some_and(|encoding| encoding != "identity")
+    {
+        return unsupported(
+            "the request body is compressed",
+            "Send it as it is, without Content-Encoding.",
+        );
     }
+
     let essence = media_type(headers);
-    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+    if essence == "application/json"
+        || (essence.starts_with("application/") && essence.ends_with("+json"))
+    {
         return Ok(());
     }
-    unsupported("the request body is not declared as JSON", "Send the header Content-Type: application/json.")
+    unsupported(
+        "the request body is not declared as JSON",
+        "Send the header Content-Type: application/json.",
+    )
 }
 
 /// Parses strictly: duplicate keys and NUL are errors, and so is any field that `T` does not know.
@@ -159,15 +211,18 @@ pub fn parse_but<T: DeserializeOwned>(bytes: &[u8], nul_in: &str) -> Result<T, A
     if bytes.is_empty() {
         return Err(ApiError::malformed("the request body is empty").fix("Send a JSON object."));
     }
+
     // An array would be taken for the fields in their order.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| not_json(&error))?;
         return Err(ApiError::invalid_field("(body)", "must be a JSON object"));
     }
+
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| refuse(&error))?;
     reader.end().map_err(|error| not_json(&error))?;
     strict::check(bytes, nul_in)?;
+
     Ok(value)
 }
 
@@ -180,16 +235,21 @@ fn refuse(error: &serde_path_to_error::Error<serde_json::Error>) -> ApiError {
     if !error.inner().is_data() || message.starts_with("duplicate field") {
         return not_json(error.inner());
     }
+
     // The place in the text says nothing that the field's name does not.
     let message = message.split(" at line ").next().unwrap_or(&message);
     let path = error.path().to_string();
+
     // serde names the object for a missing field; the field itself is in its message.
     let field = match quoted(message) {
-        Some(name) if message.starts_with("missing field") && path != "." => format!("{path}.{name}"),
+        Some(name) if message.starts_with("missing field") && path != "." => {
+            format!("{path}.{name}")
+        }
         Some(name) if message.starts_with("missing field") => name.to_owned(),
         _ if path == "." => "(body)".to_owned(),
         _ => path,
     };
+
     ApiError::invalid_field(field, message)
 }
 
@@ -221,7 +281,12 @@ mod tests {
 
     #[test]
     fn good_json_is_read() {
-        assert_eq!(parse::<Sample>(br#"{"name":"a","tags":["x"]}"#).unwrap().name, "a");
+        assert_eq!(
+            parse::<Sample>(br#"{"name":"a","tags":["x"]}"#)
+                .unwrap()
+                .name,
+            "a"
+        );
     }
 
     #[test]
@@ -239,7 +304,10 @@ mod tests {
             br#"{"name":1e999}"#,
             deep.as_bytes(),
         ] {
-            assert_eq!(parse::<Sample>(body).unwrap_err().status, StatusCode::BAD_REQUEST);
+            assert_eq!(
+                parse::<Sample>(body).unwrap_err().status,
+                StatusCode::BAD_REQUEST
+            );
         }
     }
 

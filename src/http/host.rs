@@ -1,4 +1,5 @@
-//! Keeps web pages from reaching an open service through a name of their own that points at this machine.
+//! Keeps web pages from reaching an open service through a name of their own that points at this
+//! machine.
 
 use std::net::IpAddr;
 
@@ -8,12 +9,17 @@ use super::error::ApiError;
 
 /// Refuses a `Host` that is not a name of this machine.
 pub fn check(headers: &HeaderMap) -> Result<(), ApiError> {
-    let Some(host) = headers.get(header::HOST) else { return Ok(()) };
+    let Some(host) = headers.get(header::HOST) else {
+        return Ok(());
+    };
     if host.to_str().is_ok_and(is_local) {
         return Ok(());
     }
-    Err(ApiError::forbidden("without API keys memoir answers only to names of this machine, such as localhost")
-        .fix("Call it as http://127.0.0.1 or http://localhost, or configure auth.keys."))
+
+    Err(ApiError::forbidden(
+        "without API keys memoir answers only to names of this machine, such as localhost",
+    )
+    .fix("Call it as http://127.0.0.1 or http://localhost, or configure auth.keys."))
 }
 
 fn is_local(host: &str) -> bool {
@@ -21,9 +27,14 @@ fn is_local(host: &str) -> bool {
         Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),
     };
+
     let name = name.trim_end_matches('.');
-    let localhost = name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost");
-    localhost || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+    let localhost =
+        name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost");
+    localhost
+        || name
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 #[cfg(test)]
@@ -32,13 +43,25 @@ mod tests {
 
     #[test]
     fn only_names_of_this_machine_pass() {
-        for host in
-            ["localhost", "localhost:8080", "LOCALHOST", "127.0.0.1:80", "127.8.8.8", "[::1]:8080", "a.localhost"]
-        {
+        for host in [
+            "localhost",
+            "localhost:8080",
+            "LOCALHOST",
+            "127.0.0.1:80",
+            "127.8.8.8",
+            "[::1]:8080",
+            "a.localhost",
+        ] {
             assert!(is_local(host), "{host}");
         }
-        for host in ["evil.example", "localhost.evil.example:8080", "10.0.0.1", "[2001:db8::1]", "", "127.0.0.1.nip.io"]
-        {
+        for host in [
+            "evil.example",
+            "localhost.evil.example:8080",
+            "10.0.0.1",
+            "[2001:db8::1]",
+            "",
+            "127.0.0.1.nip.io",
+        ] {
             assert!(!is_local(host), "{host}");
         }
     }

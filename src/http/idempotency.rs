@@ -1,8 +1,9 @@
 //! `Idempotency-Key`: the same request sent twice has one effect and one answer (D-10).
 //!
-//! The key, the effect and the answer are written in one transaction. A second request with the same key
-//! waits for the first one's transaction; then it gets the stored answer, or, if the first one failed,
-//! becomes the first itself. Only successes are stored. What takes too long for a transaction is in `running`.
+//! The key, the effect and the answer are written in one transaction. A second request with the
+//! same key waits for the first one's transaction; then it gets the stored answer, or, if the first
+//! one failed, becomes the first itself. Only successes are stored. What takes too long for a
+//! transaction is in `running`.
 
 mod running;
 
@@ -48,23 +49,50 @@ impl Idempotency {
     pub fn of(headers: &HeaderMap, route: &'static str, body: &[u8]) -> Result<Self, ApiError> {
         let key = headers.get(HEADER).map(|value| {
             let text = value.to_str().unwrap_or_default().trim();
-            text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text).to_owned()
+            text.strip_prefix('"')
+                .and_then(|rest| rest.strip_suffix('"'))
+                .unwrap_or(text)
+                .to_owned()
         });
+
         if let Some(key) = &key
             && !((1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()))
         {
             let rule = "must be 1 to 255 visible ASCII characters, such as a UUID";
             return Err(ApiError::invalid_field("Idempotency-Key", rule));
         }
-        let body_hash = if key.is_some() { sha256_hex(body) } else { String::new() };
-        Ok(Self { key, route, body_hash })
+
+        let body_hash = if key.is_some() {
+            sha256_hex(body)
+        } else {
+            String::new()
+        };
+
+        Ok(Self {
+            key,
+            route,
+            body_hash,
+        })
     }
 
-    /// The first answer, if there is one: a repeat gets it whatever has become of what the request was about.
-    pub async fn answered(&self, store: &Store, caller: &Caller) -> Result<Option<Response>, ApiError> {
-        let Some(key) = &self.key else { return Ok(None) };
+    /// The first answer, if there is one: a repeat gets it whatever has become of what the request
+    /// was about.
+    pub async fn answered(
+        &self,
+        store: &Store,
+        caller: &Caller,
+    ) -> Result<Option<Response>, ApiError> {
+        let Some(key) = &self.key else {
+            return Ok(None);
+        };
         let since = caller.now.minus_seconds(KEEP_SECONDS);
-        let Some(found) = store.find_idempotency_key(&caller.space, key, since).await? else { return Ok(None) };
+        let Some(found) = store
+            .find_idempotency_key(&caller.space, key, since)
+            .await?
+        else {
+            return Ok(None);
+        };
+
         store.settle().await?;
         self.replay(&found).map(Some)
     }
@@ -72,9 +100,18 @@ impl Idempotency {
     /// Begins the transaction and looks the key up in it.
     pub async fn begin(&self, store: &Store, caller: &Caller) -> Result<Begun, ApiFailure> {
         let mut tx = store.begin().await?;
-        let Some(key) = &self.key else { return Ok(Begun::Fresh(tx)) };
+        let Some(key) = &self.key else {
+            return Ok(Begun::Fresh(tx));
+        };
         let expired = caller.now.minus_seconds(KEEP_SECONDS);
-        let claim = tx.claim_idempotency_key(&caller.space, key, (self.route, &self.body_hash), caller.now, expired);
+        let claim = tx.claim_idempotency_key(
+            &caller.space,
+            key,
+            (self.route, &self.body_hash),
+            caller.now,
+            expired,
+        );
+
         match claim.await? {
             None => Ok(Begun::Fresh(tx)),
             Some(answer) => {
@@ -96,11 +133,26 @@ impl Idempotency {
         body: &impl Serialize,
     ) -> Result<Response, ApiFailure> {
         let text = |value: HeaderValue| value.to_str().unwrap_or_default().to_owned();
-        let headers = headers.into_iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-        let stored = Stored { headers, body: to_json(body)? };
+        let headers = headers
+            .into_iter()
+            .map(|(name, value)| (name.to_string(), text(value)))
+            .collect();
+
+        let stored = Stored {
+            headers,
+            body: to_json(body)?,
+        };
+
         if let Some(key) = &self.key {
-            tx.update_idempotency_key(&caller.space, key, status.as_u16(), &to_json(&stored)?.to_string()).await?;
+            tx.update_idempotency_key(
+                &caller.space,
+                key,
+                status.as_u16(),
+                &to_json(&stored)?.to_string(),
+            )
+            .await?;
         }
+
         tx.commit().await?;
         Ok(respond(status, &stored))
     }
@@ -113,25 +165,38 @@ impl Idempotency {
                 "Idempotency key reused",
                 "this Idempotency-Key was used for another request",
             )
-            .fix("Use a new key for each new request; repeat a key only with the very same body."));
+            .fix(
+                "Use a new key for each new request; repeat a key only with the very same body.",
+            ));
         }
+
         if answer.status.is_none() {
             return Err(running::still_running());
         }
-        let status = answer.status.and_then(|status| StatusCode::from_u16(u16::try_from(status).ok()?).ok());
-        let stored = answer.response_json.as_deref().and_then(|json| serde_json::from_str::<Stored>(json).ok());
+
+        let status = answer
+            .status
+            .and_then(|status| StatusCode::from_u16(u16::try_from(status).ok()?).ok());
+        let stored = answer
+            .response_json
+            .as_deref()
+            .and_then(|json| serde_json::from_str::<Stored>(json).ok());
+
         let (Some(status), Some(stored)) = (status, stored) else {
             return Err(ApiError::internal("a stored answer cannot be read"));
         };
         let mut response = respond(status, &stored);
-        response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
+        response
+            .headers_mut()
+            .insert("idempotency-replayed", HeaderValue::from_static("true"));
         Ok(response)
     }
 }
 
 /// The header that tells where something new is.
 pub fn location(path: &str) -> Result<(HeaderName, HeaderValue), ApiError> {
-    let value = HeaderValue::from_str(path).map_err(|error| ApiError::internal(error.to_string()))?;
+    let value =
+        HeaderValue::from_str(path).map_err(|error| ApiError::internal(error.to_string()))?;
     Ok((header::LOCATION, value))
 }
 
@@ -149,12 +214,17 @@ fn to_json(value: &impl Serialize) -> Result<serde_json::Value, ApiError> {
 fn respond(status: StatusCode, stored: &Stored) -> Response {
     let mut response = Response::new(Body::from(stored.body.to_string()));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+
     for (name, value) in &stored.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::from_str(name), HeaderValue::from_str(value)) {
             response.headers_mut().insert(name, value);
         }
     }
+
     response
 }
 
@@ -167,7 +237,11 @@ pub enum ApiFailure {
 
 impl AsStoreError for ApiFailure {
     fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self { Some(error) } else { None }
+        if let Self::Store(error) = self {
+            Some(error)
+        } else {
+            None
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! What happens around every request: identity, the problem document, headers, one log line, metrics.
+//! What happens around every request: identity, the problem document, headers, one log line,
+//! metrics.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -30,8 +31,14 @@ pub async fn envelope(State(state): State<AppState>, mut request: Request, next:
     let identity = RequestIdentity::of(request.headers());
     request.extensions_mut().insert(identity.clone());
     let method = request.method().clone();
+
     // The few connections of the reserve are soon needed again.
-    let drain_time = if admission::refusal(&request).is_some() { body::SHORT_DRAIN_TIME } else { body::DRAIN_TIME };
+    let drain_time = if admission::refusal(&request).is_some() {
+        body::SHORT_DRAIN_TIME
+    } else {
+        body::DRAIN_TIME
+    };
+
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
 
@@ -47,14 +54,19 @@ pub async fn envelope(State(state): State<AppState>, mut request: Request, next:
     if let Some(error) = &error {
         write_problem(&mut response, error, &identity.request_id);
     }
+
     if !drained {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+            .headers_mut()
+            .insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
+
     identity.write(response.headers_mut());
     write_security_headers(response.headers_mut());
     let status = response.status();
     record(&method, route, status, began);
     log(&method, route, status, began, &identity, error.as_ref());
+
     response
 }
 
@@ -80,8 +92,13 @@ pub async fn unknown_route() -> ApiError {
 }
 
 pub fn no_such_path() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "unknown_route", "Unknown route", "there is nothing at this path")
-        .fix("Look the path up in /docs or /openapi.json.")
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "unknown_route",
+        "Unknown route",
+        "there is nothing at this path",
+    )
+    .fix("Look the path up in /docs or /openapi.json.")
 }
 
 /// Answers a method that the route does not have; the router adds the header `Allow`.
@@ -114,7 +131,9 @@ impl Predicate for NotProblem {
 fn write_problem(response: &mut Response, error: &ApiError, request_id: &str) {
     let body = serde_json::to_vec(&error.problem(request_id)).unwrap_or_default();
     *response.body_mut() = Body::from(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM_JSON);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, PROBLEM_JSON);
     response.headers_mut().remove(header::CONTENT_LENGTH);
 }
 
@@ -123,17 +142,36 @@ fn write_security_headers(headers: &mut HeaderMap) {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::REFERRER_POLICY, "no-referrer"),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; frame-ancestors 'none'",
+        ),
         (header::CACHE_CONTROL, "no-store"),
     ] {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
     }
 }
 
 fn record(method: &Method, route: &str, status: StatusCode, began: Instant) {
     // An invented method would be a label of its own each time.
-    let known = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
-    let method = if known.contains(method) { method.as_str().to_owned() } else { "OTHER".to_owned() };
+    let known = [
+        Method::GET,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::HEAD,
+        Method::OPTIONS,
+    ];
+
+    let method = if known.contains(method) {
+        method.as_str().to_owned()
+    } else {
+        "OTHER".to_owned()
+    };
+
     let status = status.as_u16().to_string();
     metrics::histogram!(
         names::HTTP_REQUEST_DURATION_SECONDS, "method" => method, "route" => route.to_owned(), "status" => status
@@ -152,7 +190,11 @@ fn log(
 ) {
     let (request_id, trace_id) = (identity.request_id.as_str(), identity.trace_id.as_str());
     // To a microsecond.
-    let (status, ms) = (status.as_u16(), (began.elapsed().as_secs_f64() * 1e6).round() / 1e3);
+    let (status, ms) = (
+        status.as_u16(),
+        (began.elapsed().as_secs_f64() * 1e6).round() / 1e3,
+    );
+
     let code = error.map(|error| error.code);
     if let Some(cause) = error.and_then(|error| error.cause.as_deref()) {
         tracing::error!(%method, route, status, ms, request_id, trace_id, code, cause, "request failed");

@@ -1,7 +1,8 @@
 //! The HTTP face: every route on one screen.
 //!
-//! A handler reads its arguments with the extractors of `extract` and `auth`, calls one area, and turns
-//! the answer into a wire type that stands beside it. Errors become problem documents in `error`.
+//! A handler reads its arguments with the extractors of `extract` and `auth`, calls one area, and
+//! turns the answer into a wire type that stands beside it. Errors become problem documents in
+//! `error`.
 
 mod admission;
 mod auth;
@@ -37,8 +38,8 @@ pub use routes::queries::ANSWERED;
 pub use state::{AppState, HttpSettings};
 
 use routes::{
-    admin, categories, chunks, docs, documents, health, info, ingestions, jobs, manifest, metrics, models, queries,
-    search, sources, testing, tokens, usage, web,
+    admin, categories, chunks, docs, documents, health, info, ingestions, jobs, manifest, metrics,
+    models, queries, search, sources, testing, tokens, usage, web,
 };
 
 /// Every route that the OpenAPI document lists.
@@ -52,9 +53,16 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(metrics::get_metrics))
         // For admins: keys and whole spaces.
         .routes(routes!(admin::keys::create_key, admin::keys::list_keys))
-        .routes(routes!(admin::keys::get_key, admin::keys::update_key, admin::keys::revoke_key))
+        .routes(routes!(
+            admin::keys::get_key,
+            admin::keys::update_key,
+            admin::keys::revoke_key
+        ))
         .routes(routes!(admin::spaces::list_spaces))
-        .routes(routes!(admin::spaces::get_space, admin::spaces::delete_space))
+        .routes(routes!(
+            admin::spaces::get_space,
+            admin::spaces::delete_space
+        ))
         // What this installation is and can do.
         .routes(routes!(info::get_info))
         .routes(routes!(tokens::count_tokens))
@@ -63,7 +71,11 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(usage::list_usage))
         // Documents.
         .routes(routes!(sources::create_source, sources::list_sources))
-        .routes(routes!(sources::get_source, sources::update_source, sources::delete_source))
+        .routes(routes!(
+            sources::get_source,
+            sources::update_source,
+            sources::delete_source
+        ))
         .routes(routes!(sources::list_source_versions))
         .routes(routes!(sources::get_source_version))
         .routes(routes!(sources::get_source_content))
@@ -77,9 +89,15 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(manifest::get_manifest))
         // Text in, and where it was filed.
         .routes(routes!(ingestions::create_ingestion))
-        .routes(routes!(categories::create_category, categories::list_categories))
+        .routes(routes!(
+            categories::create_category,
+            categories::list_categories
+        ))
         .routes(routes!(categories::get_category_tree))
-        .routes(routes!(categories::get_category, categories::delete_category))
+        .routes(routes!(
+            categories::get_category,
+            categories::delete_category
+        ))
         .routes(routes!(categories::list_category_chunks))
         .routes(routes!(chunks::get_chunk))
         // Questions.
@@ -106,11 +124,20 @@ pub fn router(state: AppState) -> Router {
     let (mut router, _) = api().split_for_parts();
     if state.settings.probe_jobs {
         router = router
-            .route("/v1/testing/jobs", axum::routing::post(testing::create_probe))
-            .route("/v1/testing/jobs/{id}/resume", axum::routing::post(testing::resume_probe));
+            .route(
+                "/v1/testing/jobs",
+                axum::routing::post(testing::create_probe),
+            )
+            .route(
+                "/v1/testing/jobs/{id}/resume",
+                axum::routing::post(testing::resume_probe),
+            );
     }
+
     // A stream would be held back until a block is full.
-    let compressible = SizeAbove::new(1024).and(NotForContentType::SSE).and(middleware::NotProblem);
+    let compressible = SizeAbove::new(1024)
+        .and(NotForContentType::SSE)
+        .and(middleware::NotProblem);
     let mut router = router
         .route("/", axum::routing::get(web::get_page))
         .route("/assets/{file}", axum::routing::get(web::get_page_file))
@@ -121,9 +148,11 @@ pub fn router(state: AppState) -> Router {
         .with_state(state.clone())
         .layer(CatchPanicLayer::custom(middleware::after_panic))
         .layer(CompressionLayer::new().compress_when(compressible));
+
     if let Some(cors) = state.cors() {
         router = router.layer(cors);
     }
+
     router
         .layer(from_fn_with_state(state.clone(), origin::check))
         .layer(from_fn(admission::admit))

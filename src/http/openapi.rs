@@ -27,7 +27,10 @@ pub enum Version {
 
 /// Any failure: a problem document that says what happened and what to do.
 #[derive(ToResponse)]
-#[response(description = "What went wrong and what to do about it.", content_type = "application/problem+json")]
+#[response(
+    description = "What went wrong and what to do about it.",
+    content_type = "application/problem+json"
+)]
 #[expect(dead_code, reason = "only its description is used")]
 pub struct ProblemResponse(Problem);
 
@@ -62,11 +65,18 @@ pub fn base() -> utoipa::openapi::OpenApi {
     let components = document.components.get_or_insert_default();
     let scheme = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
-        .description(Some("A key of auth.keys, or made with POST /v1/admin/keys."))
+        .description(Some(
+            "A key of auth.keys, or made with POST /v1/admin/keys.",
+        ))
         .build();
+
     components.add_security_scheme("api_key", SecurityScheme::Http(scheme));
     // Open when there is no key, hence the empty alternative.
-    document.security = Some(vec![SecurityRequirement::new("api_key", [""; 0]), SecurityRequirement::default()]);
+    document.security = Some(vec![
+        SecurityRequirement::new("api_key", [""; 0]),
+        SecurityRequirement::default(),
+    ]);
+
     document
 }
 
@@ -88,6 +98,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
             }
         }
     }
+
     document
 }
 
@@ -99,37 +110,68 @@ pub fn to_json(version: Version) -> String {
     if version == Version::V3_0 {
         downlevel::to_3_0(&mut json);
     }
+
     let mut text = serde_json::to_string_pretty(&json).unwrap_or_default();
     text.push('\n');
     text
 }
 
-/// Says what the derived document cannot: a parameter may be absent but is never null, and an answer has all its fields.
+/// Says what the derived document cannot: a parameter may be absent but is never null, and an
+/// answer has all its fields.
 fn tidy(document: &mut Value) {
-    let operations = document["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut());
-    for operation in operations.filter_map(Value::as_object_mut).flat_map(|item| item.values_mut()) {
-        for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
+    let operations = document["paths"]
+        .as_object_mut()
+        .into_iter()
+        .flat_map(|paths| paths.values_mut());
+
+    for operation in operations
+        .filter_map(Value::as_object_mut)
+        .flat_map(|item| item.values_mut())
+    {
+        for parameter in operation
+            .get_mut("parameters")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
             let kind = &mut parameter["schema"]["type"];
             if let Some([Value::String(only), _]) = kind.as_array().map(Vec::as_slice) {
                 *kind = only.clone().into();
             }
-            let known = [("Idempotency-Key", "^[!-~]{1,255}$"), ("Last-Event-ID", "^[0-9]{1,18}$")];
+
+            let known = [
+                ("Idempotency-Key", "^[!-~]{1,255}$"),
+                ("Last-Event-ID", "^[0-9]{1,18}$"),
+            ];
+
             if let Some((_, pattern)) = known.iter().find(|(name, _)| parameter["name"] == *name) {
                 parameter["schema"]["pattern"] = (*pattern).into();
             }
         }
     }
-    let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
-    for fields in schemas.values_mut().filter_map(|schema| schema.get_mut("properties")?.as_object_mut()) {
+
+    let Some(schemas) = document["components"]["schemas"].as_object_mut() else {
+        return;
+    };
+    for fields in schemas
+        .values_mut()
+        .filter_map(|schema| schema.get_mut("properties")?.as_object_mut())
+    {
         // What may be left out but is never null has no null for its default.
         for field in fields.values_mut().filter_map(Value::as_object_mut) {
-            if field.get("type").is_some_and(Value::is_string) && field.get("default").is_some_and(Value::is_null) {
+            if field.get("type").is_some_and(Value::is_string)
+                && field.get("default").is_some_and(Value::is_null)
+            {
                 field.remove("default");
             }
         }
     }
+
     let known = schemas.clone();
-    for (_, schema) in schemas.iter_mut().filter(|(name, _)| name.ends_with("Response")) {
+    for (_, schema) in schemas
+        .iter_mut()
+        .filter(|(name, _)| name.ends_with("Response"))
+    {
         flatten(schema, &known);
         if let Some(fields) = schema.get("properties").and_then(Value::as_object) {
             schema["required"] = fields.keys().cloned().collect();
@@ -139,13 +181,18 @@ fn tidy(document: &mut Value) {
 
 /// A schema that takes over the fields of another, written out: generators disagree about `allOf`.
 fn flatten(schema: &mut Value, known: &Map<String, Value>) {
-    let Some(parts) = schema.get("allOf").and_then(Value::as_array).cloned() else { return };
+    let Some(parts) = schema.get("allOf").and_then(Value::as_array).cloned() else {
+        return;
+    };
     let mut fields = Map::new();
     for part in &parts {
-        let name = part["$ref"].as_str().and_then(|reference| reference.rsplit('/').next());
+        let name = part["$ref"]
+            .as_str()
+            .and_then(|reference| reference.rsplit('/').next());
         let part = name.and_then(|name| known.get(name)).unwrap_or(part);
         fields.extend(part["properties"].as_object().cloned().unwrap_or_default());
     }
+
     *schema = json!({"type": "object", "description": schema["description"], "properties": fields});
 }
 
@@ -154,12 +201,18 @@ fn add_role(method: &Method, path: &str, operation: &mut Operation) {
     if !path.starts_with("/v1/") && path != "/metrics" {
         return;
     }
+
     let role = roles::needed(method, path).as_str();
     let said = operation.description.take().unwrap_or_default();
     let needs = format!("Needs a key with the role `{role}` or higher, where keys are needed.");
     operation.description = Some(format!("{said}\n\n{needs}"));
     let problem: RefOr<Response> = RefOr::Ref(Ref::from_response_name("ProblemResponse"));
-    operation.responses.responses.entry("429".to_owned()).or_insert(problem);
+
+    operation
+        .responses
+        .responses
+        .entry("429".to_owned())
+        .or_insert(problem);
 }
 
 /// What every operation may answer, and the header that all of the API takes.
@@ -168,27 +221,50 @@ fn add_common(path: &str, operation: &mut Operation) {
     if path.starts_with("/v1/") || path == "/metrics" {
         answers.extend([("401", ""), ("403", ""), ("422", "")]);
     }
+
     if path.starts_with("/v1/") {
-        let space = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[a-z0-9_-]{1,64}$")).build();
+        let space = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some("^[a-z0-9_-]{1,64}$"))
+            .build();
+
         let parameter = ParameterBuilder::new()
             .name("X-Memoir-Space")
             .parameter_in(ParameterIn::Header)
             .required(Required::False)
-            .description(Some("The space to work in; `default`, or the key's own, if left out."))
+            .description(Some(
+                "The space to work in; `default`, or the key's own, if left out.",
+            ))
             .schema(Some(space));
-        operation.parameters.get_or_insert_default().push(RefOr::T(parameter.build()));
+
+        operation
+            .parameters
+            .get_or_insert_default()
+            .push(RefOr::T(parameter.build()));
     }
+
     if path.contains('{') {
         answers.extend([("400", ""), ("404", "")]);
     }
-    if operation.parameters.iter().flatten().any(|p| matches!(p, RefOr::T(p) if p.name == "cursor")) {
+
+    if operation
+        .parameters
+        .iter()
+        .flatten()
+        .any(|p| matches!(p, RefOr::T(p) if p.name == "cursor"))
+    {
         answers.insert("400", "");
     }
     if operation.request_body.is_some() {
         answers.extend([("400", ""), ("408", ""), ("413", ""), ("415", "")]);
     }
+
     for status in answers.keys() {
         let problem: RefOr<Response> = RefOr::Ref(Ref::from_response_name("ProblemResponse"));
-        operation.responses.responses.entry((*status).to_owned()).or_insert(problem);
+        operation
+            .responses
+            .responses
+            .entry((*status).to_owned())
+            .or_insert(problem);
     }
 }

@@ -1,9 +1,10 @@
 //! Keeps pages of other origins from changing anything.
 //!
-//! A browser lets any page send forms and simple requests anywhere; only the answer is kept from it. So a request that
-//! changes something is refused when the browser says that it comes from another origin: by `Sec-Fetch-Site`, which no
-//! page can set, or, where an old browser does not send that, by an `Origin` that is not the request's own `Host`.
-//! Clients that are no browser send neither.
+//! A browser lets any page send forms and simple requests anywhere; only the answer is kept from
+//! it. So a request that changes something is refused when the browser says that it comes from
+//! another origin: by `Sec-Fetch-Site`, which no page can set, or, where an old browser does not
+//! send that, by an `Origin` that is not the request's own `Host`. Clients that are no browser send
+//! neither.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -15,17 +16,22 @@ use super::state::AppState;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses a request of a foreign page, unless it only reads: the browser keeps the answer from that page.
+/// Refuses a request of a foreign page, unless it only reads: the browser keeps the answer from
+/// that page.
 pub async fn check(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let reads = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
     if !reads && is_foreign(request.headers(), &state.settings.cors_origins) {
         return refused(request.headers()).into_response();
     }
+
     next.run(request).await
 }
 
 fn refused(headers: &HeaderMap) -> ApiError {
-    let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()).unwrap_or("null");
+    let origin = headers
+        .get(header::ORIGIN)
+        .and_then(|origin| origin.to_str().ok())
+        .unwrap_or("null");
     ApiError::new(
         StatusCode::FORBIDDEN,
         "cross_origin_request",
@@ -39,15 +45,25 @@ fn refused(headers: &HeaderMap) -> ApiError {
     .with("origin", origin)
 }
 
-/// Whether a browser says that this request comes from a page of an origin that is neither ours nor trusted.
+/// Whether a browser says that this request comes from a page of an origin that is neither ours nor
+/// trusted.
 fn is_foreign(headers: &HeaderMap, trusted: &[String]) -> bool {
-    let (origins, sites) = (headers.get_all(header::ORIGIN), headers.get_all(SEC_FETCH_SITE));
+    let (origins, sites) = (
+        headers.get_all(header::ORIGIN),
+        headers.get_all(SEC_FETCH_SITE),
+    );
+
     // Said twice, it may be one proxy's word against another's.
     if origins.iter().count() > 1 || sites.iter().count() > 1 {
         return true;
     }
+
     let origin = headers.get(header::ORIGIN);
-    if origin.is_some_and(|origin| trusted.iter().any(|trusted| origin.as_bytes() == trusted.as_bytes())) {
+    if origin.is_some_and(|origin| {
+        trusted
+            .iter()
+            .any(|trusted| origin.as_bytes() == trusted.as_bytes())
+    }) {
         return false;
     }
 
@@ -62,16 +78,28 @@ fn is_foreign(headers: &HeaderMap, trusted: &[String]) -> bool {
     }
 }
 
-/// Whether an origin is where the request was sent to. The scheme is not known here: a proxy may have ended TLS.
+/// Whether an origin is where the request was sent to. The scheme is not known here: a proxy may
+/// have ended TLS.
 fn is_own(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
-    let (Ok(origin), Some(Ok(host))) = (origin.to_str(), host.map(HeaderValue::to_str)) else { return false };
-    let Some((scheme, authority)) = origin.split_once("://") else { return false };
+    let (Ok(origin), Some(Ok(host))) = (origin.to_str(), host.map(HeaderValue::to_str)) else {
+        return false;
+    };
+    let Some((scheme, authority)) = origin.split_once("://") else {
+        return false;
+    };
     let usual = match scheme {
         "http" => ":80",
         "https" => ":443",
         _ => return false,
     };
-    let without = |authority: &'_ str| authority.strip_suffix(usual).unwrap_or(authority).to_ascii_lowercase();
+
+    let without = |authority: &'_ str| {
+        authority
+            .strip_suffix(usual)
+            .unwrap_or(authority)
+            .to_ascii_lowercase()
+    };
+
     !authority.is_empty() && without(authority) == without(host)
 }
 
@@ -92,14 +120,21 @@ mod tests {
             ("https://memoir.example", "memoir.example:80", false),
             ("http://localhost:8081", "localhost:8080", false),
             ("http://127.0.0.1:8080", "localhost:8080", false),
-            ("http://localhost:8080.evil.example", "localhost:8080", false),
+            (
+                "http://localhost:8080.evil.example",
+                "localhost:8080",
+                false,
+            ),
             ("http://evil.example", "memoir.example", false),
             ("chrome-extension://localhost:8080", "localhost:8080", false),
             ("file://", "", false),
             ("null", "localhost:8080", false),
             ("", "", false),
         ] {
-            let (origin, host) = (HeaderValue::from_static(origin), HeaderValue::from_static(host));
+            let (origin, host) = (
+                HeaderValue::from_static(origin),
+                HeaderValue::from_static(host),
+            );
             assert_eq!(is_own(&origin, Some(&host)), own, "{origin:?} {host:?}");
         }
         assert!(!is_own(&HeaderValue::from_static("http://localhost"), None));

@@ -28,20 +28,29 @@ struct Cursor<K> {
 pub fn limit(asked: Option<usize>) -> Result<usize, ApiError> {
     match asked.unwrap_or(DEFAULT_LIMIT) {
         limit @ 1..=MAX_LIMIT => Ok(limit),
-        _ => Err(ApiError::invalid_field("limit", format!("must be from 1 to {MAX_LIMIT}"))),
+        _ => Err(ApiError::invalid_field(
+            "limit",
+            format!("must be from 1 to {MAX_LIMIT}"),
+        )),
     }
 }
 
 /// The cursor after an item of a list with this filter.
 pub fn encode<K: Serialize>(after: K, filter: &str) -> String {
-    let cursor = Cursor { after, filter: fingerprint(filter) };
+    let cursor = Cursor {
+        after,
+        filter: fingerprint(filter),
+    };
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&cursor).unwrap_or_default())
 }
 
 /// Reads a cursor that [`encode`] made for the same filter.
 fn decode<K: DeserializeOwned>(text: &str, filter: &str) -> Result<K, ApiError> {
-    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| refused("the cursor is not one of ours"))?;
-    let cursor: Cursor<K> = serde_json::from_slice(&bytes).map_err(|_| refused("the cursor is not one of ours"))?;
+    let bytes = URL_SAFE_NO_PAD
+        .decode(text)
+        .map_err(|_| refused("the cursor is not one of ours"))?;
+    let cursor: Cursor<K> =
+        serde_json::from_slice(&bytes).map_err(|_| refused("the cursor is not one of ours"))?;
     if cursor.filter == fingerprint(filter) {
         Ok(cursor.after)
     } else {
@@ -50,26 +59,45 @@ fn decode<K: DeserializeOwned>(text: &str, filter: &str) -> Result<K, ApiError> 
 }
 
 /// The texts at which a list goes on.
-pub fn decode_texts<const N: usize>(cursor: Option<&str>, filter: &str) -> Result<Option<[String; N]>, ApiError> {
-    let Some(cursor) = cursor else { return Ok(None) };
+pub fn decode_texts<const N: usize>(
+    cursor: Option<&str>,
+    filter: &str,
+) -> Result<Option<[String; N]>, ApiError> {
+    let Some(cursor) = cursor else {
+        return Ok(None);
+    };
     let texts: Vec<String> = decode(cursor, filter)?;
     let texts: Result<[String; N], _> = texts.try_into();
+
     // A forged one may hold what a database refuses.
-    let texts = texts.ok().filter(|texts| !texts.iter().any(|text| has_control(text)));
-    texts.map(Some).ok_or_else(|| refused("the cursor is not one of ours"))
+    let texts = texts
+        .ok()
+        .filter(|texts| !texts.iter().any(|text| has_control(text)));
+    texts
+        .map(Some)
+        .ok_or_else(|| refused("the cursor is not one of ours"))
 }
 
 /// The moment and the id at which a list goes on.
-pub fn decode_place<I: FromStr>(cursor: Option<&str>, filter: &str) -> Result<Option<(Timestamp, I)>, ApiError> {
-    let Some(cursor) = cursor else { return Ok(None) };
+pub fn decode_place<I: FromStr>(
+    cursor: Option<&str>,
+    filter: &str,
+) -> Result<Option<(Timestamp, I)>, ApiError> {
+    let Some(cursor) = cursor else {
+        return Ok(None);
+    };
     let (micros, id) = decode::<(i64, String)>(cursor, filter)?;
-    let id = id.parse().map_err(|_| refused("the cursor is not one of ours"))?;
+    let id = id
+        .parse()
+        .map_err(|_| refused("the cursor is not one of ours"))?;
     Ok(Some((Timestamp::from_micros(micros), id)))
 }
 
 /// The numbers at which a list goes on.
 pub fn decode_numbers(cursor: Option<&str>, filter: &str) -> Result<Option<(i64, i64)>, ApiError> {
-    cursor.map(|cursor| decode::<(i64, i64)>(cursor, filter)).transpose()
+    cursor
+        .map(|cursor| decode::<(i64, i64)>(cursor, filter))
+        .transpose()
 }
 
 /// Cuts a list that was read one item longer than the page, and makes the cursor to the next one.
@@ -81,13 +109,22 @@ pub fn cut<T, K: Serialize>(
 ) -> (Vec<T>, Option<String>) {
     let more = found.len() > limit;
     found.truncate(limit);
-    let next = found.last().filter(|_| more).map(|last| encode(key(last), filter));
+    let next = found
+        .last()
+        .filter(|_| more)
+        .map(|last| encode(key(last), filter));
+
     (found, next)
 }
 
 fn refused(detail: &str) -> ApiError {
-    ApiError::new(StatusCode::BAD_REQUEST, "invalid_cursor", "Invalid cursor", detail)
-        .fix("Start again without cursor, then pass on next_cursor as it came, with the same filters.")
+    ApiError::new(
+        StatusCode::BAD_REQUEST,
+        "invalid_cursor",
+        "Invalid cursor",
+        detail,
+    )
+    .fix("Start again without cursor, then pass on next_cursor as it came, with the same filters.")
 }
 
 fn fingerprint(filter: &str) -> String {
@@ -101,7 +138,11 @@ mod tests {
     #[test]
     fn a_cursor_fits_its_own_list_only() {
         let cursor = encode((7, "x"), "tag=a");
-        assert_eq!(decode::<(i64, String)>(&cursor, "tag=a").unwrap(), (7, "x".to_owned()));
+        assert_eq!(
+            decode::<(i64, String)>(&cursor, "tag=a").unwrap(),
+            (7, "x".to_owned())
+        );
+
         assert!(decode::<(i64, String)>(&cursor, "tag=b").is_err());
         for text in ["", "!", "bm9uc2Vuc2U", &"A".repeat(10_000)] {
             assert!(decode::<(i64, String)>(text, "").is_err());

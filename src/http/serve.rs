@@ -36,7 +36,8 @@ const LEAST_GRACE: Duration = Duration::from_secs(2);
 /// How long a connection that has to give way gets to be closed in order.
 const LEAVING: Duration = Duration::from_millis(250);
 
-/// Serves until `closing`, then gives open requests what is left of `server.shutdown_grace`, which began at `stop`.
+/// Serves until `closing`, then gives open requests what is left of `server.shutdown_grace`, which
+/// began at `stop`.
 pub async fn run(
     listener: TcpListener,
     router: Router,
@@ -47,7 +48,9 @@ pub async fn run(
     let connections = TaskTracker::new();
     let places = Places::new(config);
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(config.header_timeout));
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(config.header_timeout));
     builder.max_buf_size(MAX_HEAD_BYTES);
     let service = TowerToHyperService::new(router);
     let patience = Duration::from_secs(config.write_timeout);
@@ -62,12 +65,14 @@ pub async fn run(
             () = closing.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
+
         let Ok((stream, peer)) = accepted else {
             // Out of file descriptors, most likely: wait for some to come free.
             tracing::warn!("a connection could not be accepted");
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
+
         let seat = match places.seat(peer.ip()) {
             Ok(seat) => seat,
             Err(refusal) => {
@@ -75,12 +80,23 @@ pub async fn run(
                 continue;
             }
         };
+
         let _ = stream.set_nodelay(true);
-        let stream = Explained::new(Patient::new(stream, patience, Arc::clone(&seat.signals.unread)));
-        let attended = Attended { seat: Arc::clone(&seat), service: service.clone() };
+        let stream = Explained::new(Patient::new(
+            stream,
+            patience,
+            Arc::clone(&seat.signals.unread),
+        ));
+
+        let attended = Attended {
+            seat: Arc::clone(&seat),
+            service: service.clone(),
+        };
+
         let connection = builder.serve_connection(TokioIo::new(stream), attended);
         connections.spawn(attend(connection, closing.clone(), seat));
     }
+
     drop(listener);
     connections.close();
     let left = Duration::from_secs(config.shutdown_grace)
@@ -110,6 +126,7 @@ where
             }
         }
     }
+
     metrics::gauge!(names::HTTP_CONNECTIONS).decrement(1.0);
 }
 

@@ -65,7 +65,8 @@ pub struct HttpSettings {
     pub clock_header: bool,
     /// Whether probes may be queued.
     pub probe_jobs: bool,
-    /// The answer to `GET /v1/info`, which never changes while the process lives: where no key is needed, and where one is.
+    /// The answer to `GET /v1/info`, which never changes while the process lives: where no key is
+    /// needed, and where one is.
     pub info_json: [Bytes; 2],
     /// Renders the metrics of this process.
     pub render_metrics: Box<dyn Fn() -> String + Send + Sync>,
@@ -74,19 +75,50 @@ pub struct HttpSettings {
 impl AppState {
     /// The rules for calls from pages of other origins; none unless configured.
     pub fn cors(&self) -> Option<CorsLayer> {
-        let origins: Vec<HeaderValue> =
-            self.settings.cors_origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
+        let origins: Vec<HeaderValue> = self
+            .settings
+            .cors_origins
+            .iter()
+            .filter_map(|origin| HeaderValue::from_str(origin).ok())
+            .collect();
+
         if origins.is_empty() {
             return None;
         }
-        let asked = ["x-memoir-space", "idempotency-key", "x-request-id", "traceparent", "last-event-id"];
+
+        let asked = [
+            "x-memoir-space",
+            "idempotency-key",
+            "x-request-id",
+            "traceparent",
+            "last-event-id",
+        ];
+
         let asked = asked.map(HeaderName::from_static);
-        let standard = [header::AUTHORIZATION, header::CONTENT_TYPE, header::IF_MATCH, header::IF_NONE_MATCH];
-        let told = [header::ETAG, header::LOCATION, header::RETRY_AFTER, HeaderName::from_static("x-request-id")];
+        let standard = [
+            header::AUTHORIZATION,
+            header::CONTENT_TYPE,
+            header::IF_MATCH,
+            header::IF_NONE_MATCH,
+        ];
+
+        let told = [
+            header::ETAG,
+            header::LOCATION,
+            header::RETRY_AFTER,
+            HeaderName::from_static("x-request-id"),
+        ];
+
         Some(
             CorsLayer::new()
                 .allow_origin(origins)
-                .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+                .allow_methods([
+                    Method::GET,
+                    Method::POST,
+                    Method::PUT,
+                    Method::PATCH,
+                    Method::DELETE,
+                ])
                 .allow_headers(asked.into_iter().chain(standard).collect::<Vec<_>>())
                 .expose_headers(told)
                 .max_age(Duration::from_hours(1)),

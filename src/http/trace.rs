@@ -19,17 +19,35 @@ pub struct RequestIdentity {
 impl RequestIdentity {
     /// Takes over what the caller sent, if it is well formed, and makes up the rest.
     pub fn of(headers: &HeaderMap) -> Self {
-        let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
-        let usable = |id: &&str| (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+        let given = headers
+            .get(REQUEST_ID)
+            .and_then(|value| value.to_str().ok());
+        let usable = |id: &&str| {
+            (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+        };
         let request_id = given.filter(usable).map_or_else(new_uuid, str::to_owned);
-        let parent = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()).and_then(parse_traceparent);
+        let parent = headers
+            .get(TRACEPARENT)
+            .and_then(|value| value.to_str().ok())
+            .and_then(parse_traceparent);
+
         let (trace_id, sampled) = parent.unwrap_or_else(|| (new_uuid().replace('-', ""), false));
-        Self { request_id, trace_id, span_id: new_span_id(), sampled }
+        Self {
+            request_id,
+            trace_id,
+            span_id: new_span_id(),
+            sampled,
+        }
     }
 
     /// What is passed on to whatever this request makes happen.
     pub fn traceparent(&self) -> String {
-        format!("00-{}-{}-0{}", self.trace_id, self.span_id, u8::from(self.sampled))
+        format!(
+            "00-{}-{}-0{}",
+            self.trace_id,
+            self.span_id,
+            u8::from(self.sampled)
+        )
     }
 
     /// The headers by which the answer tells it.
@@ -46,15 +64,26 @@ impl RequestIdentity {
 fn parse_traceparent(text: &str) -> Option<(String, bool)> {
     let parts: Vec<&str> = text.split('-').collect();
     let hex = |part: &str, length| {
-        part.len() == length && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        part.len() == length
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
     };
-    let [version, trace, span, flags, rest @ ..] = parts.as_slice() else { return None };
+
+    let [version, trace, span, flags, rest @ ..] = parts.as_slice() else {
+        return None;
+    };
     let known = hex(version, 2) && *version != "ff" && (*version != "00" || rest.is_empty());
     let filled = |part: &str| part.bytes().any(|b| b != b'0');
-    if !(known && hex(trace, 32) && hex(span, 16) && hex(flags, 2) && filled(trace) && filled(span)) {
+    if !(known && hex(trace, 32) && hex(span, 16) && hex(flags, 2) && filled(trace) && filled(span))
+    {
         return None;
     }
-    Some(((*trace).to_owned(), u8::from_str_radix(flags, 16).ok()? & 1 == 1))
+
+    Some((
+        (*trace).to_owned(),
+        u8::from_str_radix(flags, 16).ok()? & 1 == 1,
+    ))
 }
 
 #[cfg(test)]
@@ -66,6 +95,7 @@ mod tests {
         let trace = "0af7651916cd43dd8448eb211c80319c";
         let good = format!("00-{trace}-b7ad6b7169203331-01");
         assert_eq!(parse_traceparent(&good), Some((trace.to_owned(), true)));
+
         for bad in [
             "",
             "00",

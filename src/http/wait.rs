@@ -15,13 +15,22 @@ const USUAL_SECONDS: f64 = 60.0;
 pub fn patience(wait: Option<bool>, timeout_s: Option<f64>) -> Result<(bool, Duration), ApiError> {
     let seconds = timeout_s.unwrap_or(USUAL_SECONDS);
     if !(0.0..=MOST_SECONDS).contains(&seconds) {
-        return Err(ApiError::invalid_field("timeout_s", format!("must be from 0 to {MOST_SECONDS} seconds")));
+        return Err(ApiError::invalid_field(
+            "timeout_s",
+            format!("must be from 0 to {MOST_SECONDS} seconds"),
+        ));
     }
+
     Ok((wait.unwrap_or(false), Duration::from_secs_f64(seconds)))
 }
 
 /// The job once it is over or awaits its user; or as it is when patience, or the service, ends.
-pub async fn for_job(state: &AppState, caller: &Caller, id: &str, patience: Duration) -> Result<Job, ApiError> {
+pub async fn for_job(
+    state: &AppState,
+    caller: &Caller,
+    id: &str,
+    patience: Duration,
+) -> Result<Job, ApiError> {
     Ok(tokio::select! {
         job = state.jobs.wait(&caller.space, id, patience) => job?,
         () = state.stop.cancelled(), if !patience.is_zero() => state.jobs.find(&caller.space, id).await?,

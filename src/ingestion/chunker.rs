@@ -1,8 +1,9 @@
-//! Cuts a text into passages: lossless, at the delimiters, within a range of tokens (M-2.1 … M-2.4, K-54).
+//! Cuts a text into passages: lossless, at the delimiters, within a range of tokens (M-2.1 … M-2.4,
+//! K-54).
 //!
-//! Between the least and the most tokens a cut falls after the last blank line, else the last line break, else the last
-//! full stop before a space, else any delimiter; only where there is none, between two tokens. Joined, the passages are
-//! the text.
+//! Between the least and the most tokens a cut falls after the last blank line, else the last line
+//! break, else the last full stop before a space, else any delimiter; only where there is none,
+//! between two tokens. Joined, the passages are the text.
 
 use std::ops::Range;
 
@@ -47,53 +48,89 @@ pub(super) struct Piece {
     pub place: Place,
 }
 
-/// Bytes after which a run of delimiters may be cut: counted together by then, and no longer than counting is quick for.
+/// Bytes after which a run of delimiters may be cut: counted together by then, and no longer than
+/// counting is quick for.
 const LONGEST_RUN: usize = 256;
 
 /// Cuts the text. An empty text has no passage.
 pub fn cut(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Vec<Passage> {
-    cut_at(text, &pieces(text, &rules.delimiters, counter), rules, counter)
+    cut_at(
+        text,
+        &pieces(text, &rules.delimiters, counter),
+        rules,
+        counter,
+    )
 }
 
 /// Cuts the text where its pieces end.
-pub(super) fn cut_at(text: &str, pieces: &[Piece], rules: &ChunkRules, counter: TokenCounter) -> Vec<Passage> {
+pub(super) fn cut_at(
+    text: &str,
+    pieces: &[Piece],
+    rules: &ChunkRules,
+    counter: TokenCounter,
+) -> Vec<Passage> {
     let mut found: Vec<Passage> = Vec::new();
     let (mut start, mut next) = (0, 0);
     while start < text.len() {
         let (end, tokens) = next_cut(text, start, &pieces[next..], rules, counter);
-        next += pieces[next..].iter().take_while(|piece| piece.end <= end).count();
+        next += pieces[next..]
+            .iter()
+            .take_while(|piece| piece.end <= end)
+            .count();
+
         found.push(passage(text, start..end, tokens, found.last()));
         start = end;
     }
+
     join_short_tail(text, &mut found, rules, counter);
     found
 }
 
-fn passage(text: &str, range: Range<usize>, token_count: usize, previous: Option<&Passage>) -> Passage {
+fn passage(
+    text: &str,
+    range: Range<usize>,
+    token_count: usize,
+    previous: Option<&Passage>,
+) -> Passage {
     let start_char = previous.map_or(0, |previous| previous.end_char);
     let end_char = start_char + char_count(&text[range.clone()]);
-    Passage { range, start_char, end_char, token_count }
+    Passage {
+        range,
+        start_char,
+        end_char,
+        token_count,
+    }
 }
 
 /// Where the passage that begins at `start` ends, and how many tokens it has.
-fn next_cut(text: &str, start: usize, pieces: &[Piece], rules: &ChunkRules, counter: TokenCounter) -> (usize, usize) {
+fn next_cut(
+    text: &str,
+    start: usize,
+    pieces: &[Piece],
+    rules: &ChunkRules,
+    counter: TokenCounter,
+) -> (usize, usize) {
     let (places, whole) = places(text, start, pieces, rules, counter, false);
-    let whole = whole.then(|| fitting(&text[start..], rules, counter)).flatten();
+    let whole = whole
+        .then(|| fitting(&text[start..], rules, counter))
+        .flatten();
     if let Some(tokens) = whole {
         return (text.len(), tokens);
     }
+
     best_of(text, start, places, rules, counter)
         .or_else(|| {
-            // The sums promised too much; it takes longer to look further, and hardly any text needs it.
+            // The sums promised too much; it takes longer to look further, and hardly any text
+            // needs it.
             let (places, _) = self::places(text, start, pieces, rules, counter, true);
             best_of(text, start, places, rules, counter)
         })
         .unwrap_or_else(|| forced_cut(text, start, rules, counter))
 }
 
-/// The places whose sums of tokens allow a cut, and whether the rest of the text may be a passage as a whole. Sums are
-/// often above the count of the whole, as tokens grow together across places: with `recount` one that seems too large is
-/// counted, and goes on from there.
+/// The places whose sums of tokens allow a cut, and whether the rest of the text may be a passage
+/// as a whole. Sums are often above the count of the whole, as tokens grow together across places:
+/// with `recount` one that seems too large is counted, and goes on from there.
 fn places(
     text: &str,
     start: usize,
@@ -105,25 +142,34 @@ fn places(
     let mut places = Vec::new();
     let mut tokens = 0;
     let mut from = start;
+
     for piece in pieces {
-        tokens += if from == piece.start { piece.tokens } else { rest(&text[from..piece.end], rules, counter) };
+        tokens += if from == piece.start {
+            piece.tokens
+        } else {
+            rest(&text[from..piece.end], rules, counter)
+        };
+
         from = piece.end;
         if tokens > rules.max_tokens && recount {
             tokens = rest(&text[start..from], rules, counter);
         }
+
         if tokens > rules.max_tokens {
             return (places, false);
         }
+
         // A sum may also be too small by a little.
         if recount || tokens >= rules.min_tokens {
             places.push((piece.place, piece.end));
         }
     }
+
     (places, from == text.len())
 }
 
-/// The last of the best places, and the tokens up to there. The parts' counts do not add up exactly, so the whole is
-/// counted once more, and is to be neither too large nor too small.
+/// The last of the best places, and the tokens up to there. The parts' counts do not add up
+/// exactly, so the whole is counted once more, and is to be neither too large nor too small.
 fn best_of(
     text: &str,
     start: usize,
@@ -132,12 +178,14 @@ fn best_of(
     counter: TokenCounter,
 ) -> Option<(usize, usize)> {
     places.sort_unstable();
-    // What lies before a place that is too near, or behind one that is too far, need not be counted.
+    // What lies before a place that is too near, or behind one that is too far, need not be
+    // counted.
     let (mut near, mut far) = (start, usize::MAX);
     for (_, end) in places.into_iter().rev() {
         if end <= near || end >= far {
             continue;
         }
+
         let tokens = counter.count(&text[start..end]);
         if tokens > rules.max_tokens {
             far = end;
@@ -147,14 +195,19 @@ fn best_of(
             return Some((end, tokens));
         }
     }
+
     None
 }
 
-/// The tokens of what a forced cut left of a piece; of a long one only that they are too many, as it would be counted
-/// again after every cut.
+/// The tokens of what a forced cut left of a piece; of a long one only that they are too many, as
+/// it would be counted again after every cut.
 fn rest(text: &str, rules: &ChunkRules, counter: TokenCounter) -> usize {
     let most = rules.max_tokens + 1;
-    if counter.prefix(text, most) < text.len() { most } else { counter.count(text) }
+    if counter.prefix(text, most) < text.len() {
+        most
+    } else {
+        counter.count(text)
+    }
 }
 
 /// The tokens of a text that is not too large.
@@ -163,7 +216,12 @@ fn fitting(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Option<usiz
 }
 
 /// The end of as many tokens as a passage may have (M-7.2); at least one character.
-fn forced_cut(text: &str, start: usize, rules: &ChunkRules, counter: TokenCounter) -> (usize, usize) {
+fn forced_cut(
+    text: &str,
+    start: usize,
+    rules: &ChunkRules,
+    counter: TokenCounter,
+) -> (usize, usize) {
     let mut allowed = rules.max_tokens;
     while allowed > 0 {
         let end = start + counter.prefix(&text[start..], allowed);
@@ -174,17 +232,26 @@ fn forced_cut(text: &str, start: usize, rules: &ChunkRules, counter: TokenCounte
         }
         allowed -= 1;
     }
+
     let end = start + text[start..].chars().next().map_or(0, char::len_utf8);
     (end, counter.count(&text[start..end]))
 }
 
 /// A tail that is too short joins the passage before it, if that stays within its limit.
-fn join_short_tail(text: &str, found: &mut Vec<Passage>, rules: &ChunkRules, counter: TokenCounter) {
-    let [.., before, tail] = found.as_slice() else { return };
+fn join_short_tail(
+    text: &str,
+    found: &mut Vec<Passage>,
+    rules: &ChunkRules,
+    counter: TokenCounter,
+) {
+    let [.., before, tail] = found.as_slice() else {
+        return;
+    };
     let range = before.range.start..tail.range.end;
     if tail.token_count >= rules.min_tokens {
         return;
     }
+
     if let Some(tokens) = fitting(&text[range.clone()], rules, counter) {
         found.truncate(found.len() - 2);
         let joined = passage(text, range, tokens, found.last());
@@ -196,16 +263,31 @@ fn join_short_tail(text: &str, found: &mut Vec<Passage>, rules: &ChunkRules, cou
 pub(super) fn pieces(text: &str, delimiters: &[String], counter: TokenCounter) -> Vec<Piece> {
     let mut found = Vec::new();
     let mut start = 0;
-    let mut delimiters: Vec<Delimiter<'_>> =
-        delimiters.iter().filter_map(|mark| Delimiter::first(text, mark)).collect();
+    let mut delimiters: Vec<Delimiter<'_>> = delimiters
+        .iter()
+        .filter_map(|mark| Delimiter::first(text, mark))
+        .collect();
+
     while let Some((end, place)) = next_place(text, start, &mut delimiters) {
-        found.push(Piece { start, end, tokens: counter.count(&text[start..end]), place });
+        found.push(Piece {
+            start,
+            end,
+            tokens: counter.count(&text[start..end]),
+            place,
+        });
         start = end;
     }
+
     if start < text.len() {
         let (end, tokens) = (text.len(), counter.count(&text[start..]));
-        found.push(Piece { start, end, tokens, place: Place::Delimiter });
+        found.push(Piece {
+            start,
+            end,
+            tokens,
+            place: Place::Delimiter,
+        });
     }
+
     found
 }
 
@@ -218,7 +300,10 @@ struct Delimiter<'d> {
 impl<'d> Delimiter<'d> {
     fn first(text: &str, mark: &'d str) -> Option<Self> {
         let at = text.find(mark).filter(|_| !mark.is_empty())?;
-        Some(Self { mark, end: at + mark.len() })
+        Some(Self {
+            mark,
+            end: at + mark.len(),
+        })
     }
 
     /// Moves on to the first end after `start`; `false` if there is none.
@@ -233,36 +318,47 @@ impl<'d> Delimiter<'d> {
     }
 }
 
-/// The first place after `start` where a cut may fall; an unbroken run of delimiters is one, as is one of line breaks.
-/// Dots in a row, for one, are far fewer tokens together than apart.
-fn next_place(text: &str, start: usize, delimiters: &mut Vec<Delimiter<'_>>) -> Option<(usize, Place)> {
+/// The first place after `start` where a cut may fall; an unbroken run of delimiters is one, as is
+/// one of line breaks. Dots in a row, for one, are far fewer tokens together than apart.
+fn next_place(
+    text: &str,
+    start: usize,
+    delimiters: &mut Vec<Delimiter<'_>>,
+) -> Option<(usize, Place)> {
     delimiters.retain_mut(|delimiter| delimiter.advance(text, start));
     let mut end = delimiters.iter().map(|delimiter| delimiter.end).min()?;
     let most = end.saturating_add(LONGEST_RUN);
     let ends_line = |end: usize| text[..end].ends_with('\n');
+
     while end < most
         && !ends_line(end)
-        && let Some(next) = delimiters.iter().find(|delimiter| text[end..].starts_with(delimiter.mark))
+        && let Some(next) = delimiters
+            .iter()
+            .find(|delimiter| text[end..].starts_with(delimiter.mark))
     {
         end += next.mark.len();
     }
     let sentence = text[..end].ends_with('.') && text[end..].starts_with(char::is_whitespace);
     let mut breaks = usize::from(ends_line(end));
+
     // Blank lines may hold spaces; what is no space ends the run.
     while end < most && (breaks > 0 || delimiters.iter().any(|delimiter| delimiter.mark == "\n")) {
         let spaces = text[end..].len() - text[end..].trim_start_matches([' ', '\t', '\r']).len();
         if !text[end + spaces..].starts_with('\n') {
             break;
         }
+
         end += spaces + 1;
         breaks += 1;
     }
+
     let place = match breaks {
         0 if sentence => Place::Sentence,
         0 => Place::Delimiter,
         1 => Place::Line,
         _ => Place::BlankLine,
     };
+
     Some((end, place))
 }
 
@@ -273,11 +369,18 @@ mod tests {
     use super::*;
 
     fn rules(delimiters: &[&str], min_tokens: usize, max_tokens: usize) -> ChunkRules {
-        ChunkRules { delimiters: delimiters.iter().map(ToString::to_string).collect(), min_tokens, max_tokens }
+        ChunkRules {
+            delimiters: delimiters.iter().map(ToString::to_string).collect(),
+            min_tokens,
+            max_tokens,
+        }
     }
 
     fn texts<'t>(text: &'t str, rules: &ChunkRules) -> Vec<&'t str> {
-        cut(text, rules, TokenCounter::for_model(None)).into_iter().map(|passage| &text[passage.range]).collect()
+        cut(text, rules, TokenCounter::for_model(None))
+            .into_iter()
+            .map(|passage| &text[passage.range])
+            .collect()
     }
 
     #[test]
@@ -286,22 +389,59 @@ mod tests {
         for (text, delimiters, min, max, wanted) in [
             ("", &usual[..], 3, 6, vec![]),
             ("one two", &usual, 3, 6, vec!["one two"]),
-            ("a b c d.\n\ne f g h. i j", &usual, 3, 8, vec!["a b c d.\n\n", "e f g h. i j"]),
-            ("a b c. d e f. g h i. j k", &usual, 3, 9, vec!["a b c. d e f.", " g h i. j k"]),
-            ("v1.2.3 a b c d. e f g h", &usual, 4, 12, vec!["v1.2.3 a b c d.", " e f g h"]),
+            (
+                "a b c d.\n\ne f g h. i j",
+                &usual,
+                3,
+                8,
+                vec!["a b c d.\n\n", "e f g h. i j"],
+            ),
+            (
+                "a b c. d e f. g h i. j k",
+                &usual,
+                3,
+                9,
+                vec!["a b c. d e f.", " g h i. j k"],
+            ),
+            (
+                "v1.2.3 a b c d. e f g h",
+                &usual,
+                4,
+                12,
+                vec!["v1.2.3 a b c d.", " e f g h"],
+            ),
             ("a; b. c; d", &[";"], 1, 4, vec!["a;", " b. c;", " d"]),
         ] {
-            assert_eq!(texts(text, &rules(delimiters, min, max)), wanted, "{text:?}");
+            assert_eq!(
+                texts(text, &rules(delimiters, min, max)),
+                wanted,
+                "{text:?}"
+            );
         }
     }
 
     #[test]
     fn text_without_a_delimiter_is_split_all_the_same() {
         let rules = rules(&[".", "\n"], 300, 500);
-        for text in ["word ".repeat(2000), "你好世界".repeat(2000), "a".repeat(50_000), "🦀".repeat(3000)] {
+        for text in [
+            "word ".repeat(2000),
+            "你好世界".repeat(2000),
+            "a".repeat(50_000),
+            "🦀".repeat(3000),
+        ] {
             let found = cut(&text, &rules, TokenCounter::for_model(None));
-            assert!(found.len() >= 2 && found.iter().all(|passage| passage.token_count <= 500), "{}", found.len());
-            assert_eq!(found.iter().map(|passage| &text[passage.range.clone()]).collect::<String>(), text);
+            assert!(
+                found.len() >= 2 && found.iter().all(|passage| passage.token_count <= 500),
+                "{}",
+                found.len()
+            );
+            assert_eq!(
+                found
+                    .iter()
+                    .map(|passage| &text[passage.range.clone()])
+                    .collect::<String>(),
+                text
+            );
         }
     }
 
@@ -311,11 +451,23 @@ mod tests {
         let contents = format!("Chapter One {} 12\n", ".".repeat(60)).repeat(400);
         let spoken = "\"No.\"\"Yes.\"\"...\"".repeat(1500);
         let dots = ".".repeat(100_000);
+
         for text in [prose, contents, spoken, dots] {
-            let found = cut(&text, &rules(&[".", "\n"], 300, 500), TokenCounter::for_model(None));
+            let found = cut(
+                &text,
+                &rules(&[".", "\n"], 300, 500),
+                TokenCounter::for_model(None),
+            );
+
             let (last, others) = found.split_last().unwrap();
             assert!(others.len() > 1);
-            assert!(others.iter().all(|passage| (300..=500).contains(&passage.token_count)), "{found:?}");
+            assert!(
+                others
+                    .iter()
+                    .all(|passage| (300..=500).contains(&passage.token_count)),
+                "{found:?}"
+            );
+
             assert!(last.token_count <= 500);
             assert_eq!(last.end_char, char_count(&text));
         }
@@ -324,20 +476,44 @@ mod tests {
     #[test]
     fn runs_of_delimiters_are_one_place() {
         for (text, wanted) in [
-            ("a... b", vec![("a...", Place::Sentence), (" b", Place::Delimiter)]),
-            ("a...b", vec![("a...", Place::Delimiter), ("b", Place::Delimiter)]),
-            ("a.\r\nb", vec![("a.\r\n", Place::Line), ("b", Place::Delimiter)]),
-            ("a. \n \n.b", vec![("a. \n \n", Place::BlankLine), (".", Place::Delimiter), ("b", Place::Delimiter)]),
+            (
+                "a... b",
+                vec![("a...", Place::Sentence), (" b", Place::Delimiter)],
+            ),
+            (
+                "a...b",
+                vec![("a...", Place::Delimiter), ("b", Place::Delimiter)],
+            ),
+            (
+                "a.\r\nb",
+                vec![("a.\r\n", Place::Line), ("b", Place::Delimiter)],
+            ),
+            (
+                "a. \n \n.b",
+                vec![
+                    ("a. \n \n", Place::BlankLine),
+                    (".", Place::Delimiter),
+                    ("b", Place::Delimiter),
+                ],
+            ),
         ] {
-            let found = pieces(text, &[".".into(), "\n".into()], TokenCounter::for_model(None));
-            let found: Vec<_> = found.iter().map(|piece| (&text[piece.start..piece.end], piece.place)).collect();
+            let found = pieces(
+                text,
+                &[".".into(), "\n".into()],
+                TokenCounter::for_model(None),
+            );
+            let found: Vec<_> = found
+                .iter()
+                .map(|piece| (&text[piece.start..piece.end], piece.place))
+                .collect();
             assert_eq!(found, wanted);
         }
     }
 
     fn any_text() -> impl Strategy<Value = String> {
         let word = prop::sample::select(vec![
-            "alpha", "b", ".", ". ", "\n", "\n\n", " ", "é", "你好", "🦀", ";", "\r\n", "e.g.", "3.50", "\"", "......",
+            "alpha", "b", ".", ". ", "\n", "\n\n", " ", "é", "你好", "🦀", ";", "\r\n", "e.g.",
+            "3.50", "\"", "......",
         ]);
         prop::collection::vec(word, 0..120).prop_map(|words| words.concat())
     }
@@ -350,11 +526,13 @@ mod tests {
             let joined: String = found.iter().map(|passage| &text[passage.range.clone()]).collect();
             prop_assert_eq!(&joined, &text);
             let mut at = 0;
+
             for passage in &found {
                 let part = &text[passage.range.clone()];
                 prop_assert_eq!((passage.start_char, passage.end_char), (at, at + char_count(part)));
                 at = passage.end_char;
                 prop_assert_eq!(passage.token_count, TokenCounter::for_model(None).count(part));
+
                 // A single character may have more tokens than that.
                 prop_assert!(passage.token_count <= min + more || char_count(part) == 1, "{passage:?}");
             }
@@ -365,11 +543,13 @@ mod tests {
             let (rules, counter) = (rules(&[".", "\n"], min, min + more), TokenCounter::for_model(None));
             let pieces = pieces(&text, &rules.delimiters, counter);
             let found = cut(&text, &rules, counter);
+
             for passage in found.iter().take(found.len().saturating_sub(1)) {
                 let at_a_place = pieces.iter().any(|piece| piece.end == passage.range.end);
                 if at_a_place && passage.token_count >= min {
                     continue;
                 }
+
                 for piece in pieces.iter().filter(|piece| piece.end > passage.range.start) {
                     let tokens = counter.count(&text[passage.range.start..piece.end]);
                     prop_assert!(!(min..=min + more).contains(&tokens), "{passage:?} {piece:?}");

@@ -1,4 +1,5 @@
-//! How a job comes by the description of its document: given, kept from before, stored, generated, or awaited (K-55).
+//! How a job comes by the description of its document: given, kept from before, stored, generated,
+//! or awaited (K-55).
 
 use serde_json::json;
 
@@ -6,7 +7,9 @@ use super::document::Document;
 use super::request::Order;
 use crate::base::ids::SourceId;
 use crate::base::text::basename;
-use crate::contextual_helpers::{ContextualHelpers, DocumentHead, FIRST_CHUNKS, detect_title, tags};
+use crate::contextual_helpers::{
+    ContextualHelpers, DocumentHead, FIRST_CHUNKS, detect_title, tags,
+};
 use crate::jobs::{JobContext, JobError};
 use crate::llm::{Llm, Session};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
@@ -40,20 +43,35 @@ impl Describing<'_> {
         document: &Document,
         same: bool,
     ) -> Result<Described, JobError> {
-        if let Some(saved) = self.context.saved(HELPER).and_then(|saved| serde_json::from_value(saved).ok()) {
+        if let Some(saved) = self
+            .context
+            .saved(HELPER)
+            .and_then(|saved| serde_json::from_value(saved).ok())
+        {
             return Ok(Described::By(saved, true));
         }
         let id = SourceId::from_stored(order.source_id.clone());
-        let stored = self.helpers.current(self.context.space(), &id).await?.map(|stored| stored.helper);
+        let stored = self
+            .helpers
+            .current(self.context.space(), &id)
+            .await?
+            .map(|stored| stored.helper);
+
         if let Some(given) = &order.helper {
-            if stored.as_ref().is_some_and(|stored| stored.text == given.text && stored.origin == HelperOrigin::User) {
+            if stored.as_ref().is_some_and(|stored| {
+                stored.text == given.text && stored.origin == HelperOrigin::User
+            }) {
                 return Ok(Described::By(given.clone(), false));
             }
+
             self.keep(given, "provided").await?;
             return Ok(Described::By(given.clone(), true));
         }
+
         if !order.regenerate_helper {
-            let usable = |helper: &NewHelper| order.auto_source_identification || helper.origin == HelperOrigin::User;
+            let usable = |helper: &NewHelper| {
+                order.auto_source_identification || helper.origin == HelperOrigin::User
+            };
             match stored.filter(usable) {
                 Some(helper) => return Ok(Described::By(helper, false)),
                 None if same => return Ok(Described::NotNeeded),
@@ -61,7 +79,9 @@ impl Describing<'_> {
                 None => {}
             }
         }
-        self.context.report("helper", json!({"chunks": document.passages.len()}));
+
+        self.context
+            .report("helper", json!({"chunks": document.passages.len()}));
         let helper = match self.helpers.generate(session, head(order, document)).await {
             Ok(helper) => helper,
             Err(error) => {
@@ -70,6 +90,7 @@ impl Describing<'_> {
                 return Err(error.into());
             }
         };
+
         self.keep(&helper, "generated").await?;
         Ok(Described::By(helper, true))
     }
@@ -81,7 +102,12 @@ impl Describing<'_> {
             "event": event, "origin": helper.origin.as_str(), "token_count": helper.token_count,
             "tokens_prompt": helper.tokens_prompt, "tokens_completion": helper.tokens_completion,
         });
-        let record = Record { events: vec![("helper", event)], ..Record::step(HELPER.to_owned(), value) };
+
+        let record = Record {
+            events: vec![("helper", event)],
+            ..Record::step(HELPER.to_owned(), value)
+        };
+
         self.context.record_paid(self.llm, record).await
     }
 }
@@ -100,12 +126,24 @@ fn head(order: &Order, document: &Document) -> DocumentHead {
     ] {
         metadata.extend(value.map(|value| (name.to_owned(), value)));
     }
-    let named = order.filename.clone().or_else(|| order.path.as_deref().map(|path| basename(path).to_owned()));
+
+    let named = order
+        .filename
+        .clone()
+        .or_else(|| order.path.as_deref().map(|path| basename(path).to_owned()));
+
     let first = document.passages.iter().take(FIRST_CHUNKS);
     DocumentHead {
         filename: named.unwrap_or_else(|| "untitled.txt".to_owned()),
         title: facts.title.clone().or_else(|| detect_title(&order.text)),
         metadata,
-        chunks: first.map(|passage| (order.text[passage.range.clone()].into(), passage.token_count)).collect(),
+        chunks: first
+            .map(|passage| {
+                (
+                    order.text[passage.range.clone()].into(),
+                    passage.token_count,
+                )
+            })
+            .collect(),
     }
 }

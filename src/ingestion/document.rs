@@ -25,17 +25,28 @@ pub struct Document {
 }
 
 impl Document {
-    /// Cuts the text on a thread of its own: a long one takes seconds. Tokens are counted as the model counts them.
-    pub async fn cut(order: &Arc<Order>, model: String, depth: i64, job_id: String) -> Result<Self, JobError> {
+    /// Cuts the text on a thread of its own: a long one takes seconds. Tokens are counted as the
+    /// model counts them.
+    pub async fn cut(
+        order: &Arc<Order>,
+        model: String,
+        depth: i64,
+        job_id: String,
+    ) -> Result<Self, JobError> {
         let order = Arc::clone(order);
-        #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "pure computation that ends by itself"
+        )]
         let document = tokio::task::spawn_blocking(move || {
             let counter = TokenCounter::for_model(Some(&model));
             let (text, rules) = (order.text.as_str(), order.rules());
+
             // Counting tokens is what takes the time, so the pieces serve both.
             let parts = pieces(text, &rules.delimiters, counter);
             let passages = cut_at(text, &parts, &rules, counter);
             let usual = rules.delimiters == DELIMITERS;
+
             let overlapping = match order.is_embedded() {
                 true if usual => cut_overlapping(text, &parts, order.retrieval, counter),
                 true => {
@@ -44,27 +55,45 @@ impl Document {
                 }
                 false => Vec::new(),
             };
+
             let facts = VersionFacts {
                 sha256: sha256_hex(order.text.as_bytes()),
                 settings_key: order.settings_key(depth, counter.name()),
                 size_bytes: count(order.text.len()),
                 mtime: order.mtime.map(Timestamp::from_micros),
                 char_count: count(passages.last().map_or(0, |last| last.end_char)),
-                token_count: passages.iter().map(|passage| count(passage.token_count)).sum(),
+                token_count: passages
+                    .iter()
+                    .map(|passage| count(passage.token_count))
+                    .sum(),
                 provider: order.facts.provider.clone(),
                 topic: order.facts.topic.clone(),
                 note: order.facts.note.clone(),
                 metadata: order.metadata(),
                 job_id: Some(job_id),
             };
-            Self { passages, tokenizer: counter.name(), overlapping, facts, words: order.words() }
+
+            Self {
+                passages,
+                tokenizer: counter.name(),
+                overlapping,
+                facts,
+                words: order.words(),
+            }
         });
-        document.await.map_err(|_| JobError::retry(Failure::panicked()))
+
+        document
+            .await
+            .map_err(|_| JobError::retry(Failure::panicked()))
     }
 
     /// What to say of a passage that is shorter than it should be (M-7.1).
     pub fn short_passage(&self, min_tokens: usize) -> Option<String> {
-        let short = self.passages.iter().enumerate().find(|(_, passage)| passage.token_count < min_tokens);
+        let short = self
+            .passages
+            .iter()
+            .enumerate()
+            .find(|(_, passage)| passage.token_count < min_tokens);
         short.map(|(place, passage)| {
             format!(
                 "passage {} has {} tokens, fewer than chunk_min_tokens ({min_tokens}); it is filed as it is",
@@ -86,8 +115,15 @@ impl Document {
 
     /// The texts that searches find.
     pub fn searched_texts(&self, order: &Order) -> Vec<Arc<str>> {
-        let searched = if order.is_embedded() { &self.overlapping } else { &self.passages };
-        searched.iter().map(|passage| order.text[passage.range.clone()].into()).collect()
+        let searched = if order.is_embedded() {
+            &self.overlapping
+        } else {
+            &self.passages
+        };
+        searched
+            .iter()
+            .map(|passage| order.text[passage.range.clone()].into())
+            .collect()
     }
 }
 
@@ -104,6 +140,7 @@ fn rows<'t>(passages: &[Passage], text: &'t str, tokenizer: &'t str) -> Vec<NewC
             category_id: 0,
         });
     }
+
     chunks
 }
 

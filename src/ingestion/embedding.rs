@@ -1,5 +1,5 @@
-//! The vectors of a document's passages. What a model outside has answered is saved with the job, part by part: a run
-//! that starts over asks for the rest.
+//! The vectors of a document's passages. What a model outside has answered is saved with the job,
+//! part by part: a run that starts over asks for the rest.
 
 use std::sync::Arc;
 
@@ -24,32 +24,66 @@ pub struct Embedding<'e> {
 }
 
 impl Embedding<'_> {
-    pub async fn embed(&self, session: &Session, model: &str, texts: &[Arc<str>]) -> Result<Vec<Vec<f32>>, JobError> {
+    pub async fn embed(
+        &self,
+        session: &Session,
+        model: &str,
+        texts: &[Arc<str>],
+    ) -> Result<Vec<Vec<f32>>, JobError> {
         if self.llm.embeds_here(model) {
-            return self.search.embed(session, model, texts).await.map_err(into_job_error);
+            return self
+                .search
+                .embed(session, model, texts)
+                .await
+                .map_err(into_job_error);
         }
-        self.context.report("embedding", json!({"passages": texts.len(), "model": model}));
+
+        self.context.report(
+            "embedding",
+            json!({"passages": texts.len(), "model": model}),
+        );
+
         let mut found = Vec::with_capacity(texts.len());
         for (number, part) in texts.chunks(PART).enumerate() {
             let step = format!("vectors/{model}/{number}");
-            let saved = self.context.saved(&step).and_then(|saved| read(&saved, part.len()));
+            let saved = self
+                .context
+                .saved(&step)
+                .and_then(|saved| read(&saved, part.len()));
+
             let vectors = if let Some(saved) = saved {
                 saved
             } else {
-                let vectors = self.search.embed(session, model, part).await.map_err(into_job_error)?;
-                let written: Vec<String> = vectors.iter().map(|vector| STANDARD.encode(to_bytes(vector))).collect();
-                self.context.record_paid(self.llm, Record::step(step, json!(written))).await?;
+                let vectors = self
+                    .search
+                    .embed(session, model, part)
+                    .await
+                    .map_err(into_job_error)?;
+
+                let written: Vec<String> = vectors
+                    .iter()
+                    .map(|vector| STANDARD.encode(to_bytes(vector)))
+                    .collect();
+
+                self.context
+                    .record_paid(self.llm, Record::step(step, json!(written)))
+                    .await?;
                 vectors
             };
+
             found.extend(vectors);
         }
+
         Ok(found)
     }
 }
 
 fn read(saved: &serde_json::Value, count: usize) -> Option<Vec<Vec<f32>>> {
     let texts = saved.as_array().filter(|texts| texts.len() == count)?;
-    texts.iter().map(|text| Some(from_bytes(&STANDARD.decode(text.as_str()?).ok()?))).collect()
+    texts
+        .iter()
+        .map(|text| Some(from_bytes(&STANDARD.decode(text.as_str()?).ok()?)))
+        .collect()
 }
 
 fn into_job_error(error: SearchError) -> JobError {

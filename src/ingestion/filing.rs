@@ -1,9 +1,10 @@
-//! Files passages level by level (D-5): batches of one parent see what the earlier ones made, parents go in parallel,
-//! and where nothing new comes up the calls go out in growing waves.
+//! Files passages level by level (D-5): batches of one parent see what the earlier ones made,
+//! parents go in parallel, and where nothing new comes up the calls go out in growing waves.
 //!
-//! Every answer is saved under a name that follows from the document and the answers before it, so a job that is run
-//! again finds its way without asking. Which names fit the limits is decided here, not by the model: a passage whose
-//! new category finds no room is asked again with the choice closed (K-06).
+//! Every answer is saved under a name that follows from the document and the answers before it, so
+//! a job that is run again finds its way without asking. Which names fit the limits is decided
+//! here, not by the model: a passage whose new category finds no room is asked again with the
+//! choice closed (K-06).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +29,8 @@ use crate::llm::tasks::classify::Classify;
 use crate::llm::{Llm, Session};
 use crate::model::job::Batch;
 
-/// How often one run asks about a batch whose passages find no room; the closed choice settles it the second time.
+/// How often one run asks about a batch whose passages find no room; the closed choice settles it
+/// the second time.
 const MOST_ASKS: usize = 5;
 
 /// What a document's filing needs.
@@ -49,7 +51,8 @@ pub struct Filing<'a> {
     /// What lies where, if the model wants to know.
     pub shelves: Option<Mutex<Shelves>>,
     pub seq: AtomicI64,
-    /// Once a call has failed no other begins, but those under way are let finish: they are paid for.
+    /// Once a call has failed no other begins, but those under way are let finish: they are paid
+    /// for.
     pub failure: Mutex<Option<JobError>>,
 }
 
@@ -68,11 +71,16 @@ struct Call<'g> {
 }
 
 impl Filing<'_> {
-    /// Files one window; gives each passage's leaf. `load` brings the children of parents into the tree.
+    /// Files one window; gives each passage's leaf. `load` brings the children of parents into the
+    /// tree.
     ///
     /// # Errors
     /// The model's first failure, once all calls under way have ended.
-    pub async fn file<F>(&self, window: Range<usize>, load: impl Fn(Vec<Node>) -> F) -> Result<Vec<Node>, JobError>
+    pub async fn file<F>(
+        &self,
+        window: Range<usize>,
+        load: impl Fn(Vec<Node>) -> F,
+    ) -> Result<Vec<Node>, JobError>
     where
         F: Future<Output = Result<(), JobError>>,
     {
@@ -82,13 +90,21 @@ impl Filing<'_> {
             for (parent, ordinal) in chosen.iter().zip(window.clone()) {
                 groups.entry(*parent).or_default().push(ordinal);
             }
+
             load(groups.keys().copied().collect()).await?;
-            let mut groups: Vec<Group> =
-                groups.into_iter().map(|(parent, ordinals)| Group { parent, ordinals }).collect();
+            let mut groups: Vec<Group> = groups
+                .into_iter()
+                .map(|(parent, ordinals)| Group { parent, ordinals })
+                .collect();
+
             // The longest is the one that everybody will wait for.
-            groups.sort_by_key(|group| (std::cmp::Reverse(group.ordinals.len()), group.ordinals[0]));
-            let mut running: FuturesUnordered<_> =
-                groups.iter().map(|group| self.file_group(level, group, window.start)).collect();
+            groups
+                .sort_by_key(|group| (std::cmp::Reverse(group.ordinals.len()), group.ordinals[0]));
+            let mut running: FuturesUnordered<_> = groups
+                .iter()
+                .map(|group| self.file_group(level, group, window.start))
+                .collect();
+
             let mut failure = None;
             while let Some(filed) = running.next().await {
                 match filed {
@@ -100,28 +116,42 @@ impl Filing<'_> {
                     Err(error) => failure = failure.or(Some(error)),
                 }
             }
+
             if let Some(error) = failure {
                 return Err(self.failure().take().unwrap_or(error));
             }
         }
+
         Ok(chosen)
     }
 
-    async fn file_group(&self, level: i64, group: &Group, window: usize) -> Result<Vec<(usize, Node)>, JobError> {
+    async fn file_group(
+        &self,
+        level: i64,
+        group: &Group,
+        window: usize,
+    ) -> Result<Vec<(usize, Node)>, JobError> {
         let name = self.group_name(level, group.parent, window);
-        let calls = group.ordinals.chunks(self.batch_size).enumerate().map(|(index, ordinals)| Call {
-            level,
-            parent: group.parent,
-            ordinals,
-            step: format!("{name}/{index}"),
-        });
+        let calls = group
+            .ordinals
+            .chunks(self.batch_size)
+            .enumerate()
+            .map(|(index, ordinals)| Call {
+                level,
+                parent: group.parent,
+                ordinals,
+                step: format!("{name}/{index}"),
+            });
+
         let calls: Vec<Call<'_>> = calls.collect();
         let mut filed = Vec::with_capacity(group.ordinals.len());
         let (mut at, mut wave) = (0, 1);
+
         while at < calls.len() {
             let some = &calls[at..calls.len().min(at + wave)];
             let mut news = false;
             let mut failure = None;
+
             for answered in join_all(some.iter().map(|call| self.file_batch(call))).await {
                 match answered {
                     Ok((nodes, made)) => {
@@ -131,23 +161,40 @@ impl Filing<'_> {
                     Err(error) => failure = failure.or(Some(error)),
                 }
             }
+
             if let Some(error) = failure {
                 return Err(error);
             }
+
             at += some.len();
-            wave = if news { 1 } else { (wave * 2).min(self.concurrency) };
+            wave = if news {
+                1
+            } else {
+                (wave * 2).min(self.concurrency)
+            };
         }
+
         Ok(filed)
     }
 
     /// The same for every run of the job: the window, the level, and the names above.
     fn group_name(&self, level: i64, parent: Node, window: usize) -> String {
         // By keys: another job may have stored a name in another spelling meanwhile.
-        let path = self.tree().path(parent).iter().map(|name| name_key(name)).collect::<Vec<_>>().join("\n");
-        format!("file/{window}/{level}/{}", &sha256_hex(path.as_bytes())[..16])
+        let path = self
+            .tree()
+            .path(parent)
+            .iter()
+            .map(|name| name_key(name))
+            .collect::<Vec<_>>()
+            .join("\n");
+        format!(
+            "file/{window}/{level}/{}",
+            &sha256_hex(path.as_bytes())[..16]
+        )
     }
 
-    /// Files a batch, from what was answered before and from the model; tells whether it made a category.
+    /// Files a batch, from what was answered before and from the model; tells whether it made a
+    /// category.
     async fn file_batch(&self, call: &Call<'_>) -> Result<(Vec<(usize, Node)>, bool), JobError> {
         let mut decided: BTreeMap<usize, String> = BTreeMap::new();
         let mut layer = 0;
@@ -155,9 +202,11 @@ impl Filing<'_> {
             decided.extend(read_layer(&saved));
             layer += 1;
         }
+
         if layer > 0 {
             self.saver.count(decided.len()).await;
         }
+
         let (mut made, mut asked) = (false, 0);
         loop {
             let (filed, left) = self.settle(call, &decided, &mut made);
@@ -169,15 +218,18 @@ impl Filing<'_> {
                 }
                 return Ok((filed, made));
             }
+
             if asked >= MOST_ASKS {
                 return Err(unsettled(&left));
             }
+
             decided.extend(self.ask(call, &left, layer).await?);
             (layer, asked) = (layer + 1, asked + 1);
         }
     }
 
-    /// Puts decisions into the tree, in the order of the document; gives those that have none, or found no room.
+    /// Puts decisions into the tree, in the order of the document; gives those that have none, or
+    /// found no room.
     fn settle(
         &self,
         call: &Call<'_>,
@@ -187,13 +239,17 @@ impl Filing<'_> {
         let mut tree = self.tree();
         let before = tree.len();
         let (mut filed, mut left) = (Vec::new(), Vec::new());
+
         for ordinal in call.ordinals {
-            let node = decided.get(ordinal).and_then(|name| tree.choose(call.parent, name));
+            let node = decided
+                .get(ordinal)
+                .and_then(|name| tree.choose(call.parent, name));
             match node {
                 Some(node) => filed.push((*ordinal, node)),
                 None => left.push(*ordinal),
             }
         }
+
         *made |= tree.len() > before;
         (filed, left)
     }
@@ -206,14 +262,21 @@ impl Filing<'_> {
         layer: usize,
     ) -> Result<BTreeMap<usize, String>, JobError> {
         let seq = self.seq.fetch_add(1, Ordering::Relaxed);
-        let _place = self.places.acquire().await.map_err(|_| JobError::Interrupted)?;
+        let _place = self
+            .places
+            .acquire()
+            .await
+            .map_err(|_| JobError::Interrupted)?;
+
         if let Some(error) = self.failure().clone() {
             return Err(error);
         }
+
         let answered = self.ask_and_save(call, ordinals, layer, seq).await;
         if let Err(error) = &answered {
             self.failure().get_or_insert(error.clone());
         }
+
         answered
     }
 
@@ -237,7 +300,9 @@ impl Filing<'_> {
             .flat_map(|output| output.chunks)
             .filter_map(|chunk| Some((usize::try_from(chunk.id - 1).ok()?, chunk.category)))
             .collect();
-        // Nothing was sent: there is nothing to log, however often the job comes back to a paused provider.
+
+        // Nothing was sent: there is nothing to log, however often the job comes back to a paused
+        // provider.
         if answers.is_empty()
             && answered.calls.is_empty()
             && let Some(error) = answered.error
@@ -259,8 +324,9 @@ impl Filing<'_> {
             latency_ms: answered.calls.iter().map(|call| call.latency_ms).sum(),
             started_at,
         };
-        // Also when some or all have no answer: what is good is not asked again by the retry, and its calls go on in
-        // the log after this one.
+
+        // Also when some or all have no answer: what is good is not asked again by the retry, and
+        // its calls go on in the log after this one.
         let step = (layer_name(&call.step, layer), write_layer(seq, &answers));
         self.saver.save(Saved { step, batch }).await?;
         match answered.error {
@@ -272,7 +338,13 @@ impl Filing<'_> {
     fn task(&self, call: &Call<'_>, ordinals: &[usize]) -> (Classify, String) {
         let tree = self.tree();
         let parent: Arc<[String]> = tree.path(call.parent).into();
-        let chunk = |ordinal: &usize| (i64::try_from(ordinal + 1).unwrap_or(i64::MAX), self.passage(*ordinal).into());
+        let chunk = |ordinal: &usize| {
+            (
+                i64::try_from(ordinal + 1).unwrap_or(i64::MAX),
+                self.passage(*ordinal).into(),
+            )
+        };
+
         let shown = parent.join(" / ");
         let level = |level: i64| u32::try_from(level).unwrap_or(u32::MAX);
         let task = Classify {
@@ -281,11 +353,14 @@ impl Filing<'_> {
             depth: level(self.taxonomy.depth()),
             parent,
             categories: tree.options(call.parent).into(),
-            contents: self.shelves().map_or_else(|| [].into(), |shelves| shelves.below(call.parent, &tree)),
+            contents: self
+                .shelves()
+                .map_or_else(|| [].into(), |shelves| shelves.below(call.parent, &tree)),
             may_create: tree.may_create(call.parent),
             chunks: ordinals.iter().map(chunk).collect(),
             homes: Arc::default(),
         };
+
         (task, shown)
     }
 
@@ -294,7 +369,9 @@ impl Filing<'_> {
     }
 
     fn shelves(&self) -> Option<MutexGuard<'_, Shelves>> {
-        self.shelves.as_ref().map(|shelves| shelves.lock().unwrap_or_else(PoisonError::into_inner))
+        self.shelves
+            .as_ref()
+            .map(|shelves| shelves.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {
@@ -308,15 +385,22 @@ fn layer_name(step: &str, layer: usize) -> String {
 
 /// An answer as it is saved; the number keeps the log's order when the job is run again.
 fn write_layer(seq: i64, answers: &BTreeMap<usize, String>) -> Value {
-    let chunks: Vec<Value> = answers.iter().map(|(ordinal, name)| json!([ordinal, name])).collect();
+    let chunks: Vec<Value> = answers
+        .iter()
+        .map(|(ordinal, name)| json!([ordinal, name]))
+        .collect();
     json!({"seq": seq, "chunks": chunks})
 }
 
 fn read_layer(saved: &Value) -> impl Iterator<Item = (usize, String)> {
-    saved["chunks"].as_array().into_iter().flatten().filter_map(|pair| {
-        let ordinal = usize::try_from(pair[0].as_u64()?).ok()?;
-        Some((ordinal, pair[1].as_str()?.to_owned()))
-    })
+    saved["chunks"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|pair| {
+            let ordinal = usize::try_from(pair[0].as_u64()?).ok()?;
+            Some((ordinal, pair[1].as_str()?.to_owned()))
+        })
 }
 
 fn unsettled(ordinals: &[usize]) -> JobError {

@@ -10,14 +10,20 @@ use crate::jobs::{JobContext, JobError};
 use crate::store::{CategoryFilter, CategoryPage};
 
 impl IngestionWork {
-    /// The hierarchy as it is. Where limits count over a level all of it is needed, and they keep it small; otherwise
-    /// children are loaded as their parents are chosen.
+    /// The hierarchy as it is. Where limits count over a level all of it is needed, and they keep
+    /// it small; otherwise children are loaded as their parents are chosen.
     pub(super) async fn load_tree(&self, context: &JobContext) -> Result<Tree, JobError> {
         let mut tree = Tree::new(self.settings.taxonomy.clone());
         if self.settings.taxonomy.scope() == LimitScope::Level {
             let (filter, page) = (CategoryFilter::default(), CategoryPage::default());
-            tree.load(&self.store.list_categories(context.space(), &filter, &page).await?);
+            tree.load(
+                &self
+                    .store
+                    .list_categories(context.space(), &filter, &page)
+                    .await?,
+            );
         }
+
         Ok(tree)
     }
 
@@ -30,12 +36,19 @@ impl IngestionWork {
         if self.settings.taxonomy.scope() == LimitScope::Level {
             return Ok(());
         }
+
         let ids: Vec<i64> = {
             let tree = tree.lock().unwrap_or_else(PoisonError::into_inner);
-            parents.iter().filter_map(|parent| tree.stored(*parent)).collect()
+            parents
+                .iter()
+                .filter_map(|parent| tree.stored(*parent))
+                .collect()
         };
+
         let children = self.store.list_children(context.space(), &ids).await?;
-        tree.lock().unwrap_or_else(PoisonError::into_inner).load(&children);
+        tree.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .load(&children);
         Ok(())
     }
 }
@@ -43,7 +56,9 @@ impl IngestionWork {
 /// What its user should know of a hierarchy that is full, or nearly so.
 pub fn fullness(tree: &Tree, taxonomy: &Taxonomy) -> Option<String> {
     let kept = || tree.keeps_the_rest().then(|| kept_message(taxonomy));
-    tree.full_level().map(|(level, limit)| full_message(level, limit)).or_else(kept)
+    tree.full_level()
+        .map(|(level, limit)| full_message(level, limit))
+        .or_else(kept)
 }
 
 fn kept_message(taxonomy: &Taxonomy) -> String {

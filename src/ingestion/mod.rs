@@ -1,7 +1,9 @@
-//! Text in, filed verbatim under the hierarchy: cut, described, classified level by level, written once.
+//! Text in, filed verbatim under the hierarchy: cut, described, classified level by level, written
+//! once.
 //!
-//! `prepare` makes a job, which is queued at once and answered 202. The job (`work`) plans everything first, with
-//! no transaction open while a model is asked (`filing`, `saver`), and then writes it in one (`writing`).
+//! `prepare` makes a job, which is queued at once and answered 202. The job (`work`) plans
+//! everything first, with no transaction open while a model is asked (`filing`, `saver`), and then
+//! writes it in one (`writing`).
 
 pub mod chunker;
 mod describing;
@@ -127,7 +129,14 @@ impl Ingestion {
         search: Search,
         settings: IngestionSettings,
     ) -> Self {
-        Self { store, jobs, sources, llm, search, settings: Arc::new(settings) }
+        Self {
+            store,
+            jobs,
+            sources,
+            llm,
+            search,
+            settings: Arc::new(settings),
+        }
     }
 
     /// The work that carries ingestions out.
@@ -140,64 +149,117 @@ impl Ingestion {
             helpers,
             settings: self.settings.clone(),
             samples,
-            desks: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from))),
+            desks: Arc::new(Semaphore::new(
+                std::thread::available_parallelism().map_or(2, usize::from),
+            )),
             unanalyzed: Arc::default(),
         }
     }
 
-    /// Checks a text and makes the job that will file it; [`Jobs::enqueue`] queues it. Done before any transaction is
-    /// open: a long text takes its time.
+    /// Checks a text and makes the job that will file it; [`Jobs::enqueue`] queues it. Done before
+    /// any transaction is open: a long text takes its time.
     ///
     /// # Errors
     /// [`IngestionError::Invalid`], the document's, or the store's.
-    pub async fn prepare(&self, space: &Space, new: NewIngestion, now: Timestamp) -> Result<NewJob, IngestionError> {
+    pub async fn prepare(
+        &self,
+        space: &Space,
+        new: NewIngestion,
+        now: Timestamp,
+    ) -> Result<NewJob, IngestionError> {
         if let Some(model) = &new.options.model {
             self.llm.check_model(model).map_err(IngestionError::Model)?;
         }
+
         let identity = self.identity(space, &new, now).await?;
         let (user_id, source_id) = (identity.user_id.clone(), Some(identity.id.to_string()));
         let (large, settings) = (new.text.len() > LARGE, Arc::clone(&self.settings));
         let write = move || {
             let order = request::check(new, identity, &settings)?;
-            order.written().map_err(|error| IngestionError::Store(StoreError::Broken { cause: error.to_string() }))
+            order.written().map_err(|error| {
+                IngestionError::Store(StoreError::Broken {
+                    cause: error.to_string(),
+                })
+            })
         };
+
         let request = if large {
-            #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "pure computation that ends by itself"
+            )]
             let written = tokio::task::spawn_blocking(write).await;
-            written.unwrap_or_else(|error| Err(StoreError::Broken { cause: error.to_string() }.into()))?
+            written.unwrap_or_else(|error| {
+                Err(StoreError::Broken {
+                    cause: error.to_string(),
+                }
+                .into())
+            })?
         } else {
             write()?
         };
-        Ok(NewJob { kind: KIND, user_id, source_id, request, max_attempts: self.jobs.max_attempts() })
+
+        Ok(NewJob {
+            kind: KIND,
+            user_id,
+            source_id,
+            request,
+            max_attempts: self.jobs.max_attempts(),
+        })
     }
 
-    /// The document that a text is a version of: named, found at its path, or one that will be made.
-    async fn identity(&self, space: &Space, new: &NewIngestion, now: Timestamp) -> Result<Identity, IngestionError> {
+    /// The document that a text is a version of: named, found at its path, or one that will be
+    /// made.
+    async fn identity(
+        &self,
+        space: &Space,
+        new: &NewIngestion,
+        now: Timestamp,
+    ) -> Result<Identity, IngestionError> {
         if let Some(id) = &new.source_id {
             let found = self.sources.find(space, id).await?;
-            for (field, given, own) in [("path", &new.path, &found.path), ("user_id", &new.user_id, &found.user_id)] {
+            for (field, given, own) in [
+                ("path", &new.path, &found.path),
+                ("user_id", &new.user_id, &found.user_id),
+            ] {
                 if given.as_ref().is_some_and(|given| given != own) {
                     let rule = format!("is not that of the document that source_id names: {own:?}");
                     return Err(IngestionError::Invalid(vec![FieldError::new(field, rule)]));
                 }
             }
+
             let tags = self.sources.check_tags(&found.tags, &new.tags)?;
             let (path, filename) = (Some(found.path), Some(found.filename));
-            return Ok(Identity { id: found.id, user_id: found.user_id, path, filename, tags });
+            return Ok(Identity {
+                id: found.id,
+                user_id: found.user_id,
+                path,
+                filename,
+                tags,
+            });
         }
+
         // Checked now, so that a bad name is refused now and not by the job.
         let wanted = NewSource {
             id: None,
-            filename: new.filename.clone().or_else(|| new.path.is_none().then(|| "untitled.txt".to_owned())),
+            filename: new
+                .filename
+                .clone()
+                .or_else(|| new.path.is_none().then(|| "untitled.txt".to_owned())),
             path: new.path.clone(),
             user_id: new.user_id.clone(),
             tags: new.tags.clone(),
             eligible: true,
         };
+
         let checked = self.sources.check(wanted, now)?;
         let id = match &new.path {
             None => checked.id,
-            Some(path) => match self.store.find_source_at(space, &checked.user_id, path).await? {
+            Some(path) => match self
+                .store
+                .find_source_at(space, &checked.user_id, path)
+                .await?
+            {
                 Some(id) => {
                     // Removed meanwhile, it will be made anew.
                     if let Ok(found) = self.sources.find(space, id.as_str()).await {
@@ -208,11 +270,19 @@ impl Ingestion {
                 None => SourceId::of_path(space, &checked.user_id, path),
             },
         };
+
         let (path, filename) = (new.path.clone(), new.filename.clone());
-        Ok(Identity { id, user_id: checked.user_id, path, filename, tags: checked.tags })
+        Ok(Identity {
+            id,
+            user_id: checked.user_id,
+            path,
+            filename,
+            tags: checked.tags,
+        })
     }
 
-    /// Takes what the user of a waiting job says of its document; gives the paragraph that would be stored.
+    /// Takes what the user of a waiting job says of its document; gives the paragraph that would be
+    /// stored.
     ///
     /// # Errors
     /// [`IngestionError::InvalidHelper`], or the queue's.
@@ -230,7 +300,10 @@ impl Ingestion {
             "step": "preview", "fields": fields, "preview": helper.text, "token_count": helper.token_count,
             "helper": helper,
         });
-        self.jobs.update_waiting(space, job_id, &progress, now).await?;
+
+        self.jobs
+            .update_waiting(space, job_id, &progress, now)
+            .await?;
         Ok(helper)
     }
 
@@ -238,7 +311,12 @@ impl Ingestion {
     ///
     /// # Errors
     /// [`IngestionError::NothingToConfirm`], or the queue's.
-    pub async fn confirm_helper(&self, space: &Space, job_id: &str, now: Timestamp) -> Result<(), IngestionError> {
+    pub async fn confirm_helper(
+        &self,
+        space: &Space,
+        job_id: &str,
+        now: Timestamp,
+    ) -> Result<(), IngestionError> {
         self.store
             .retry_as("confirm_helper", || async {
                 let mut tx = self.store.begin().await?;
@@ -247,6 +325,7 @@ impl Ingestion {
                 let helper = helper.filter(|helper| helper.is_object()).ok_or(IngestionError::NothingToConfirm)?;
                 let event = serde_json::json!({"event": "confirmed", "origin": "user",
                     "token_count": helper["token_count"], "tokens_prompt": 0, "tokens_completion": 0});
+
                 tx.add_waiting_step(&job, describing::HELPER, helper, ("helper", &event), now).await?;
                 self.jobs.resume(&mut tx, space, job_id, now).await?;
                 Ok(tx.commit().await?)

@@ -1,14 +1,15 @@
-//! Cuts a text into passages to be searched: longer than those that are filed, and overlapping, so that what stands at a
-//! border stands whole in one of two (R-ING-03, K-17).
+//! Cuts a text into passages to be searched: longer than those that are filed, and overlapping, so
+//! that what stands at a border stands whole in one of two (R-ING-03, K-17).
 //!
-//! A passage ends after a blank line, else a line break, else a sentence, else a word, in its last quarter; the next
-//! begins about `overlap` tokens before that, at such a place too.
+//! A passage ends after a blank line, else a line break, else a sentence, else a word, in its last
+//! quarter; the next begins about `overlap` tokens before that, at such a place too.
 
 use super::chunker::{Passage, Piece, Place};
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 
-/// Longest part of a text that is not taken apart, in tokens: short enough that an overlap can be met.
+/// Longest part of a text that is not taken apart, in tokens: short enough that an overlap can be
+/// met.
 const LONGEST: usize = 64;
 
 /// How often a place is looked for anew where the parts' counts do not add up.
@@ -24,37 +25,59 @@ pub fn cut_overlapping(
     (max_tokens, overlap): (usize, usize),
     counter: TokenCounter,
 ) -> Vec<Passage> {
-    let longest = if overlap == 0 { LONGEST } else { (overlap / 3).clamp(8, LONGEST) }.min(max_tokens.max(1));
+    let longest = if overlap == 0 {
+        LONGEST
+    } else {
+        (overlap / 3).clamp(8, LONGEST)
+    }
+    .min(max_tokens.max(1));
+
     let mut units = Vec::with_capacity(pieces.len());
     for piece in pieces {
         split(text, *piece, longest, counter, &mut units);
     }
-    let chars: Vec<usize> = units.iter().map(|unit| char_count(&text[unit.start..unit.end])).collect();
+
+    let chars: Vec<usize> = units
+        .iter()
+        .map(|unit| char_count(&text[unit.start..unit.end]))
+        .collect();
+
     let mut found: Vec<Passage> = Vec::new();
     let (mut first, mut start_char, mut covered) = (0, 0, 0);
     while first < units.len() {
-        let (mut end, mut token_count) = end_of(text, &units, (first, covered), max_tokens, counter);
+        let (mut end, mut token_count) =
+            end_of(text, &units, (first, covered), max_tokens, counter);
         if end <= covered {
             // What they share leaves no room for more: for once they share nothing.
             start_char += chars[first..covered].iter().sum::<usize>();
             first = covered;
             (end, token_count) = end_of(text, &units, (first, covered), max_tokens, counter);
         }
+
         covered = end;
         let range = units[first].start..units[end - 1].end;
         let end_char = start_char + chars[first..end].iter().sum::<usize>();
-        found.push(Passage { range, start_char, end_char, token_count });
+        found.push(Passage {
+            range,
+            start_char,
+            end_char,
+            token_count,
+        });
+
         if end == units.len() {
             break;
         }
+
         let next = begin_of(text, &units, first, end, overlap, counter);
         start_char += chars[first..next].iter().sum::<usize>();
         first = next;
     }
+
     found
 }
 
-/// Where the passage that begins with a unit ends, beyond what is covered if that can be, and how many tokens it has.
+/// Where the passage that begins with a unit ends, beyond what is covered if that can be, and how
+/// many tokens it has.
 fn end_of(
     text: &str,
     units: &[Piece],
@@ -65,32 +88,40 @@ fn end_of(
     let count = |last: usize| counter.count(&text[units[first].start..units[last - 1].end]);
     let mut best = (0, 0);
     let mut limit = max_tokens;
+
     for _ in 0..TRIES {
         let last = end_within(units, (first, covered), limit);
         let tokens = count(last);
         if tokens <= max_tokens && last > best.0 {
             best = (last, tokens);
         }
+
         let short = tokens * 4 < max_tokens * 3 && last < units.len();
         if best.0 > covered && !short && tokens <= max_tokens {
             return best;
         }
-        // The parts' counts do not add up exactly: what was aimed at is moved by as much as the sum was wrong.
+
+        // The parts' counts do not add up exactly: what was aimed at is moved by as much as the sum
+        // was wrong.
         let aim = limit.saturating_mul(max_tokens * 7 / 8) / tokens.max(1);
         if aim == limit || tokens > max_tokens && best.0 <= covered {
             break;
         }
+
         limit = aim.max(1);
     }
+
     if best.0 > covered {
         return best;
     }
+
     let mut last = end_within(units, (first, covered), max_tokens);
     loop {
         let tokens = count(last);
         if tokens <= max_tokens || last == first + 1 {
             return (last, tokens);
         }
+
         last -= 1;
     }
 }
@@ -102,40 +133,58 @@ fn end_within(units: &[Piece], (first, covered): (usize, usize), limit: usize) -
         sum += unit.tokens;
         sum <= limit
     });
+
     let last = first + fitting.count().max(1);
     if last == units.len() {
         return last;
     }
+
     let mut tokens = 0;
     let late = |(end, unit): &(usize, &Piece)| {
         tokens += unit.tokens;
         tokens * 4 >= limit * 3 && *end > covered
     };
+
     let places = (first + 1..).zip(&units[first..last]).filter(late);
-    places.max_by_key(|(end, unit)| (unit.place, *end)).map_or(last, |(end, _)| end)
+    places
+        .max_by_key(|(end, unit)| (unit.place, *end))
+        .map_or(last, |(end, _)| end)
 }
 
 /// [`begin_within`], such that the two share about `overlap` tokens as they are counted together.
-fn begin_of(text: &str, units: &[Piece], first: usize, end: usize, overlap: usize, counter: TokenCounter) -> usize {
+fn begin_of(
+    text: &str,
+    units: &[Piece],
+    first: usize,
+    end: usize,
+    overlap: usize,
+    counter: TokenCounter,
+) -> usize {
     let mut best = (end, overlap);
     let mut aim = overlap;
     for _ in 0..TRIES {
         let start = begin_within(units, first, end, aim);
-        let Some(unit) = units.get(start).filter(|_| start < end) else { break };
+        let Some(unit) = units.get(start).filter(|_| start < end) else {
+            break;
+        };
         let tokens = counter.count(&text[unit.start..units[end - 1].end]);
         let off = overlap.abs_diff(tokens);
         if off < best.1 || best.0 == end && tokens < overlap * 2 {
             best = (start, off);
         }
+
         if off * 4 <= overlap || tokens == 0 {
             break;
         }
+
         aim = aim * overlap / tokens;
     }
+
     best.0
 }
 
-/// Where the next passage begins: after the best place about `overlap` tokens, in sum, before the end of this one.
+/// Where the next passage begins: after the best place about `overlap` tokens, in sum, before the
+/// end of this one.
 fn begin_within(units: &[Piece], first: usize, end: usize, overlap: usize) -> usize {
     let mut tokens = 0;
     let mut best = (end, Place::Delimiter, overlap);
@@ -144,8 +193,10 @@ fn begin_within(units: &[Piece], first: usize, end: usize, overlap: usize) -> us
         if tokens * 4 > overlap * 5 {
             break;
         }
+
         let (place, off) = (units[start - 1].place, overlap.abs_diff(tokens));
         let near = tokens * 4 >= overlap * 3;
+
         // Any place is better than none; among the near ones the best, and of these the nearest.
         if !near
             || best.0 == end
@@ -155,6 +206,7 @@ fn begin_within(units: &[Piece], first: usize, end: usize, overlap: usize) -> us
             best = (start, place, off);
         }
     }
+
     best.0
 }
 
@@ -164,6 +216,7 @@ fn split(text: &str, piece: Piece, longest: usize, counter: TokenCounter, units:
         units.push(piece);
         return;
     }
+
     let mut start = piece.start;
     while start < piece.end {
         let rest = &text[start..piece.end];
@@ -171,13 +224,21 @@ fn split(text: &str, piece: Piece, longest: usize, counter: TokenCounter, units:
         let first = rest.chars().next().map_or(rest.len(), char::len_utf8);
         let mut end = cut.max(first);
         if end < rest.len()
-            && let Some(space) = rest[..end].rfind(char::is_whitespace).filter(|space| *space > 0)
+            && let Some(space) = rest[..end]
+                .rfind(char::is_whitespace)
+                .filter(|space| *space > 0)
         {
             end = space;
         }
         let whole = start + end == piece.end;
         let place = if whole { piece.place } else { Place::Delimiter };
-        units.push(Piece { start, end: start + end, tokens: counter.count(&rest[..end]), place });
+        units.push(Piece {
+            start,
+            end: start + end,
+            tokens: counter.count(&rest[..end]),
+            place,
+        });
+
         start += end;
     }
 }
@@ -200,22 +261,26 @@ mod tests {
 
     #[test]
     fn long_texts_overlap_as_much_as_they_should() {
-        let prose = "The harbour lay still that morning, and nobody spoke of the storm. ".repeat(600);
+        let prose =
+            "The harbour lay still that morning, and nobody spoke of the storm. ".repeat(600);
         let lines = "one line of a list without a stop\n".repeat(1500);
         let bare = "word ".repeat(6000);
         let solid = "漢字".repeat(5000);
         let contents = format!("Chapter One {} 12\n", ".".repeat(60)).repeat(1000);
         let spoken = "\"No.\"\"Yes.\"\"...\"".repeat(3000);
         let dots = ".".repeat(400_000);
+
         for text in [prose, lines, bare, solid, contents, spoken, dots] {
             let found = cut(&text, 1024, 200);
             assert!(found.len() > 3);
             assert!(found.iter().all(|passage| passage.token_count <= 1024));
+
             for two in found.windows(2) {
                 let shared = counter().count(&text[two[1].range.start..two[0].range.end]);
                 assert!((150..=250).contains(&shared), "{shared}: {:?}", &text[..20]);
                 assert!(two[0].token_count >= 700, "{two:?}");
             }
+
             assert_eq!(found.last().unwrap().range.end, text.len());
         }
     }
@@ -229,8 +294,9 @@ mod tests {
     }
 
     fn any_text() -> impl Strategy<Value = String> {
-        let word =
-            prop::sample::select(vec!["alpha", "b", ".", ". ", "\n", "\n\n", " ", "é", "你好", "🦀", "\r\n", "3.5"]);
+        let word = prop::sample::select(vec![
+            "alpha", "b", ".", ". ", "\n", "\n\n", " ", "é", "你好", "🦀", "\r\n", "3.5",
+        ]);
         prop::collection::vec(word, 0..300).prop_map(|words| words.concat())
     }
 
@@ -245,8 +311,10 @@ mod tests {
                 covered = passage.range.end;
                 prop_assert_eq!(passage.start_char, char_count(&text[..passage.range.start]));
                 prop_assert_eq!(passage.end_char, char_count(&text[..passage.range.end]));
+
                 prop_assert!(passage.token_count <= max, "{passage:?}");
             }
+
             prop_assert_eq!(covered, text.len());
         }
     }

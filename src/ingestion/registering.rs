@@ -11,24 +11,40 @@ use crate::sources::{NewSource, SourceError};
 use crate::store::{StoreError, Tx};
 
 impl Writer<'_> {
-    /// A name for a document that has none. Found before the document's own transaction, which would keep others from
-    /// finding theirs.
+    /// A name for a document that has none. Found before the document's own transaction, which
+    /// would keep others from finding theirs.
     pub(super) async fn name(&self, order: &Order) -> Result<Option<String>, WriteError> {
         if order.filename.is_some() || order.path.is_some() {
             return Ok(order.filename.clone());
         }
-        let number = self.store.next_untitled(self.context.space()).await.during("find a name", "counters")?;
+
+        let number = self
+            .store
+            .next_untitled(self.context.space())
+            .await
+            .during("find a name", "counters")?;
+
         Ok(Some(format!("untitled-{number}.txt")))
     }
 
     /// The document, which stays as it is until the transaction ends.
-    pub(super) async fn held_source(&self, tx: &mut Tx, written: &Written) -> Result<Source, WriteError> {
+    pub(super) async fn held_source(
+        &self,
+        tx: &mut Tx,
+        written: &Written,
+    ) -> Result<Source, WriteError> {
         let id = SourceId::from_stored(written.source_id.clone());
-        let source = tx.find_source(self.context.space(), &id).await.during("find the document", "sources")?;
+        let source = tx
+            .find_source(self.context.space(), &id)
+            .await
+            .during("find the document", "sources")?;
+
         source.ok_or_else(|| WriteError::Store {
             operation: "find the document",
             table: "sources",
-            error: StoreError::Broken { cause: "the document is not there any more".to_owned() },
+            error: StoreError::Broken {
+                cause: "the document is not there any more".to_owned(),
+            },
         })
     }
 
@@ -40,29 +56,51 @@ impl Writer<'_> {
         now: Timestamp,
     ) -> Result<Source, WriteError> {
         let space = self.context.space();
-        let during = |error| WriteError::Store { operation: "find the document", table: "sources", error };
+        let during = |error| WriteError::Store {
+            operation: "find the document",
+            table: "sources",
+            error,
+        };
+
         let id = SourceId::from_stored(order.source_id.clone());
         let mut found = tx.find_source(space, &id).await.map_err(during)?;
         if let (None, Some(path)) = (&found, &order.path)
-            && let Some(id) = tx.find_source_at(space, &order.user_id, path).await.map_err(during)?
+            && let Some(id) = tx
+                .find_source_at(space, &order.user_id, path)
+                .await
+                .map_err(during)?
         {
             found = tx.find_source(space, &id).await.map_err(during)?;
         }
         let Some(source) = found else {
             return self.register(tx, order, (id, name), now).await;
         };
+
         // Too many together, which nobody could know before: those that it has stay.
-        let tags = self.sources.check_tags(&source.tags, &order.tags).unwrap_or_else(|_| source.tags.clone());
+        let tags = self
+            .sources
+            .check_tags(&source.tags, &order.tags)
+            .unwrap_or_else(|_| source.tags.clone());
+
         if tags == source.tags {
             return Ok(source);
         }
-        let source = Source { tags, updated_at: now, ..source };
-        tx.update_source(space, &source).await.during("add tags", "source_tags")?;
+
+        let source = Source {
+            tags,
+            updated_at: now,
+            ..source
+        };
+
+        tx.update_source(space, &source)
+            .await
+            .during("add tags", "source_tags")?;
         Ok(source)
     }
 
-    /// The number and the time of a source's next version. Time does not go back within a source: the last version may
-    /// come from a host whose clock is ahead. A request that names its time means it.
+    /// The number and the time of a source's next version. Time does not go back within a source:
+    /// the last version may come from a host whose clock is ahead. A request that names its time
+    /// means it.
     pub(super) async fn next_version(
         &self,
         tx: &mut Tx,
@@ -71,11 +109,13 @@ impl Writer<'_> {
         now: Timestamp,
     ) -> Result<(i64, Timestamp), WriteError> {
         let last = tx.find_last_version(self.context.space(), source_id).await;
-        Ok(match last.during("number the version", "source_versions")? {
-            None => (1, now),
-            Some((version, _)) if order.at.is_some() => (version + 1, now),
-            Some((version, moment)) => (version + 1, now.max(moment.plus_micros(1))),
-        })
+        Ok(
+            match last.during("number the version", "source_versions")? {
+                None => (1, now),
+                Some((version, _)) if order.at.is_some() => (version + 1, now),
+                Some((version, moment)) => (version + 1, now.max(moment.plus_micros(1))),
+            },
+        )
     }
 
     async fn register(
@@ -94,18 +134,28 @@ impl Writer<'_> {
             tags: order.tags.clone(),
             eligible: true,
         };
+
         let registered = self.sources.register(tx, space, new, now).await;
         registered.map_err(|error| match error {
-            SourceError::Store(error) => WriteError::Store { operation: "add the document", table: "sources", error },
+            SourceError::Store(error) => WriteError::Store {
+                operation: "add the document",
+                table: "sources",
+                error,
+            },
             // Another has made it between the look and the write: the next look finds it.
             SourceError::AlreadyRegistered { .. } => WriteError::Store {
                 operation: "add the document",
                 table: "sources",
-                error: StoreError::Contended { cause: error.to_string() },
+                error: StoreError::Contended {
+                    cause: error.to_string(),
+                },
             },
-            error => {
-                WriteError::Job(JobError::retry(Failure::new("write_failed", "Write failed", 409, error.to_string())))
-            }
+            error => WriteError::Job(JobError::retry(Failure::new(
+                "write_failed",
+                "Write failed",
+                409,
+                error.to_string(),
+            ))),
         })
     }
 }

@@ -12,7 +12,9 @@ use crate::base::field_error::FieldError;
 use crate::base::hash::sha256_hex;
 use crate::base::text::{char_count, has_control_but_breaks};
 use crate::base::words::{frequent, telling};
-use crate::config::ingestion::{IndexName, MOST_BATCH, MOST_CHUNK_TOKENS, TransactionScope, delimiter_fault};
+use crate::config::ingestion::{
+    IndexName, MOST_BATCH, MOST_CHUNK_TOKENS, TransactionScope, delimiter_fault,
+};
 use crate::contextual_helpers::{HelperFields, Refused, compose, from_text};
 use crate::model::chunk::{RETRIEVAL, TAXONOMY};
 use crate::model::contextual_helper::NewHelper;
@@ -119,8 +121,8 @@ fn only_filed() -> Vec<IndexName> {
 }
 
 impl Order {
-    /// As it is kept with the job. The text is nearly all of it, and about as long then as it is: room for it is made at
-    /// once, not by doubling.
+    /// As it is kept with the job. The text is nearly all of it, and about as long then as it is:
+    /// room for it is made at once, not by doubling.
     pub fn written(&self) -> Result<String, serde_json::Error> {
         let mut written = Vec::with_capacity(self.text.len() + self.text.len() / 16 + 2048);
         serde_json::to_writer(&mut written, self)?;
@@ -139,7 +141,11 @@ impl Order {
 
     /// The passages that searches find, if there are any.
     pub fn searched_profile(&self) -> Option<&'static str> {
-        if self.is_embedded() { Some(RETRIEVAL) } else { self.is_filed().then_some(TAXONOMY) }
+        if self.is_embedded() {
+            Some(RETRIEVAL)
+        } else {
+            self.is_filed().then_some(TAXONOMY)
+        }
     }
 
     pub fn rules(&self) -> ChunkRules {
@@ -152,19 +158,50 @@ impl Order {
 
     /// What makes two ingestions of one text the same (K-18).
     pub fn settings_key(&self, depth: i64, tokenizer: &str) -> String {
-        let filed = json!([self.delimiters, self.chunk_min_tokens, self.chunk_max_tokens, depth, tokenizer]);
-        let settings = json!([filed, self.is_filed(), self.is_embedded().then_some(self.retrieval)]);
+        let filed = json!([
+            self.delimiters,
+            self.chunk_min_tokens,
+            self.chunk_max_tokens,
+            depth,
+            tokenizer
+        ]);
+
+        let settings = json!([
+            filed,
+            self.is_filed(),
+            self.is_embedded().then_some(self.retrieval)
+        ]);
+
         sha256_hex(settings.to_string().as_bytes())
     }
 
     /// The words that the document can be found by: of what is said of it, and of its text.
     pub fn words(&self) -> Vec<String> {
         let facts = &self.facts;
-        let said = [&facts.title, &facts.author, &facts.topic, &facts.note, &facts.provider].into_iter().flatten();
-        let said = said.chain(&self.tags).cloned().collect::<Vec<_>>().join(" ");
+        let said = [
+            &facts.title,
+            &facts.author,
+            &facts.topic,
+            &facts.note,
+            &facts.provider,
+        ]
+        .into_iter()
+        .flatten();
+
+        let said = said
+            .chain(&self.tags)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ");
+
         let mut words = telling(&said);
         let known: HashSet<String> = words.iter().cloned().collect();
-        words.extend(frequent(&self.text, MOST_WORDS).into_iter().filter(|word| !known.contains(word)));
+        words.extend(
+            frequent(&self.text, MOST_WORDS)
+                .into_iter()
+                .filter(|word| !known.contains(word)),
+        );
+
         words
     }
 
@@ -189,11 +226,16 @@ pub(super) fn check(
 ) -> Result<Order, IngestionError> {
     let mut errors = Vec::new();
     let given = new.text.len();
+
     // In place: it may be long.
     new.text.retain(|c| c != '\0');
     if new.text.trim().is_empty() {
-        errors.push(FieldError::new("text", "must not be empty: there is nothing to file"));
+        errors.push(FieldError::new(
+            "text",
+            "must not be empty: there is nothing to file",
+        ));
     }
+
     for (field, value, most) in [
         ("title", &new.facts.title, MOST_FACT_CHARS),
         ("author", &new.facts.author, MOST_FACT_CHARS),
@@ -206,30 +248,45 @@ pub(super) fn check(
         if char_count(value) > most {
             errors.push(FieldError::new(field, format!("at most {most} characters")));
         } else if has_control_but_breaks(value) {
-            errors.push(FieldError::new(field, "must not contain control characters"));
+            errors.push(FieldError::new(
+                field,
+                "must not contain control characters",
+            ));
         }
     }
+
     let usual = &settings.ingestion;
     let (min, max, batch) = check_numbers(&new.options, settings, &mut errors);
     if let Some(fault) = new.options.delimiters.as_deref().and_then(delimiter_fault) {
-        errors.push(FieldError::new("options.delimiters", format!("must be {fault}")));
+        errors.push(FieldError::new(
+            "options.delimiters",
+            format!("must be {fault}"),
+        ));
     }
+
     let helper = match &new.contextual_helper {
         None => None,
-        Some(GivenHelper::Text(text)) => from_text("contextual_helper", text).map_err(|error| errors.push(error)).ok(),
+        Some(GivenHelper::Text(text)) => from_text("contextual_helper", text)
+            .map_err(|error| errors.push(error))
+            .ok(),
         Some(GivenHelper::Fields(fields)) => match compose(fields) {
             Ok(helper) => Some(helper),
-            Err(Refused { errors: refused, .. }) => {
-                let named =
-                    |error: FieldError| FieldError::new(format!("contextual_helper.{}", error.field), error.message);
+            Err(Refused {
+                errors: refused, ..
+            }) => {
+                let named = |error: FieldError| {
+                    FieldError::new(format!("contextual_helper.{}", error.field), error.message)
+                };
                 errors.extend(refused.into_iter().map(named));
                 None
             }
         },
     };
+
     if !errors.is_empty() {
         return Err(IngestionError::Invalid(errors));
     }
+
     let (nul_removed, options) = (given - new.text.len(), new.options);
     Ok(Order {
         text: new.text,
@@ -241,16 +298,24 @@ pub(super) fn check(
         mtime: new.mtime,
         facts: new.facts,
         helper,
-        auto_source_identification: new.auto_source_identification.unwrap_or(usual.auto_source_identification),
-        delimiters: options.delimiters.unwrap_or_else(|| usual.delimiters.clone()),
+        auto_source_identification: new
+            .auto_source_identification
+            .unwrap_or(usual.auto_source_identification),
+        delimiters: options
+            .delimiters
+            .unwrap_or_else(|| usual.delimiters.clone()),
         chunk_min_tokens: size(min),
         chunk_max_tokens: size(max),
         batch_size: size(batch),
         window: size(usual.window),
         model: options.model,
         indexes: options.indexes.unwrap_or_else(|| usual.indexes.clone()),
-        retrieval: (size(settings.retrieval_tokens), size(settings.retrieval_overlap)),
-        whole: options.transaction_scope.unwrap_or(usual.transaction_scope) == TransactionScope::Ingestion,
+        retrieval: (
+            size(settings.retrieval_tokens),
+            size(settings.retrieval_overlap),
+        ),
+        whole: options.transaction_scope.unwrap_or(usual.transaction_scope)
+            == TransactionScope::Ingestion,
         regenerate_helper: new.regenerate_helper,
         force: new.force,
         nul_removed,
@@ -259,28 +324,54 @@ pub(super) fn check(
 }
 
 /// The rules of M-7A, for one request.
-fn check_numbers(given: &Options, settings: &IngestionSettings, errors: &mut Vec<FieldError>) -> (u64, u64, u64) {
+fn check_numbers(
+    given: &Options,
+    settings: &IngestionSettings,
+    errors: &mut Vec<FieldError>,
+) -> (u64, u64, u64) {
     let usual = &settings.ingestion;
     let min = given.chunk_min_tokens.unwrap_or(usual.chunk_min_tokens);
     let max = given.chunk_max_tokens.unwrap_or(usual.chunk_max_tokens);
     let batch = given.batch_size.unwrap_or(usual.batch_size);
     let mut refuse = |field: &str, rule: String| errors.push(FieldError::new(field, rule));
+
     if !(1..=MOST_CHUNK_TOKENS).contains(&min) {
-        refuse("options.chunk_min_tokens", format!("must be from 1 to {MOST_CHUNK_TOKENS}"));
+        refuse(
+            "options.chunk_min_tokens",
+            format!("must be from 1 to {MOST_CHUNK_TOKENS}"),
+        );
     }
+
     if !(2..=MOST_CHUNK_TOKENS).contains(&max) {
-        refuse("options.chunk_max_tokens", format!("must be from 2 to {MOST_CHUNK_TOKENS}"));
+        refuse(
+            "options.chunk_max_tokens",
+            format!("must be from 2 to {MOST_CHUNK_TOKENS}"),
+        );
     } else if min >= max {
-        let field =
-            if given.chunk_min_tokens.is_some() { "options.chunk_min_tokens" } else { "options.chunk_max_tokens" };
-        refuse(field, format!("chunk_min_tokens ({min}) must be less than chunk_max_tokens ({max})"));
+        let field = if given.chunk_min_tokens.is_some() {
+            "options.chunk_min_tokens"
+        } else {
+            "options.chunk_max_tokens"
+        };
+        refuse(
+            field,
+            format!("chunk_min_tokens ({min}) must be less than chunk_max_tokens ({max})"),
+        );
     } else if settings.max_token_budget <= min.saturating_add(crate::config::query::ROOM) {
-        let rule = format!("{min} leaves no room in query.max_token_budget, which is {}", settings.max_token_budget);
+        let rule = format!(
+            "{min} leaves no room in query.max_token_budget, which is {}",
+            settings.max_token_budget
+        );
         refuse("options.chunk_min_tokens", rule);
     }
+
     if !(1..=MOST_BATCH).contains(&batch) {
-        refuse("options.batch_size", format!("must be from 1 to {MOST_BATCH}"));
+        refuse(
+            "options.batch_size",
+            format!("must be from 1 to {MOST_BATCH}"),
+        );
     }
+
     (min, max, batch)
 }
 

@@ -1,7 +1,7 @@
 //! Saves finished answers with the job, all that have come meanwhile in one transaction.
 //!
-//! A call counts as under way until its answer is saved: whoever asked waits here. So a kill costs at most the calls
-//! under way, and a fast model does not cost a commit for each of its answers.
+//! A call counts as under way until its answer is saved: whoever asked waits here. So a kill costs
+//! at most the calls under way, and a fast model does not cost a commit for each of its answers.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -47,9 +47,26 @@ struct Progress {
 }
 
 impl<'a> Saver<'a> {
-    pub fn new(context: &'a JobContext, llm: &'a Llm, session: &'a Session, chunks: i64, depth: i64) -> Self {
-        let progress = Progress { depth, chunks, done: 0, reported: None };
-        Self { context, llm, session, pending: Mutex::default(), writing: tokio::sync::Mutex::new(progress) }
+    pub fn new(
+        context: &'a JobContext,
+        llm: &'a Llm,
+        session: &'a Session,
+        chunks: i64,
+        depth: i64,
+    ) -> Self {
+        let progress = Progress {
+            depth,
+            chunks,
+            done: 0,
+            reported: None,
+        };
+        Self {
+            context,
+            llm,
+            session,
+            pending: Mutex::default(),
+            writing: tokio::sync::Mutex::new(progress),
+        }
     }
 
     /// What was saved under this name before.
@@ -73,18 +90,28 @@ impl<'a> Saver<'a> {
     /// [`JobError::LeaseLost`], or the store's.
     pub async fn save(&self, entry: Saved) -> Result<(), JobError> {
         let (done, waiting) = oneshot::channel();
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(Pending { entry, done });
+        self.pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Pending { entry, done });
+
         let mut progress = self.writing.lock().await;
-        let some = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        let some =
+            std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+
         // Empty where the one before has taken ours along.
         if !some.is_empty() {
-            let (entries, waiting): (Vec<Saved>, Vec<_>) =
-                some.into_iter().map(|pending| (pending.entry, pending.done)).unzip();
+            let (entries, waiting): (Vec<Saved>, Vec<_>) = some
+                .into_iter()
+                .map(|pending| (pending.entry, pending.done))
+                .unzip();
+
             let written = self.write(entries, &mut progress).await;
             for done in waiting {
                 let _ = done.send(written.clone());
             }
         }
+
         drop(progress);
         waiting.await.unwrap_or(Err(JobError::Interrupted))
     }
@@ -92,14 +119,31 @@ impl<'a> Saver<'a> {
     async fn write(&self, some: Vec<Saved>, progress: &mut Progress) -> Result<(), JobError> {
         let level = some.iter().map(|saved| saved.batch.level).max();
         let done: i64 = some.iter().map(|saved| saved.batch.successes).sum();
-        let (steps, batches) = some.into_iter().map(|saved| (saved.step, saved.batch)).unzip();
+        let (steps, batches) = some
+            .into_iter()
+            .map(|saved| (saved.step, saved.batch))
+            .unzip();
+
         progress.done += done;
-        if progress.reported.is_none_or(|last| last.elapsed() >= REPORTS) {
+        if progress
+            .reported
+            .is_none_or(|last| last.elapsed() >= REPORTS)
+        {
             progress.reported = Some(Instant::now());
-            self.context.report("classifying", self.shown(*progress, level));
+            self.context
+                .report("classifying", self.shown(*progress, level));
         }
+
         self.context
-            .record_paid(self.llm, Record { steps, batches, without_progress: done == 0, ..Record::default() })
+            .record_paid(
+                self.llm,
+                Record {
+                    steps,
+                    batches,
+                    without_progress: done == 0,
+                    ..Record::default()
+                },
+            )
             .await
     }
 

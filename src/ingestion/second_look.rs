@@ -1,6 +1,6 @@
-//! Looks again at passages that are filed already, below the parents that a document's own passages went to
-//! (`categories::second_look`). Only the embedded model does so: it goes by what lies in each category, of which there
-//! is more now, and it costs nothing but its time.
+//! Looks again at passages that are filed already, below the parents that a document's own passages
+//! went to (`categories::second_look`). Only the embedded model does so: it goes by what lies in
+//! each category, of which there is more now, and it costs nothing but its time.
 //!
 //! What is found is written with the document. If it cannot be had, everything stays where it is.
 
@@ -39,15 +39,28 @@ impl SecondLook<'_> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn look(&self, tree: &Mutex<Tree>, new: &[Node], samples: &Samples) -> Result<Vec<Move>, JobError> {
+    pub async fn look(
+        &self,
+        tree: &Mutex<Tree>,
+        new: &[Node],
+        samples: &Samples,
+    ) -> Result<Vec<Move>, JobError> {
         if self.llm.must_spare_calls() {
             return Ok(Vec::new());
         }
+
         let writes = self.store.find_chunk_writes(self.space).await?;
-        let looks = plan(&tree.lock().unwrap_or_else(PoisonError::into_inner), new, samples, writes.unsigned_abs());
+        let looks = plan(
+            &tree.lock().unwrap_or_else(PoisonError::into_inner),
+            new,
+            samples,
+            writes.unsigned_abs(),
+        );
+
         if looks.is_empty() {
             return Ok(Vec::new());
         }
+
         let mut moves = Vec::new();
         for look in looks {
             match self.llm.ask(self.session, look.task.clone()).await {
@@ -58,7 +71,9 @@ impl SecondLook<'_> {
                 }
             }
         }
-        // Nothing is saved with the job: another run looks again, for nothing. But its calls are told of when it ends.
+
+        // Nothing is saved with the job: another run looks again, for nothing. But its calls are
+        // told of when it ends.
         self.llm.flush().await?;
         Ok(moves)
     }
@@ -69,6 +84,7 @@ fn plan(tree: &Tree, new: &[Node], samples: &Samples, write: u64) -> Vec<Look> {
     for leaf in new {
         *parents.entry(tree.parent(*leaf)).or_default() += 1;
     }
+
     let mut left = MOST;
     let mut looks = Vec::new();
     for (parent, new) in parents {
@@ -77,30 +93,57 @@ fn plan(tree: &Tree, new: &[Node], samples: &Samples, write: u64) -> Vec<Look> {
             places.truncate(left);
             places
         });
+
         left -= look.as_ref().map_or(0, |look| look.passages.len());
         looks.extend(look);
     }
+
     looks
 }
 
 /// Those below a parent whose turn it is.
-fn look_below(tree: &Tree, parent: Node, samples: &Samples, turns: impl FnOnce(usize) -> Vec<usize>) -> Option<Look> {
+fn look_below(
+    tree: &Tree,
+    parent: Node,
+    samples: &Samples,
+    turns: impl FnOnce(usize) -> Vec<usize>,
+) -> Option<Look> {
     let offered = tree.offered(parent).zip(tree.options(parent));
     let stored = offered.filter_map(|(node, name)| Some((tree.stored(node)?, name)));
     let (leaves, categories): (Vec<i64>, Vec<String>) = stored.unzip();
-    let contents: Arc<[CategoryContents]> =
-        leaves.iter().map(|leaf| samples.get(*leaf).cloned().unwrap_or_default()).collect();
-    if contents.iter().map(|contents| contents.count).sum::<usize>() < ENOUGH {
+    let contents: Arc<[CategoryContents]> = leaves
+        .iter()
+        .map(|leaf| samples.get(*leaf).cloned().unwrap_or_default())
+        .collect();
+
+    if contents
+        .iter()
+        .map(|contents| contents.count)
+        .sum::<usize>()
+        < ENOUGH
+    {
         return None;
     }
     // One that lies alone stays.
     let full = (0..leaves.len()).filter(|at| contents[*at].count > 1);
-    let pool: Vec<(usize, &Sample)> =
-        full.flat_map(|at| samples.filed(leaves[at]).iter().map(move |sample| (at, sample))).collect();
-    let chosen: Vec<(usize, &Sample)> = turns(pool.len()).into_iter().map(|place| pool[place]).collect();
+    let pool: Vec<(usize, &Sample)> = full
+        .flat_map(|at| {
+            samples
+                .filed(leaves[at])
+                .iter()
+                .map(move |sample| (at, sample))
+        })
+        .collect();
+
+    let chosen: Vec<(usize, &Sample)> = turns(pool.len())
+        .into_iter()
+        .map(|place| pool[place])
+        .collect();
+
     if chosen.is_empty() {
         return None;
     }
+
     let depth = u32::try_from(tree.path(parent).len() + 1).unwrap_or(u32::MAX);
     let task = Classify {
         contextual_helper: None,
@@ -110,26 +153,52 @@ fn look_below(tree: &Tree, parent: Node, samples: &Samples, turns: impl FnOnce(u
         categories: categories.into(),
         contents,
         may_create: false,
-        chunks: (1..).zip(&chosen).map(|(id, (_, sample))| (id, Arc::clone(&sample.text))).collect(),
-        homes: Arc::new((1..).zip(&chosen).map(|(id, (home, _))| (id, *home)).collect()),
+        chunks: (1..)
+            .zip(&chosen)
+            .map(|(id, (_, sample))| (id, Arc::clone(&sample.text)))
+            .collect(),
+        homes: Arc::new(
+            (1..)
+                .zip(&chosen)
+                .map(|(id, (home, _))| (id, *home))
+                .collect(),
+        ),
     };
-    Some(Look { task, passages: chosen.into_iter().map(|(_, sample)| sample.clone()).collect(), leaves })
+
+    Some(Look {
+        task,
+        passages: chosen
+            .into_iter()
+            .map(|(_, sample)| sample.clone())
+            .collect(),
+        leaves,
+    })
 }
 
 impl Look {
     fn moves(&self, answered: &ClassifyOutput) -> Vec<Move> {
         let found = answered.chunks.iter().filter_map(|chunk| {
             let sample = self.passages.get(usize::try_from(chunk.id - 1).ok()?)?;
-            let to = self.leaves[self.task.categories.iter().position(|name| *name == chunk.category)?];
+            let to = self.leaves[self
+                .task
+                .categories
+                .iter()
+                .position(|name| *name == chunk.category)?];
+
             let filed_at = sample.created_at.as_micros();
-            Some(Move { chunk_id: sample.id, filed_at, from: sample.category_id, to })
+            Some(Move {
+                chunk_id: sample.id,
+                filed_at,
+                from: sample.category_id,
+                to,
+            })
         });
         found.filter(|wish| wish.from != wish.to).collect()
     }
 }
 
-/// The moves that leave a passage behind in every category: whoever walks there must find something. `held` says how
-/// many there are.
+/// The moves that leave a passage behind in every category: whoever walks there must find
+/// something. `held` says how many there are.
 pub fn emptying_none(moves: &[Move], mut held: BTreeMap<i64, i64>) -> Vec<Move> {
     let may_go = |wish: &&Move| {
         let left = held.entry(wish.from).or_default();
@@ -145,9 +214,25 @@ mod tests {
 
     #[test]
     fn the_last_one_of_a_category_stays() {
-        let wish = |chunk_id, from, to| Move { chunk_id, filed_at: 0, from, to };
-        let moves = [wish(1, 7, 8), wish(2, 7, 8), wish(3, 8, 7), wish(4, 9, 7), wish(5, 6, 7)];
+        let wish = |chunk_id, from, to| Move {
+            chunk_id,
+            filed_at: 0,
+            from,
+            to,
+        };
+
+        let moves = [
+            wish(1, 7, 8),
+            wish(2, 7, 8),
+            wish(3, 8, 7),
+            wish(4, 9, 7),
+            wish(5, 6, 7),
+        ];
+
         let allowed = emptying_none(&moves, BTreeMap::from([(7, 2), (8, 4), (9, 1)]));
-        assert_eq!(allowed.iter().map(|wish| wish.chunk_id).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(
+            allowed.iter().map(|wish| wish.chunk_id).collect::<Vec<_>>(),
+            [1, 3]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What a document that is being filed has put where so far, over what was there before; for the embedded model.
+//! What a document that is being filed has put where so far, over what was there before; for the
+//! embedded model.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,21 +24,30 @@ struct Shelf {
 
 impl Shelves {
     pub fn over(stored: Arc<Samples>) -> Self {
-        Self { stored, own: HashMap::new() }
+        Self {
+            stored,
+            own: HashMap::new(),
+        }
     }
 
     /// Puts a passage into a category.
     pub fn put(&mut self, node: Node, text: &str) {
         let own = self.own.entry(node).or_default();
         own.count += 1;
-        let end = text.char_indices().nth(CHARS).map_or(text.len(), |(at, _)| at);
+        let end = text
+            .char_indices()
+            .nth(CHARS)
+            .map_or(text.len(), |(at, _)| at);
+
         own.samples.push(text[..end].into());
         thin(&mut own.samples);
     }
 
     /// What lies in the categories that may be chosen below a parent, in their order.
     pub fn below(&self, parent: Node, tree: &Tree) -> Arc<[CategoryContents]> {
-        tree.offered(parent).map(|node| self.contents(node, tree)).collect()
+        tree.offered(parent)
+            .map(|node| self.contents(node, tree))
+            .collect()
     }
 
     fn contents(&self, node: Node, tree: &Tree) -> CategoryContents {
@@ -47,6 +57,7 @@ impl Shelves {
             contents.count += own.count;
             contents.samples.extend(own.samples.iter().cloned());
         }
+
         thin(&mut contents.samples);
         contents
     }

@@ -1,5 +1,5 @@
-//! The job behind an ingestion, from the text to its rows. Running it again from any point repeats no answer and no
-//! write.
+//! The job behind an ingestion, from the text to its rows. Running it again from any point repeats
+//! no answer and no write.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -41,8 +41,8 @@ use crate::store::Store;
 pub const KIND: &str = "ingestion";
 /// How often a document is filed anew because others filled the hierarchy before it was written.
 const MOST_REFILINGS: usize = 5;
-/// From how many passages on whoever watches is told of the write before it begins: on SQLite nothing else can be
-/// written until it ends.
+/// From how many passages on whoever watches is told of the write before it begins: on SQLite
+/// nothing else can be written until it ends.
 const LONG_WRITE: usize = 200;
 /// Passages written since the planner was last told, after which PostgreSQL is told again.
 const ANALYZE_AFTER: i64 = 2000;
@@ -76,38 +76,68 @@ impl Work for IngestionWork {
 impl IngestionWork {
     async fn ingest(&self, context: &JobContext) -> Result<Outcome, JobError> {
         let order = Arc::new(Order::deserialize(context.take_request()).map_err(|error| {
-            JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string()))
+            JobError::fail(Failure::new(
+                "invalid_request",
+                "Invalid request",
+                422,
+                error.to_string(),
+            ))
         })?);
+
         if order.nul_removed > 0 {
-            let message = format!("{} characters U+0000 were taken out of the text", order.nul_removed);
+            let message = format!(
+                "{} characters U+0000 were taken out of the text",
+                order.nul_removed
+            );
             context.warn("nul_removed", &message).await?;
         }
-        let session = self.llm.job_session(context.space(), context.id()).await?.with_model(order.model.clone());
+
+        let session = self
+            .llm
+            .job_session(context.space(), context.id())
+            .await?
+            .with_model(order.model.clone());
+
         context.report("chunking", json!({"characters": char_count(&order.text)}));
-        let model = order.model.clone().unwrap_or_else(|| self.llm.model_of("classify").to_owned());
+        let model = order
+            .model
+            .clone()
+            .unwrap_or_else(|| self.llm.model_of("classify").to_owned());
+
         let depth = self.settings.taxonomy.depth();
-        // Texts that come together are taken apart one after another: the first is with the model, and written, while
-        // the others are at it.
-        let desk = self.desks.acquire().await.map_err(|_| JobError::Interrupted)?;
+        // Texts that come together are taken apart one after another: the first is with the model,
+        // and written, while the others are at it.
+        let desk = self
+            .desks
+            .acquire()
+            .await
+            .map_err(|_| JobError::Interrupted)?;
+
         let document = Document::cut(&order, model, depth, context.id().to_string()).await?;
         let same = self.same_content(context, &order, &document).await?;
         let short = document.short_passage(order.chunk_min_tokens);
         if let Some(message) = short.filter(|_| order.is_filed() && same.is_none()) {
             context.warn("below_min_tokens", &message).await?;
         }
+
         let searched = match &same {
             None => self.searched(context, &session, &order, &document).await?,
             Some(_) => None,
         };
+
         drop(desk);
         // A description is for whoever files.
         let needless = same.is_some() || !order.is_filed();
-        let (helper, store_helper) =
-            match self.describing(context).describe(&session, &order, &document, needless).await? {
-                Described::By(helper, new) => (Some(helper), new),
-                Described::NotNeeded => (None, false),
-                Described::Awaited => return Ok(Outcome::AwaitHelper(json!({"step": "fields"}))),
-            };
+        let (helper, store_helper) = match self
+            .describing(context)
+            .describe(&session, &order, &document, needless)
+            .await?
+        {
+            Described::By(helper, new) => (Some(helper), new),
+            Described::NotNeeded => (None, false),
+            Described::Awaited => return Ok(Outcome::AwaitHelper(json!({"step": "fields"}))),
+        };
+
         fail_point::hit("after_helper");
         let mut draft = Draft {
             order: &order,
@@ -120,22 +150,31 @@ impl IngestionWork {
             searched,
             same,
         };
+
         if let Some(searched) = &mut draft.searched {
-            self.embed_outside(context, &session, (&order, &document), searched).await?;
+            self.embed_outside(context, &session, (&order, &document), searched)
+                .await?;
         }
+
         let written = if draft.same.is_some() || !order.is_filed() {
             self.write_last(context, &session, &draft, 0..0, None)
                 .await
                 .map_err(|e| e.into_job_error(context.attempt()))?
         } else {
-            let helper = helper.map(|helper| helper.text).filter(|text| !text.is_empty()).map(Arc::from);
-            self.file_and_write(context, &session, &document, &mut draft, helper).await?
+            let helper = helper
+                .map(|helper| helper.text)
+                .filter(|text| !text.is_empty())
+                .map(Arc::from);
+            self.file_and_write(context, &session, &document, &mut draft, helper)
+                .await?
         };
+
         self.analyze(written.chunks + written.searched).await;
         Ok(Outcome::Finished)
     }
 
-    /// The earlier version of the document that says the same, unless it is to be filed anew (K-18).
+    /// The earlier version of the document that says the same, unless it is to be filed anew
+    /// (K-18).
     async fn same_content(
         &self,
         context: &JobContext,
@@ -146,11 +185,20 @@ impl IngestionWork {
         if order.force || context.saved(&part_name(0)).is_some() {
             return Ok(None);
         }
+
         let id = SourceId::from_stored(order.source_id.clone());
         let facts = &document.facts;
-        let profile = if order.is_filed() { Some(TAXONOMY) } else { order.searched_profile() };
+        let profile = if order.is_filed() {
+            Some(TAXONOMY)
+        } else {
+            order.searched_profile()
+        };
+
         let (sha256, key) = (&facts.sha256, &facts.settings_key);
-        Ok(self.store.find_same_content(context.space(), &id, sha256, key, profile).await?)
+        Ok(self
+            .store
+            .find_same_content(context.space(), &id, sha256, key, profile)
+            .await?)
     }
 
     /// What makes the document found by searches, as far as it is made here.
@@ -161,17 +209,37 @@ impl IngestionWork {
         order: &'d Order,
         document: &Document,
     ) -> Result<Option<Searched<'d>>, JobError> {
-        let Some(profile) = order.searched_profile() else { return Ok(None) };
+        let Some(profile) = order.searched_profile() else {
+            return Ok(None);
+        };
         let texts = document.searched_texts(order);
-        let model = if order.is_embedded() { Some(self.search.model_of(context.space()).await?) } else { None };
+        let model = if order.is_embedded() {
+            Some(self.search.model_of(context.space()).await?)
+        } else {
+            None
+        };
+
         let mut prepared = self.search.prepare(texts.clone()).await?;
         if let Some(model) = model.as_ref().filter(|model| self.llm.embeds_here(model)) {
-            prepared = prepared.with_vectors(model, &self.embedding(context).embed(session, model, &texts).await?);
+            prepared = prepared.with_vectors(
+                model,
+                &self
+                    .embedding(context)
+                    .embed(session, model, &texts)
+                    .await?,
+            );
         }
-        Ok(Some(Searched { profile, model, chunks: document.overlapping_chunks(&order.text), prepared }))
+
+        Ok(Some(Searched {
+            profile,
+            model,
+            chunks: document.overlapping_chunks(&order.text),
+            prepared,
+        }))
     }
 
-    /// Adds what a model outside has to say. After the description: who cancels there has paid for nothing else.
+    /// Adds what a model outside has to say. After the description: who cancels there has paid for
+    /// nothing else.
     async fn embed_outside(
         &self,
         context: &JobContext,
@@ -179,16 +247,30 @@ impl IngestionWork {
         (order, document): (&Order, &Document),
         searched: &mut Searched<'_>,
     ) -> Result<(), JobError> {
-        if let Some(model) = searched.model.as_ref().filter(|model| !self.llm.embeds_here(model)) {
+        if let Some(model) = searched
+            .model
+            .as_ref()
+            .filter(|model| !self.llm.embeds_here(model))
+        {
             let texts = document.searched_texts(order);
-            let vectors = self.embedding(context).embed(session, model, &texts).await?;
-            searched.prepared = std::mem::take(&mut searched.prepared).with_vectors(model, &vectors);
+            let vectors = self
+                .embedding(context)
+                .embed(session, model, &texts)
+                .await?;
+
+            searched.prepared =
+                std::mem::take(&mut searched.prepared).with_vectors(model, &vectors);
         }
+
         Ok(())
     }
 
     fn embedding<'w>(&'w self, context: &'w JobContext) -> Embedding<'w> {
-        Embedding { search: &self.search, llm: &self.llm, context }
+        Embedding {
+            search: &self.search,
+            llm: &self.llm,
+            context,
+        }
     }
 
     async fn file_and_write(
@@ -201,7 +283,13 @@ impl IngestionWork {
     ) -> Result<Written, JobError> {
         let (total, depth) = (document.passages.len(), self.settings.taxonomy.depth());
         let saver = Saver::new(context, &self.llm, session, count(total), depth);
-        let seq = context.read_saved(|_, value| value["seq"].as_i64()).into_iter().max().unwrap_or(0) + 1;
+        let seq = context
+            .read_saved(|_, value| value["seq"].as_i64())
+            .into_iter()
+            .max()
+            .unwrap_or(0)
+            + 1;
+
         let mut filing = Filing {
             llm: &self.llm,
             session,
@@ -219,61 +307,88 @@ impl IngestionWork {
             seq: AtomicI64::new(seq),
             failure: Mutex::default(),
         };
+
         let window = draft.order.window;
         for _ in 0..MOST_REFILINGS {
             let (mut written, mut all_leaves) = (None, Vec::with_capacity(total));
             draft.paths.clear();
             saver.restart().await;
-            *filing.tree.get_mut().unwrap_or_else(PoisonError::into_inner) = self.load_tree(context).await?;
+            *filing
+                .tree
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner) = self.load_tree(context).await?;
+
             let mut samples = None;
             if self.llm.is_embedded("classify", session) {
                 let read = self.samples.of(context.space()).await?;
                 filing.shelves = Some(Mutex::new(Shelves::over(Arc::clone(&read))));
                 samples = Some(read).filter(|_| self.settings.taxonomy.second_look());
             }
+
             let mut outcome = Ok(());
             for start in (0..total).step_by(window) {
                 let range = start..total.min(start + window);
-                let leaves =
-                    filing.file(range.clone(), |parents| self.load_children(context, &filing.tree, parents)).await?;
+                let leaves = filing
+                    .file(range.clone(), |parents| {
+                        self.load_children(context, &filing.tree, parents)
+                    })
+                    .await?;
+
                 {
                     let tree = filing.tree.lock().unwrap_or_else(PoisonError::into_inner);
-                    draft.paths.extend(leaves.iter().map(|leaf| tree.path(*leaf)));
+                    draft
+                        .paths
+                        .extend(leaves.iter().map(|leaf| tree.path(*leaf)));
                     all_leaves.extend(leaves);
                 }
+
                 fail_point::hit("after_filing");
                 let full = {
                     let tree = filing.tree.lock().unwrap_or_else(PoisonError::into_inner);
                     fullness(&tree, &self.settings.taxonomy)
                 };
+
                 if let Some(message) = full {
                     context.warn("level_full", &message).await?;
                 }
+
                 let last = range.end == total;
                 if let Some(samples) = samples.as_ref().filter(|_| last) {
-                    let looking = SecondLook { store: &self.store, llm: &self.llm, session, space: context.space() };
+                    let looking = SecondLook {
+                        store: &self.store,
+                        llm: &self.llm,
+                        session,
+                        space: context.space(),
+                    };
                     draft.moves = looking.look(&filing.tree, &all_leaves, samples).await?;
                 }
+
                 outcome = match draft.order.whole {
                     true if last => {
                         context.report("committing", json!({"chunks": total}));
                         if total > LONG_WRITE && !context.write_reports().await {
                             return Err(JobError::LeaseLost);
                         }
-                        self.write_last(context, session, draft, 0..total, None).await.map(|done| written = Some(done))
+
+                        self.write_last(context, session, draft, 0..total, None)
+                            .await
+                            .map(|done| written = Some(done))
                     }
                     true => Ok(()),
                     false => {
                         if last {
                             context.report("committing", json!({"chunks": total}));
                         }
-                        self.write_batches(context, session, draft, range, &mut written, last).await
+                        self.write_batches(context, session, draft, range, &mut written, last)
+                            .await
                     }
                 };
+
                 if outcome.is_err() {
                     break;
                 }
             }
+
             match (outcome, written) {
                 (Err(WriteError::NoRoom), _) => {}
                 (Err(error), _) => return Err(error.into_job_error(context.attempt())),
@@ -281,6 +396,7 @@ impl IngestionWork {
                 (Ok(()), None) => break,
             }
         }
+
         Err(JobError::retry(Failure::new(
             "category_limit",
             "Category limit",
@@ -300,7 +416,9 @@ impl IngestionWork {
     ) -> Result<Written, WriteError> {
         let shared = draft.same.as_ref().map(|same| same.version);
         let end = |written: &Written| result(written, session.spent(), shared);
-        self.writer(context).write(draft, range, so_far, Some(&end)).await
+        self.writer(context)
+            .write(draft, range, so_far, Some(&end))
+            .await
     }
 
     /// Each batch of a window by itself; those that are written stay (M-7B.6).
@@ -315,28 +433,52 @@ impl IngestionWork {
     ) -> Result<(), WriteError> {
         for start in window.clone().step_by(draft.order.batch_size) {
             let range = start..window.end.min(start + draft.order.batch_size);
-            let saved = context.saved(&part_name(start)).and_then(|saved| serde_json::from_value(saved).ok());
+            let saved = context
+                .saved(&part_name(start))
+                .and_then(|saved| serde_json::from_value(saved).ok());
             if let Some(saved) = saved {
                 *written = Some(saved);
                 continue;
             }
+
             if last && range.end == window.end {
-                *written = Some(self.write_last(context, session, draft, range, written.as_ref()).await?);
+                *written = Some(
+                    self.write_last(context, session, draft, range, written.as_ref())
+                        .await?,
+                );
                 continue;
             }
-            let done = self.writer(context).write(draft, range, written.as_ref(), None).await?;
-            context.remember(&Record::step(part_name(start), serde_json::to_value(&done).unwrap_or_default()));
+
+            let done = self
+                .writer(context)
+                .write(draft, range, written.as_ref(), None)
+                .await?;
+
+            context.remember(&Record::step(
+                part_name(start),
+                serde_json::to_value(&done).unwrap_or_default(),
+            ));
+
             *written = Some(done);
         }
         Ok(())
     }
 
     fn describing<'w>(&'w self, context: &'w JobContext) -> Describing<'w> {
-        Describing { llm: &self.llm, helpers: &self.helpers, context }
+        Describing {
+            llm: &self.llm,
+            helpers: &self.helpers,
+            context,
+        }
     }
 
     fn writer<'w>(&'w self, context: &'w JobContext) -> Writer<'w> {
-        Writer { store: &self.store, sources: &self.sources, taxonomy: &self.settings.taxonomy, context }
+        Writer {
+            store: &self.store,
+            sources: &self.sources,
+            taxonomy: &self.settings.taxonomy,
+            context,
+        }
     }
 
     /// PostgreSQL plans badly over rows that it has not looked at.
@@ -345,6 +487,7 @@ impl IngestionWork {
         if before + written < ANALYZE_AFTER {
             return;
         }
+
         self.unanalyzed.store(0, Ordering::Relaxed);
         if let Err(error) = self.store.analyze().await {
             tracing::warn!(%error, "the tables could not be analysed");

@@ -13,12 +13,20 @@ pub enum WriteError {
     /// The job is not ours any more.
     Job(JobError),
     /// The named step failed.
-    Store { operation: &'static str, table: &'static str, error: StoreError },
+    Store {
+        operation: &'static str,
+        table: &'static str,
+        error: StoreError,
+    },
 }
 
 impl AsStoreError for WriteError {
     fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store { error, .. } = self { Some(error) } else { None }
+        if let Self::Store { error, .. } = self {
+            Some(error)
+        } else {
+            None
+        }
     }
 }
 
@@ -29,7 +37,11 @@ pub trait During<T> {
 
 impl<T> During<T> for Result<T, StoreError> {
     fn during(self, operation: &'static str, table: &'static str) -> Result<T, WriteError> {
-        self.map_err(|error| WriteError::Store { operation, table, error })
+        self.map_err(|error| WriteError::Store {
+            operation,
+            table,
+            error,
+        })
     }
 }
 
@@ -39,8 +51,13 @@ impl WriteError {
         let (operation, table, error) = match self {
             Self::NoRoom => return JobError::Interrupted,
             Self::Job(error) => return error,
-            Self::Store { operation, table, error } => (operation, table, error),
+            Self::Store {
+                operation,
+                table,
+                error,
+            } => (operation, table, error),
         };
+
         let message = error.to_string();
         // What a database says may quote a text: it stays with the job.
         tracing::error!(operation, table, "an ingestion was rolled back");
@@ -56,6 +73,7 @@ impl WriteError {
             }
             failure
         };
+
         match JobError::from(error) {
             JobError::Retry(failure) if failure.code == "internal_error" => JobError::retry(named(
                 Failure::new(
@@ -77,5 +95,9 @@ impl WriteError {
 
 /// Whether the job was still ours to write to.
 pub fn held(ours: bool) -> Result<(), WriteError> {
-    if ours { Ok(()) } else { Err(WriteError::Job(JobError::LeaseLost)) }
+    if ours {
+        Ok(())
+    } else {
+        Err(WriteError::Job(JobError::LeaseLost))
+    }
 }

@@ -1,6 +1,7 @@
-//! Writes a planned document in one short, fenced transaction (K-10, M-7B): nobody sees half of it, and a failed write
-//! leaves nothing. With `transaction_scope: "batch"` each batch of passages is such a transaction, with what makes it found;
-//! the version becomes what the document says with the last, so what has failed or was cancelled hides nothing.
+//! Writes a planned document in one short, fenced transaction (K-10, M-7B): nobody sees half of it,
+//! and a failed write leaves nothing. With `transaction_scope: "batch"` each batch of passages is
+//! such a transaction, with what makes it found; the version becomes what the document says with
+//! the last, so what has failed or was cancelled hides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -83,7 +84,8 @@ pub struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    /// Writes the passages of a range, and what comes before and after them; the last part ends the job with a result.
+    /// Writes the passages of a range, and what comes before and after them; the last part ends the
+    /// job with a result.
     pub async fn write(
         &self,
         draft: &Draft<'_>,
@@ -91,70 +93,147 @@ impl Writer<'_> {
         so_far: Option<&Written>,
         result: Option<&(dyn Fn(&Written) -> Value + Sync)>,
     ) -> Result<Written, WriteError> {
-        let ending = if result.is_some() { Some(self.context.ending().await) } else { None };
+        let ending = if result.is_some() {
+            Some(self.context.ending().await)
+        } else {
+            None
+        };
+
         let written = self.store.retry_as("write_ingestion", || async {
-            let now = draft.order.at.map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
-            let name = if so_far.is_none() { self.name(draft.order).await? } else { None };
+            let now = draft
+                .order
+                .at
+                .map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
+
+            let name = if so_far.is_none() {
+                self.name(draft.order).await?
+            } else {
+                None
+            };
+
             let mut tx = self.store.begin().await.during("begin", "sources")?;
             let (source, mut written, now) = match so_far {
-                Some(written) => (self.held_source(&mut tx, written).await?, written.clone(), now),
-                None => self.write_head(&mut tx, draft, name, result.is_some(), now).await?,
+                Some(written) => (
+                    self.held_source(&mut tx, written).await?,
+                    written.clone(),
+                    now,
+                ),
+                None => {
+                    self.write_head(&mut tx, draft, name, result.is_some(), now)
+                        .await?
+                }
             };
+
             if result.is_some() {
                 self.write_words(&mut tx, draft, &source).await?;
             }
+
             // Only now: whoever writes to the space waits from here until the commit.
             let space = self.context.space();
-            tx.lock_chunks(space).await.during("lock the space", "counters")?;
-            tx.settle_depth(space, self.taxonomy.depth(), now).await.during("keep the depth", "settings")?;
+            tx.lock_chunks(space)
+                .await
+                .during("lock the space", "counters")?;
+            tx.settle_depth(space, self.taxonomy.depth(), now)
+                .await
+                .during("keep the depth", "settings")?;
             let mut counts = None;
+
             if draft.same.is_none() && draft.order.is_filed() {
-                counts = Some(self.write_chunks(&mut tx, draft, range.clone(), &mut written, now).await?);
+                counts = Some(
+                    self.write_chunks(&mut tx, draft, range.clone(), &mut written, now)
+                        .await?,
+                );
             }
+
             if draft.same.is_none() {
-                self.write_searched(&mut tx, draft, &range, result.is_some(), &mut written, now).await?;
+                self.write_searched(&mut tx, draft, &range, result.is_some(), &mut written, now)
+                    .await?;
             }
+
             if result.is_some() {
                 let counts = counts.filter(|_| so_far.is_none());
-                self.complete(&mut tx, draft, &source, (so_far.is_some(), counts), &mut written, now).await?;
+                self.complete(
+                    &mut tx,
+                    draft,
+                    &source,
+                    (so_far.is_some(), counts),
+                    &mut written,
+                    now,
+                )
+                .await?;
+
                 // Last: what this document said before stays where it was.
                 self.move_others(&mut tx, draft, &mut written).await?;
             }
+
             fail_point::hit("in_transaction");
             match result.zip(ending.as_ref()) {
                 Some((result, ending)) => {
-                    let ended = ending.finish_about(&mut tx, &written.source_id, result(&written)).await;
+                    let ended = ending
+                        .finish_about(&mut tx, &written.source_id, result(&written))
+                        .await;
                     held(ended.during("end the job", "jobs")?)?;
                 }
                 None => self.mark(&mut tx, &range, &written).await?,
             }
+
             fail_point::hit("before_commit");
             tx.commit().await.during("commit", "chunks")?;
             fail_point::hit("after_commit");
             Ok(written)
         });
+
         let written = written.await;
-        let uncertain = matches!(&written, Err(WriteError::Store { error: StoreError::Uncertain { .. }, .. }));
+        let uncertain = matches!(
+            &written,
+            Err(WriteError::Store {
+                error: StoreError::Uncertain { .. },
+                ..
+            })
+        );
+
         if let (Err(_), false, Some(ending)) = (&written, uncertain, ending) {
             ending.give_back();
         }
+
         written
     }
 
     /// Remembers with the job that a part is written, in the same transaction.
-    async fn mark(&self, tx: &mut Tx, range: &Range<usize>, written: &Written) -> Result<(), WriteError> {
-        let record = Record::step(part_name(range.start), serde_json::to_value(written).unwrap_or_default());
-        held(self.context.record_in(tx, record).await.during("keep what is written", "job_checkpoints")?)
+    async fn mark(
+        &self,
+        tx: &mut Tx,
+        range: &Range<usize>,
+        written: &Written,
+    ) -> Result<(), WriteError> {
+        let record = Record::step(
+            part_name(range.start),
+            serde_json::to_value(written).unwrap_or_default(),
+        );
+        held(
+            self.context
+                .record_in(tx, record)
+                .await
+                .during("keep what is written", "job_checkpoints")?,
+        )
     }
 
     /// What the document can be found by.
-    async fn write_words(&self, tx: &mut Tx, draft: &Draft<'_>, source: &Source) -> Result<(), WriteError> {
+    async fn write_words(
+        &self,
+        tx: &mut Tx,
+        draft: &Draft<'_>,
+        source: &Source,
+    ) -> Result<(), WriteError> {
         let mut words = telling(&source.filename);
         words.extend(draft.words.iter().cloned());
-        tx.add_document_words(self.context.space(), source, &words).await.during("add words", "document_words")
+        tx.add_document_words(self.context.space(), source, &words)
+            .await
+            .during("add words", "document_words")
     }
 
-    /// The document and its new version, which nobody sees yet unless it is whole at once; and the version's time.
+    /// The document and its new version, which nobody sees yet unless it is whole at once; and the
+    /// version's time.
     async fn write_head(
         &self,
         tx: &mut Tx,
@@ -165,13 +244,18 @@ impl Writer<'_> {
     ) -> Result<(Source, Written, Timestamp), WriteError> {
         let space = self.context.space();
         let source = self.source(tx, draft.order, name, now).await?;
+
         // Behind the document, which whoever removes it holds as well.
         if let Some(same) = &draft.same
-            && !tx.has_source_version(space, same.id).await.during("find what it said", "source_versions")?
+            && !tx
+                .has_source_version(space, same.id)
+                .await
+                .during("find what it said", "source_versions")?
         {
             // Removed meanwhile: there is nothing to share any more, and the next run files it.
             return Err(WriteError::Job(JobError::Interrupted));
         }
+
         let (version, now) = self.next_version(tx, &source.id, draft.order, now).await?;
         let new = NewVersion {
             source_id: &source.id,
@@ -180,18 +264,27 @@ impl Writer<'_> {
             facts: &draft.facts,
             content_version_id: draft.same.as_ref().map(|same| same.id),
         };
+
         let added = if whole {
             tx.add_source_version(space, new, now).await
         } else {
             tx.begin_source_version(space, new, now).await
         };
+
         let version_id = added.during("add the version", "source_versions")?;
-        let written = Written { source_id: source.id.to_string(), version_id, version, ..Written::default() };
+        let written = Written {
+            source_id: source.id.to_string(),
+            version_id,
+            version,
+            ..Written::default()
+        };
+
         Ok((source, written, now))
     }
 
-    /// Makes the version what the document says, unless a newer one has come, and adds its description; what it said
-    /// before is no longer counted. `counts` are the passages in each category, where they are known.
+    /// Makes the version what the document says, unless a newer one has come, and adds its
+    /// description; what it said before is no longer counted. `counts` are the passages in each
+    /// category, where they are known.
     async fn complete(
         &self,
         tx: &mut Tx,
@@ -203,11 +296,22 @@ impl Writer<'_> {
     ) -> Result<(), WriteError> {
         let space = self.context.space();
         if in_parts {
-            let added = tx.add_document_version(space, &source.id, written.version_id).await;
+            let added = tx
+                .add_document_version(space, &source.id, written.version_id)
+                .await;
             added.during("complete the version", "document_versions")?;
         }
-        let content = draft.same.as_ref().map_or(written.version_id, |same| same.id);
-        let before = tx.find_current_content(space, &source.id).await.during("find what it said", "sources")?;
+
+        let content = draft
+            .same
+            .as_ref()
+            .map_or(written.version_id, |same| same.id);
+
+        let before = tx
+            .find_current_content(space, &source.id)
+            .await
+            .during("find what it said", "sources")?;
+
         if source.latest_version < written.version {
             if before != Some(content) {
                 self.count(tx, before, -1).await?;
@@ -216,33 +320,61 @@ impl Writer<'_> {
                     None => self.count(tx, Some(content), 1).await?,
                 }
             }
-            let updated = tx.update_latest_version(space, &source.id, written.version, content, now).await;
+
+            let updated = tx
+                .update_latest_version(space, &source.id, written.version, content, now)
+                .await;
             updated.during("make it the latest version", "sources")?;
         }
+
         let current = tx.find_helper_origin(space, &source.id).await;
         let current = current.during("find the description", "contextual_helpers")?;
+
         // One that its user gave while ours was being written stays in force (M-2B.8).
         let outranked = current == Some(HelperOrigin::User) && !draft.order.regenerate_helper;
         // One of a text that a newer one has overtaken describes what nobody reads any more.
         let outranked = outranked || (current.is_some() && source.latest_version > written.version);
         let stored = |helper: &&NewHelper| helper.origin == HelperOrigin::User || !outranked;
+
         if let Some(helper) = draft.helper.as_ref().filter(stored) {
             let added = tx.add_helper(space, &source.id, helper, now).await;
-            written.helper_version = Some(added.during("add the description", "contextual_helpers")?);
+            written.helper_version =
+                Some(added.during("add the description", "contextual_helpers")?);
         }
+
         Ok(())
     }
 
     /// Adds the passages of a version to the counts of their categories, or takes them away.
-    async fn count(&self, tx: &mut Tx, version_id: Option<i64>, sign: i64) -> Result<(), WriteError> {
-        let Some(version_id) = version_id else { return Ok(()) };
+    async fn count(
+        &self,
+        tx: &mut Tx,
+        version_id: Option<i64>,
+        sign: i64,
+    ) -> Result<(), WriteError> {
+        let Some(version_id) = version_id else {
+            return Ok(());
+        };
         let space = self.context.space();
-        let counts = tx.count_version_chunks(space, version_id).await.during("count passages", "chunks")?;
-        self.add_counts(tx, &counts.into_iter().map(|(id, count)| (id, sign * count)).collect()).await
+        let counts = tx
+            .count_version_chunks(space, version_id)
+            .await
+            .during("count passages", "chunks")?;
+
+        self.add_counts(
+            tx,
+            &counts
+                .into_iter()
+                .map(|(id, count)| (id, sign * count))
+                .collect(),
+        )
+        .await
     }
 
     async fn add_counts(&self, tx: &mut Tx, counts: &BTreeMap<i64, i64>) -> Result<(), WriteError> {
-        tx.add_chunk_counts(self.context.space(), counts).await.during("count passages", "categories")
+        tx.add_chunk_counts(self.context.space(), counts)
+            .await
+            .during("count passages", "categories")
     }
 
     /// Gives how many lie in each category.
@@ -257,48 +389,77 @@ impl Writer<'_> {
         let space = self.context.space();
         let (leaves, made) = self.resolve(tx, &draft.paths[range.clone()], now).await?;
         let mut chunks = Vec::with_capacity(range.len());
+
         for (chunk, leaf) in draft.chunks[range].iter().zip(leaves) {
-            chunks.push(NewChunk { category_id: leaf, ..*chunk });
+            chunks.push(NewChunk {
+                category_id: leaf,
+                ..*chunk
+            });
         }
+
         let source_id = SourceId::from_stored(written.source_id.clone());
-        let added = tx.add_chunks(space, &source_id, written.version_id, &chunks, now).await;
+        let added = tx
+            .add_chunks(space, &source_id, written.version_id, &chunks, now)
+            .await;
         added.during("add passages", "chunks")?;
         written.chunks += i64::try_from(chunks.len()).unwrap_or(i64::MAX);
         written.categories += made;
         let mut counts = BTreeMap::new();
+
         for chunk in &chunks {
             *counts.entry(chunk.category_id).or_insert(0) += 1;
         }
+
         Ok(counts)
     }
 
     /// Moves passages that were looked at again, as far as they lie where they lay then.
-    async fn move_others(&self, tx: &mut Tx, draft: &Draft<'_>, written: &mut Written) -> Result<(), WriteError> {
+    async fn move_others(
+        &self,
+        tx: &mut Tx,
+        draft: &Draft<'_>,
+        written: &mut Written,
+    ) -> Result<(), WriteError> {
         if draft.moves.is_empty() {
             return Ok(());
         }
+
         let space = self.context.space();
         let left: Vec<i64> = draft.moves.iter().map(|wish| wish.from).collect();
-        let held = tx.find_chunk_counts(space, &left).await.during("count passages", "categories")?;
+        let held = tx
+            .find_chunk_counts(space, &left)
+            .await
+            .during("count passages", "categories")?;
+
         let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
         let mut oldest: BTreeMap<i64, i64> = BTreeMap::new();
         for wish in emptying_none(&draft.moves, held) {
-            if tx.move_chunk(space, &wish).await.during("move a passage", "chunks")? {
+            if tx
+                .move_chunk(space, &wish)
+                .await
+                .during("move a passage", "chunks")?
+            {
                 *counts.entry(wish.from).or_default() -= 1;
                 *counts.entry(wish.to).or_default() += 1;
                 let oldest = oldest.entry(wish.to).or_insert(wish.filed_at);
                 *oldest = wish.filed_at.min(*oldest);
+
                 written.moved.push(wish);
             }
         }
+
         for (leaf, moment) in oldest {
-            let dated = tx.date_back(space, &[leaf], Timestamp::from_micros(moment)).await;
+            let dated = tx
+                .date_back(space, &[leaf], Timestamp::from_micros(moment))
+                .await;
             dated.during("date categories back", "categories")?;
         }
+
         self.add_counts(tx, &counts).await
     }
 
-    /// What makes the passages of a range found by searches. Passages for searches alone come with the last part.
+    /// What makes the passages of a range found by searches. Passages for searches alone come with
+    /// the last part.
     async fn write_searched(
         &self,
         tx: &mut Tx,
@@ -308,66 +469,111 @@ impl Writer<'_> {
         written: &mut Written,
         now: Timestamp,
     ) -> Result<(), WriteError> {
-        let Some(searched) = &draft.searched else { return Ok(()) };
+        let Some(searched) = &draft.searched else {
+            return Ok(());
+        };
         let filed = searched.profile == TAXONOMY;
         if !filed && !last {
             return Ok(());
         }
+
         let space = self.context.space();
         let source_id = SourceId::from_stored(written.source_id.clone());
         if !searched.chunks.is_empty() {
-            let added = tx.add_retrieval_chunks(space, &source_id, written.version_id, &searched.chunks, now).await;
+            let added = tx
+                .add_retrieval_chunks(space, &source_id, written.version_id, &searched.chunks, now)
+                .await;
             added.during("add passages to search", "chunks")?;
         }
+
         let passages = (&source_id, written.version_id, searched.profile);
         let indexed = if filed {
-            searched.prepared.write_part(tx, space, passages, range.clone(), now).await
+            searched
+                .prepared
+                .write_part(tx, space, passages, range.clone(), now)
+                .await
         } else {
             searched.prepared.write(tx, space, passages, now).await
         };
+
         if !indexed.during("index passages", "chunk_terms")? {
-            // The space has turned to another embedding model meanwhile: the next run asks that one.
+            // The space has turned to another embedding model meanwhile: the next run asks that
+            // one.
             return Err(WriteError::Job(JobError::Interrupted));
         }
+
         written.searched += i64::try_from(searched.chunks.len()).unwrap_or(i64::MAX);
         Ok(())
     }
 
-    /// The ids of the leaves at the end of these paths, made where they are missing; and how many were made.
-    async fn resolve(&self, tx: &mut Tx, paths: &[Vec<String>], now: Timestamp) -> Result<(Vec<i64>, i64), WriteError> {
+    /// The ids of the leaves at the end of these paths, made where they are missing; and how many
+    /// were made.
+    async fn resolve(
+        &self,
+        tx: &mut Tx,
+        paths: &[Vec<String>],
+        now: Timestamp,
+    ) -> Result<(Vec<i64>, i64), WriteError> {
         let space = self.context.space();
         let mut tree = Tree::to_write(self.taxonomy.clone());
         if self.taxonomy.scope() == LimitScope::Level {
-            let all = tx.list_categories(space).await.during("read the hierarchy", "categories")?;
+            let all = tx
+                .list_categories(space)
+                .await
+                .during("read the hierarchy", "categories")?;
             tree.load(&all);
         }
+
         let mut nodes = vec![ROOT; paths.len()];
         let mut made = 0;
         for level in 1..=self.taxonomy.depth() {
             if self.taxonomy.scope() == LimitScope::Parent {
-                let parents: BTreeSet<i64> = nodes.iter().filter_map(|node| tree.stored(*node)).collect();
+                let parents: BTreeSet<i64> =
+                    nodes.iter().filter_map(|node| tree.stored(*node)).collect();
                 let parents: Vec<i64> = parents.into_iter().collect();
-                tree.load(&tx.list_children(space, &parents).await.during("read the hierarchy", "categories")?);
+                tree.load(
+                    &tx.list_children(space, &parents)
+                        .await
+                        .during("read the hierarchy", "categories")?,
+                );
             }
+
             let place = usize::try_from(level - 1).unwrap_or(0);
             for (node, path) in nodes.iter_mut().zip(paths) {
-                *node = tree.choose(*node, path.get(place).map_or("", String::as_str)).ok_or(WriteError::NoRoom)?;
+                *node = tree
+                    .choose(*node, path.get(place).map_or("", String::as_str))
+                    .ok_or(WriteError::NoRoom)?;
             }
+
             let new = tree.new_on(level);
             if new.is_empty() {
                 continue;
             }
+
             made += i64::try_from(new.len()).unwrap_or(i64::MAX);
-            tx.add_categories(space, &new, now).await.during("add categories", "categories")?;
-            let parents: BTreeSet<i64> = new.iter().map(|category| category.parent_id.unwrap_or(0)).collect();
+            tx.add_categories(space, &new, now)
+                .await
+                .during("add categories", "categories")?;
+            let parents: BTreeSet<i64> = new
+                .iter()
+                .map(|category| category.parent_id.unwrap_or(0))
+                .collect();
+
             let parents: Vec<i64> = parents.into_iter().collect();
-            tree.load(&tx.list_children(space, &parents).await.during("read the hierarchy", "categories")?);
+            tree.load(
+                &tx.list_children(space, &parents)
+                    .await
+                    .during("read the hierarchy", "categories")?,
+            );
         }
+
         let ids: Option<Vec<i64>> = nodes.into_iter().map(|node| tree.stored(node)).collect();
         ids.map(|ids| (ids, made)).ok_or_else(|| WriteError::Store {
             operation: "add categories",
             table: "categories",
-            error: StoreError::Broken { cause: "a new category is not there".to_owned() },
+            error: StoreError::Broken {
+                cause: "a new category is not there".to_owned(),
+            },
         })
     }
 }
@@ -378,7 +584,11 @@ pub fn part_name(start: usize) -> String {
 }
 
 /// What a job achieved (M-7B.5), and which passages of others it moved.
-pub fn result(written: &Written, spent: crate::model::llm_call::Spent, shared: Option<i64>) -> Value {
+pub fn result(
+    written: &Written,
+    spent: crate::model::llm_call::Spent,
+    shared: Option<i64>,
+) -> Value {
     let moved = |wish: &Move| json!({"chunk_id": wish.chunk_id, "from": wish.from, "to": wish.to});
     json!({
         "source_id": written.source_id, "version": written.version, "chunks_written": written.chunks,

@@ -1,7 +1,7 @@
 //! Many jobs of a space at once: all that match a filter are cancelled or tried again.
 //!
-//! A request changes a bounded number of jobs, in short transactions of some each: neither the queue nor other writers
-//! wait for it, and what was changed stays so if it stops half-way.
+//! A request changes a bounded number of jobs, in short transactions of some each: neither the
+//! queue nor other writers wait for it, and what was changed stays so if it stops half-way.
 
 use super::{Jobs, JobsError, count_cancelled};
 use crate::base::clock::Timestamp;
@@ -16,9 +16,11 @@ const AT_ONCE: usize = 50;
 pub struct Changed {
     /// How many matched, up to the limit.
     pub matched: usize,
-    /// How many of them were changed; the others came to another state meanwhile, or had no room in the queue.
+    /// How many of them were changed; the others came to another state meanwhile, or had no room in
+    /// the queue.
     pub changed: usize,
-    /// How many matched and were left alone because a newer text of their source has come, up to the limit.
+    /// How many matched and were left alone because a newer text of their source has come, up to
+    /// the limit.
     pub superseded: usize,
     /// Whether more match than were changed.
     pub more: bool,
@@ -39,13 +41,20 @@ impl Jobs {
         now: Timestamp,
     ) -> Result<Changed, JobsError> {
         // Those that wait first: none of them begins while the others are being cancelled.
-        let not_over = [JobState::Queued, JobState::AwaitingHelper, JobState::Running];
+        let not_over = [
+            JobState::Queued,
+            JobState::AwaitingHelper,
+            JobState::Running,
+        ];
+
         let states = filter.state.map_or(not_over.to_vec(), |state| vec![state]);
-        self.change_many(space, filter, &states, JobState::Cancelled, most, now).await
+        self.change_many(space, filter, &states, JobState::Cancelled, most, now)
+            .await
     }
 
-    /// Queues all failed jobs that match again, or all cancelled ones, up to `most`. Those whose source has got a newer
-    /// text since are left alone: the older text would become its latest version.
+    /// Queues all failed jobs that match again, or all cancelled ones, up to `most`. Those whose
+    /// source has got a newer text since are left alone: the older text would become its latest
+    /// version.
     ///
     /// # Errors
     /// [`JobsError::QueueFull`] if there is no room for a single one, or the store's.
@@ -57,14 +66,23 @@ impl Jobs {
         now: Timestamp,
     ) -> Result<Changed, JobsError> {
         let state = filter.state.unwrap_or(JobState::Failed);
-        let mut done = self.change_many(space, filter, &[state], JobState::Queued, most, now).await?;
+        let mut done = self
+            .change_many(space, filter, &[state], JobState::Queued, most, now)
+            .await?;
         if done.queue_full && done.changed == 0 {
-            return Err(JobsError::QueueFull { waiting: self.settings.max_queued });
+            return Err(JobsError::QueueFull {
+                waiting: self.settings.max_queued,
+            });
         }
+
         if filter.can_match() {
-            let superseded = self.store.count_superseded_jobs(space, state, filter, most).await?;
+            let superseded = self
+                .store
+                .count_superseded_jobs(space, state, filter, most)
+                .await?;
             done.superseded = usize::try_from(superseded).unwrap_or(0);
         }
+
         Ok(done)
     }
 
@@ -83,20 +101,33 @@ impl Jobs {
             if wanted == 0 || !filter.can_match() {
                 break;
             }
+
             let current = next == JobState::Queued;
-            found.extend(self.store.list_matching_jobs(space, *state, filter, current, wanted).await?);
+            found.extend(
+                self.store
+                    .list_matching_jobs(space, *state, filter, current, wanted)
+                    .await?,
+            );
         }
+
         let more = found.len() > most;
         found.truncate(most);
 
-        let mut done = Changed { matched: found.len(), more, ..Changed::default() };
+        let mut done = Changed {
+            matched: found.len(),
+            more,
+            ..Changed::default()
+        };
+
         for some in found.chunks_mut(AT_ONCE) {
-            // In the order in which leases are prolonged: two that wait for each other would be a deadlock.
+            // In the order in which leases are prolonged: two that wait for each other would be a
+            // deadlock.
             some.sort();
             let (changed, queue_full) = self.change_some(space, some, states, next, now).await?;
             if next == JobState::Cancelled {
                 changed.iter().for_each(count_cancelled);
             }
+
             done.changed += changed.len();
             self.announce();
             if queue_full {
@@ -104,10 +135,12 @@ impl Jobs {
                 break;
             }
         }
+
         Ok(done)
     }
 
-    /// Changes jobs that are still in one of the states; gives those, and whether the queue had no room for the others.
+    /// Changes jobs that are still in one of the states; gives those, and whether the queue had no
+    /// room for the others.
     async fn change_some(
         &self,
         space: &Space,
@@ -121,8 +154,13 @@ impl Jobs {
                 let mut tx = self.store.begin().await?;
                 let mut changed = Vec::with_capacity(ids.len());
                 let mut queue_full = false;
+
                 for id in ids {
-                    let found = tx.find_job(space, id).await?.filter(|job| states.contains(&job.state));
+                    let found = tx
+                        .find_job(space, id)
+                        .await?
+                        .filter(|job| states.contains(&job.state));
+
                     let Some(job) = found else { continue };
                     match self.apply(&mut tx, &job, next, now).await {
                         Ok(true) => changed.push(job),
@@ -134,6 +172,7 @@ impl Jobs {
                         Err(error) => return Err(error),
                     }
                 }
+
                 tx.commit().await?;
                 Ok((changed, queue_full))
             })

@@ -1,4 +1,5 @@
-//! What running work may do with its own job. Every write is fenced: after a lost lease it changes nothing.
+//! What running work may do with its own job. Every write is fenced: after a lost lease it changes
+//! nothing.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +35,8 @@ struct Inner {
     progressed: Arc<AtomicBool>,
     /// Whether the job's row still says that it waits for a provider.
     counts_waits: AtomicBool,
-    /// Held from when reports are taken until they are written, so that they are written in their order.
+    /// Held from when reports are taken until they are written, so that they are written in their
+    /// order.
     telling: tokio::sync::Mutex<()>,
 }
 
@@ -55,13 +57,37 @@ impl JobContext {
     ) -> Self {
         let ClaimedJob { job, request, .. } = claimed;
         let request = Mutex::new(request);
-        let claim = Claim { space: job.space.clone(), id: job.id.clone(), fence: job.fence };
+        let claim = Claim {
+            space: job.space.clone(),
+            id: job.id.clone(),
+            fence: job.fence,
+        };
+
         let warnings = Mutex::new(job.warnings.clone());
-        let (saved, reports, telling) = (Mutex::new(saved), Mutex::default(), tokio::sync::Mutex::default());
+        let (saved, reports, telling) = (
+            Mutex::new(saved),
+            Mutex::default(),
+            tokio::sync::Mutex::default(),
+        );
+
         let counts_waits = AtomicBool::new(job.waiting_since.is_some());
-        let inner =
-            Inner { jobs, clock, job, request, claim, saved, warnings, reports, progressed, counts_waits, telling };
-        Self { inner: Arc::new(inner) }
+        let inner = Inner {
+            jobs,
+            clock,
+            job,
+            request,
+            claim,
+            saved,
+            warnings,
+            reports,
+            progressed,
+            counts_waits,
+            telling,
+        };
+
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     pub fn space(&self) -> &Space {
@@ -74,7 +100,13 @@ impl JobContext {
 
     /// What was asked for, once: it may be large, and is not kept twice.
     pub fn take_request(&self) -> Value {
-        std::mem::take(&mut *self.inner.request.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(
+            &mut *self
+                .inner
+                .request
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// Counted from 1.
@@ -88,7 +120,12 @@ impl JobContext {
 
     /// What a step left behind, if it was finished before.
     pub fn saved(&self, step: &str) -> Option<Value> {
-        self.inner.saved.lock().unwrap_or_else(PoisonError::into_inner).get(step).cloned()
+        self.inner
+            .saved
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(step)
+            .cloned()
     }
 
     /// Saves a finished step, at once: whoever resumes the job does not do it again.
@@ -110,7 +147,8 @@ impl JobContext {
         self.recorded(&made, written)
     }
 
-    /// The same for steps that were paid for: what they cost is written down with them, never later.
+    /// The same for steps that were paid for: what they cost is written down with them, never
+    /// later.
     ///
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
@@ -124,77 +162,126 @@ impl JobContext {
     /// Takes along what there is to report.
     fn made(&self, mut record: Record) -> JobRecord {
         record.reports = self.take_reports();
-        JobRecord { claim: self.inner.claim.clone(), record, at: self.inner.clock.now() }
+        JobRecord {
+            claim: self.inner.claim.clone(),
+            record,
+            at: self.inner.clock.now(),
+        }
     }
 
-    fn recorded(&self, made: &JobRecord, written: Result<bool, StoreError>) -> Result<(), JobError> {
+    fn recorded(
+        &self,
+        made: &JobRecord,
+        written: Result<bool, StoreError>,
+    ) -> Result<(), JobError> {
         held(written.inspect_err(|error| self.put_back(error, &made.record.reports))?)?;
         fail_point::hit("after_checkpoint");
         if !made.record.reports.is_empty() {
             self.inner.jobs.announce();
         }
+
         self.remember(&made.record);
         Ok(())
     }
 
-    /// Writes down steps inside a transaction that writes their effect; `false`: the lease is lost, drop the transaction.
+    /// Writes down steps inside a transaction that writes their effect; `false`: the lease is lost,
+    /// drop the transaction.
     ///
     /// # Errors
     /// The store's.
     pub async fn record_in(&self, tx: &mut Tx, record: Record) -> Result<bool, StoreError> {
-        let made = JobRecord { claim: self.inner.claim.clone(), record, at: self.inner.clock.now() };
+        let made = JobRecord {
+            claim: self.inner.claim.clone(),
+            record,
+            at: self.inner.clock.now(),
+        };
         tx.add_job_record(&made).await
     }
 
-    /// Makes steps found again by this run; those of [`JobContext::record_in`], once they are committed.
+    /// Makes steps found again by this run; those of [`JobContext::record_in`], once they are
+    /// committed.
     pub fn remember(&self, record: &Record) {
-        let mut saved = self.inner.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut saved = self
+            .inner
+            .saved
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+
         for (step, value) in &record.steps {
             saved.entry(step.clone()).or_insert_with(|| value.clone());
         }
+
         drop(saved);
         if !record.steps.is_empty() && !record.without_progress {
             self.note_progress();
         }
     }
 
-    /// Says that something was achieved which will not be done again: waiting for a provider begins anew after it.
-    /// Finished steps say so by themselves.
+    /// Says that something was achieved which will not be done again: waiting for a provider begins
+    /// anew after it. Finished steps say so by themselves.
     pub fn note_progress(&self) {
         self.inner.progressed.store(true, Ordering::Relaxed);
     }
 
     /// What can be read of the steps that are finished.
     pub fn read_saved<T>(&self, read: impl Fn(&str, &Value) -> Option<T>) -> Vec<T> {
-        let saved = self.inner.saved.lock().unwrap_or_else(PoisonError::into_inner);
-        saved.iter().filter_map(|(step, value)| read(step, value)).collect()
+        let saved = self
+            .inner
+            .saved
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        saved
+            .iter()
+            .filter_map(|(step, value)| read(step, value))
+            .collect()
     }
 
-    /// Tells what the job is doing. Whoever watches it sees it within a moment: it is written with what the job writes
-    /// down next, or else by the runner, so that a short job is not kept by transactions that say it is under way.
+    /// Tells what the job is doing. Whoever watches it sees it within a moment: it is written with
+    /// what the job writes down next, or else by the runner, so that a short job is not kept by
+    /// transactions that say it is under way.
     pub fn report(&self, phase: &'static str, progress: Value) {
-        let report = Report { phase, progress, at: self.inner.clock.now() };
-        self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        let report = Report {
+            phase,
+            progress,
+            at: self.inner.clock.now(),
+        };
+        self.inner
+            .reports
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(report);
     }
 
     fn take_reports(&self) -> Vec<Report> {
-        std::mem::take(&mut *self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(
+            &mut *self
+                .inner
+                .reports
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// What could not be written is written later, unless it may have been.
     fn put_back(&self, error: &StoreError, reports: &[Report]) {
         if !matches!(error, StoreError::Uncertain { .. }) {
-            self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).splice(0..0, reports.iter().cloned());
+            self.inner
+                .reports
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .splice(0..0, reports.iter().cloned());
         }
     }
 
-    /// Writes what there is to report, if anything, at once; `false` if the job is known to be no longer ours.
+    /// Writes what there is to report, if anything, at once; `false` if the job is known to be no
+    /// longer ours.
     pub async fn write_reports(&self) -> bool {
         let _telling = self.inner.telling.lock().await;
         let made = self.made(Record::default());
         if made.record.reports.is_empty() {
             return true;
         }
+
         match self.inner.jobs.store.add_job_record(&made).await {
             Ok(true) => self.inner.jobs.announce(),
             // Whoever has the job now reports for itself.
@@ -204,6 +291,7 @@ impl JobContext {
                 self.put_back(&error, &made.record.reports);
             }
         }
+
         true
     }
 
@@ -213,15 +301,20 @@ impl JobContext {
         self.write_reports().await;
     }
 
-    /// Writes down that a job which has waited for a provider has got on since, so that it is known also after a crash.
+    /// Writes down that a job which has waited for a provider has got on since, so that it is known
+    /// also after a crash.
     async fn end_wait(&self) {
         let inner = &*self.inner;
-        if !inner.progressed.load(Ordering::Relaxed) || !inner.counts_waits.load(Ordering::Relaxed) {
+        if !inner.progressed.load(Ordering::Relaxed) || !inner.counts_waits.load(Ordering::Relaxed)
+        {
             return;
         }
+
         match inner.jobs.store.end_wait(&inner.claim).await {
             Ok(()) => inner.counts_waits.store(false, Ordering::Relaxed),
-            Err(error) => tracing::debug!(job_id = %inner.job.id, %error, "progress could not be written yet"),
+            Err(error) => {
+                tracing::debug!(job_id = %inner.job.id, %error, "progress could not be written yet")
+            }
         }
     }
 
@@ -231,7 +324,11 @@ impl JobContext {
     /// [`JobError::LeaseLost`], or the store's.
     pub async fn warn(&self, code: &str, message: &str) -> Result<(), JobError> {
         let warnings = {
-            let mut warnings = self.inner.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut warnings = self
+                .inner
+                .warnings
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             let warning = json!({"code": code, "message": message});
             // A resumed job says it again.
             if !warnings.contains(&warning) {
@@ -239,6 +336,7 @@ impl JobContext {
             }
             warnings.clone()
         };
+
         let store = &self.inner.jobs.store;
         let now = self.inner.clock.now();
         let _telling = self.inner.telling.lock().await;
@@ -246,28 +344,47 @@ impl JobContext {
         let written = store.retry("update_job_warnings", || async {
             let mut tx = store.begin().await?;
             tx.add_reports(&self.inner.claim, &reports).await?;
-            let written = tx.update_job_warnings(&self.inner.claim, &warnings, now).await?;
+            let written = tx
+                .update_job_warnings(&self.inner.claim, &warnings, now)
+                .await?;
             if written {
                 tx.commit().await?;
             }
+
             Ok(written)
         });
-        held(written.await.inspect_err(|error| self.put_back(error, &reports))?)?;
+
+        held(
+            written
+                .await
+                .inspect_err(|error| self.put_back(error, &reports))?,
+        )?;
+
         self.inner.jobs.announce();
         Ok(())
     }
 
-    /// Gets ready to end the job; before the transaction that does, since whoever reports may wait for that.
+    /// Gets ready to end the job; before the transaction that does, since whoever reports may wait
+    /// for that.
     pub async fn ending(&self) -> Ended<'_> {
         let telling = self.inner.telling.lock().await;
-        Ended { context: self, reports: self.take_reports(), _telling: telling }
+        Ended {
+            context: self,
+            reports: self.take_reports(),
+            _telling: telling,
+        }
     }
 }
 
 impl Ended<'_> {
     /// It does not end after all: what there was to report still is.
     pub fn give_back(self) {
-        let mut reports = self.context.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reports = self
+            .context
+            .inner
+            .reports
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         reports.splice(0..0, self.reports);
     }
 
@@ -279,27 +396,45 @@ impl Ended<'_> {
         held(self.end(tx, result).await?)
     }
 
-    /// The same, saying which document the job was about after all; `false`: the lease is lost, drop the transaction.
+    /// The same, saying which document the job was about after all; `false`: the lease is lost,
+    /// drop the transaction.
     ///
     /// # Errors
     /// The store's.
-    pub async fn finish_about(&self, tx: &mut Tx, source_id: &str, result: Value) -> Result<bool, StoreError> {
+    pub async fn finish_about(
+        &self,
+        tx: &mut Tx,
+        source_id: &str,
+        result: Value,
+    ) -> Result<bool, StoreError> {
         let inner = &*self.context.inner;
         if inner.job.source_id.as_deref() != Some(source_id) {
             tx.update_job_source(&inner.claim, source_id).await?;
         }
+
         self.end(tx, result).await
     }
 
     async fn end(&self, tx: &mut Tx, result: Value) -> Result<bool, StoreError> {
         let inner = &*self.context.inner;
         tx.add_reports(&inner.claim, &self.reports).await?;
-        let ended = tx.end_job(&inner.claim, &Ending::Succeeded { result }, inner.clock.now()).await?;
+        let ended = tx
+            .end_job(
+                &inner.claim,
+                &Ending::Succeeded { result },
+                inner.clock.now(),
+            )
+            .await?;
+
         inner.jobs.tidy(tx, &inner.claim).await?;
         Ok(ended)
     }
 }
 
 fn held(written: bool) -> Result<(), JobError> {
-    if written { Ok(()) } else { Err(JobError::LeaseLost) }
+    if written {
+        Ok(())
+    } else {
+        Err(JobError::LeaseLost)
+    }
 }

@@ -34,9 +34,11 @@ pub enum JobError {
 /// What a job waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// A provider that is away or busy; with the time that it asks for. Up to `jobs.patience` before an attempt is lost.
+    /// A provider that is away or busy; with the time that it asks for. Up to `jobs.patience`
+    /// before an attempt is lost.
     Outage(Option<Duration>),
-    /// A paused provider, which is asked again after this time. Somebody has to act, so there is no limit.
+    /// A paused provider, which is asked again after this time. Somebody has to act, so there is no
+    /// limit.
     Paused(Duration),
     /// Room in the database. Up to `jobs.patience` before an attempt is lost.
     Storage,
@@ -80,9 +82,21 @@ impl std::fmt::Display for Failure {
 }
 
 impl Failure {
-    pub fn new(code: &'static str, title: &'static str, status: u16, detail: impl Into<String>) -> Self {
+    pub fn new(
+        code: &'static str,
+        title: &'static str,
+        status: u16,
+        detail: impl Into<String>,
+    ) -> Self {
         let remediation = "Look at the job's error, then POST /v1/jobs/{id}/retry.".to_owned();
-        Self { code, title, status, detail: detail.into(), remediation, context: Map::new() }
+        Self {
+            code,
+            title,
+            status,
+            detail: detail.into(),
+            remediation,
+            context: Map::new(),
+        }
     }
 
     #[must_use]
@@ -97,16 +111,23 @@ impl Failure {
             "type": format!("urn:memoir:problem:{}", self.code), "title": self.title, "status": self.status,
             "detail": self.detail, "code": self.code, "remediation": self.remediation, "request_id": job_id,
         });
+
         if !self.context.is_empty() {
             problem["context"] = Value::Object(self.context.clone());
         }
+
         problem
     }
 
     /// The process that ran the job died or froze, and the job is queued again.
     pub fn worker_lost() -> Self {
-        Self::new("worker_lost", "Worker lost", 503, "the process that ran this job died or froze")
-            .fix("Nothing to do: another process takes the job over, and the attempt does not count.")
+        Self::new(
+            "worker_lost",
+            "Worker lost",
+            503,
+            "the process that ran this job died or froze",
+        )
+        .fix("Nothing to do: another process takes the job over, and the attempt does not count.")
     }
 
     /// So many processes died or froze while they ran the job that it is given up.
@@ -118,19 +139,25 @@ impl Failure {
                            what ends them. Then POST /v1/jobs/{id}/retry. jobs.max_losses sets the limit.";
         let mut failure = Self::new("worker_lost", "Worker lost", 503, detail).fix(remediation);
         failure.context.insert("losses".to_owned(), losses.into());
+
         failure
     }
 
     /// The code of the job panicked.
     pub fn panicked() -> Self {
-        Self::new("internal_error", "Internal error", 500, "the job stopped on a defect of memoir's own")
-            .fix("Report it with the job's id, which the log has too.")
+        Self::new(
+            "internal_error",
+            "Internal error",
+            500,
+            "the job stopped on a defect of memoir's own",
+        )
+        .fix("Report it with the job's id, which the log has too.")
     }
 }
 
 impl From<LlmError> for JobError {
-    /// A model that is away may come back, and so may a paused provider; everything else needs somebody's hand, and
-    /// `retry` goes on from there.
+    /// A model that is away may come back, and so may a paused provider; everything else needs
+    /// somebody's hand, and `retry` goes on from there.
     fn from(error: LlmError) -> Self {
         let failure = Failure {
             code: error.code(),
@@ -154,7 +181,9 @@ impl From<LlmError> for JobError {
 impl From<StoreError> for JobError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable { .. } | StoreError::Uncertain { .. } | StoreError::CannotOpen { .. } => Self::Away,
+            StoreError::Unavailable { .. }
+            | StoreError::Uncertain { .. }
+            | StoreError::CannotOpen { .. } => Self::Away,
             StoreError::Contended { .. } => Self::retry(Failure::new(
                 "database_busy",
                 "Database busy",
@@ -162,14 +191,24 @@ impl From<StoreError> for JobError {
                 "other work kept getting in the way, or a statement took too long",
             )),
             StoreError::Full { .. } => {
-                let failure = Failure::new("storage_full", "Storage full", 503, "the database has no room left")
-                    .fix("Free disk space where the database lives. The job then goes on by itself.");
+                let failure = Failure::new(
+                    "storage_full",
+                    "Storage full",
+                    503,
+                    "the database has no room left",
+                )
+                .fix("Free disk space where the database lives. The job then goes on by itself.");
                 Self::Wait(Box::new(failure), Wait::Storage)
             }
             // Perhaps a defect, perhaps a server that is being replaced: the attempts decide.
             error => {
                 tracing::error!(%error, "a job met a statement that failed");
-                Self::retry(Failure::new("internal_error", "Internal error", 500, "a statement failed"))
+                Self::retry(Failure::new(
+                    "internal_error",
+                    "Internal error",
+                    500,
+                    "a statement failed",
+                ))
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Background work that is never lost and never done twice.
 //!
-//! A job is a row (D-3). Whoever wants work done queues it in a transaction of its own; a `Runner` of this or another
-//! process claims it by a lease, runs it, and ends it with a fenced write. This folder knows no kind of work: a
-//! feature implements `Work`, and the application registers it.
+//! A job is a row (D-3). Whoever wants work done queues it in a transaction of its own; a `Runner`
+//! of this or another process claims it by a lease, runs it, and ends it with a fenced write. This
+//! folder knows no kind of work: a feature implements `Work`, and the application registers it.
 
 mod bulk;
 mod context;
@@ -31,7 +31,8 @@ pub use work::{Outcome, Work};
 
 /// How often a waiting caller looks for what another process did.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// After some news a watcher lets more gather before it looks: hundreds may watch, and every look is a query.
+/// After some news a watcher lets more gather before it looks: hundreds may watch, and every look
+/// is a query.
 const GATHER: Duration = Duration::from_millis(20);
 /// How many of the last errors are shown.
 const ERRORS_KEPT: i64 = 5;
@@ -57,7 +58,10 @@ pub enum JobsError {
     NotFound(String),
     /// 409: it is over, or not over yet.
     #[error("the job is {}", .state.as_str())]
-    WrongState { state: JobState, wanted: &'static str },
+    WrongState {
+        state: JobState,
+        wanted: &'static str,
+    },
     /// 429: too many wait in this space.
     #[error("{waiting} jobs wait in this space already")]
     QueueFull { waiting: u64 },
@@ -68,7 +72,11 @@ pub enum JobsError {
 
 impl AsStoreError for JobsError {
     fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self { Some(error) } else { None }
+        if let Self::Store(error) = self {
+            Some(error)
+        } else {
+            None
+        }
     }
 }
 
@@ -76,16 +84,30 @@ impl Jobs {
     #[must_use]
     pub fn new(store: Store, settings: config::Jobs, audit: config::Audit) -> Self {
         let changed = Arc::new(watch::Sender::new(0));
-        Self { store, settings: Arc::new(settings), keeps_records: audit.persist, changed }
+        Self {
+            store,
+            settings: Arc::new(settings),
+            keeps_records: audit.persist,
+            changed,
+        }
     }
 
-    /// Queues a job inside the caller's transaction; call [`Jobs::announce`] once that is committed.
+    /// Queues a job inside the caller's transaction; call [`Jobs::announce`] once that is
+    /// committed.
     ///
     /// # Errors
     /// [`JobsError::QueueFull`], or the store's.
-    pub async fn enqueue(&self, tx: &mut Tx, space: &Space, new: &NewJob, now: Timestamp) -> Result<Job, JobsError> {
+    pub async fn enqueue(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        new: &NewJob,
+        now: Timestamp,
+    ) -> Result<Job, JobsError> {
         let job = tx.add_job(space, new, self.max_queued(), now).await?;
-        job.ok_or(JobsError::QueueFull { waiting: self.settings.max_queued })
+        job.ok_or(JobsError::QueueFull {
+            waiting: self.settings.max_queued,
+        })
     }
 
     fn max_queued(&self) -> i64 {
@@ -99,7 +121,8 @@ impl Jobs {
 
     /// Wakes whoever waits for work or for news. Other processes find out by looking.
     pub fn announce(&self) {
-        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+        self.changed
+            .send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// # Errors
@@ -113,24 +136,39 @@ impl Jobs {
     ///
     /// # Errors
     /// [`JobsError::NotFound`], or the store's.
-    pub async fn wait(&self, space: &Space, id: &str, patience: Duration) -> Result<Job, JobsError> {
+    pub async fn wait(
+        &self,
+        space: &Space,
+        id: &str,
+        patience: Duration,
+    ) -> Result<Job, JobsError> {
         let deadline = tokio::time::Instant::now() + patience;
         let mut changed = self.changed.subscribe();
         loop {
             let job = self.find(space, id).await?;
-            if job.state.is_final() || job.state == JobState::AwaitingHelper || tokio::time::Instant::now() >= deadline
+            if job.state.is_final()
+                || job.state == JobState::AwaitingHelper
+                || tokio::time::Instant::now() >= deadline
             {
                 return Ok(job);
             }
             let look = deadline.min(tokio::time::Instant::now() + LOOK_AGAIN);
-            if tokio::time::timeout_at(look, changed.changed()).await.is_ok() {
+            if tokio::time::timeout_at(look, changed.changed())
+                .await
+                .is_ok()
+            {
                 tokio::time::sleep_until(look.min(tokio::time::Instant::now() + GATHER)).await;
             }
         }
     }
 
     /// A page of the space's jobs, newest first.
-    pub async fn list(&self, space: &Space, filter: &JobFilter, page: &JobPage) -> Result<Vec<Job>, JobsError> {
+    pub async fn list(
+        &self,
+        space: &Space,
+        filter: &JobFilter,
+        page: &JobPage,
+    ) -> Result<Vec<Job>, JobsError> {
         if !filter.can_match() {
             return Ok(Vec::new());
         }
@@ -139,18 +177,31 @@ impl Jobs {
 
     /// The last few errors of a job, oldest first.
     pub async fn last_errors(&self, job: &Job) -> Result<Vec<JobEvent>, JobsError> {
-        Ok(self.store.list_job_events_of_kind(&job.space, &job.id, "error", ERRORS_KEPT).await?)
+        Ok(self
+            .store
+            .list_job_events_of_kind(&job.space, &job.id, "error", ERRORS_KEPT)
+            .await?)
     }
 
-    /// How often the database was asked again on behalf of a job (M-7.5); of one that runs, before this attempt.
+    /// How often the database was asked again on behalf of a job (M-7.5); of one that runs, before
+    /// this attempt.
     pub async fn db_retries(&self, job: &Job) -> Result<i64, JobsError> {
-        let told = self.store.list_job_events_of_kind(&job.space, &job.id, "db_retries", EVENTS_KEPT).await?;
-        Ok(told.iter().filter_map(|event| event.data["count"].as_i64()).sum())
+        let told = self
+            .store
+            .list_job_events_of_kind(&job.space, &job.id, "db_retries", EVENTS_KEPT)
+            .await?;
+        Ok(told
+            .iter()
+            .filter_map(|event| event.data["count"].as_i64())
+            .sum())
     }
 
     /// Where the description of a job's document came from, oldest first.
     pub async fn helper_events(&self, job: &Job) -> Result<Vec<JobEvent>, JobsError> {
-        Ok(self.store.list_job_events_of_kind(&job.space, &job.id, "helper", EVENTS_KEPT).await?)
+        Ok(self
+            .store
+            .list_job_events_of_kind(&job.space, &job.id, "helper", EVENTS_KEPT)
+            .await?)
     }
 
     /// The log of a job's classification calls.
@@ -164,30 +215,50 @@ impl Jobs {
     }
 
     /// Events after `seq`, waiting for some while at the most if there are none.
-    pub async fn events(&self, space: &Space, id: &JobId, after: i64) -> Result<Vec<JobEvent>, JobsError> {
+    pub async fn events(
+        &self,
+        space: &Space,
+        id: &JobId,
+        after: i64,
+    ) -> Result<Vec<JobEvent>, JobsError> {
         let mut changed = self.changed.subscribe();
         let events = self.store.list_job_events(space, id, after, 200).await?;
         if !events.is_empty() {
             return Ok(events);
         }
-        if tokio::time::timeout(LOOK_AGAIN, changed.changed()).await.is_ok() {
+
+        if tokio::time::timeout(LOOK_AGAIN, changed.changed())
+            .await
+            .is_ok()
+        {
             tokio::time::sleep(GATHER).await;
         }
         Ok(self.store.list_job_events(space, id, after, 200).await?)
     }
 
-    /// Ends a job that is not over, at once; whoever runs it stops within a second or two and writes nothing more.
+    /// Ends a job that is not over, at once; whoever runs it stops within a second or two and
+    /// writes nothing more.
     ///
     /// # Errors
     /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is over, or the store's.
     pub async fn cancel(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
-        let job = self.change(space, id, "cancel_job", JobState::Cancelled, "not over", now).await?;
+        let job = self
+            .change(
+                space,
+                id,
+                "cancel_job",
+                JobState::Cancelled,
+                "not over",
+                now,
+            )
+            .await?;
+
         count_cancelled(&job);
         Ok(job)
     }
 
-    /// Ends all jobs about a document that are not over, inside the caller's transaction; call [`Jobs::announce_cancelled`]
-    /// with them once that has ended.
+    /// Ends all jobs about a document that are not over, inside the caller's transaction; call
+    /// [`Jobs::announce_cancelled`] with them once that has ended.
     pub async fn cancel_about(
         &self,
         tx: &mut Tx,
@@ -199,6 +270,7 @@ impl Jobs {
         for job in &cancelled {
             self.tidy(tx, &job.claim()).await?;
         }
+
         Ok(cancelled)
     }
 
@@ -212,22 +284,41 @@ impl Jobs {
     /// Queues a failed or cancelled job again; what it has finished is not done again.
     ///
     /// # Errors
-    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is neither, [`JobsError::QueueFull`], or the store's.
+    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is neither,
+    /// [`JobsError::QueueFull`], or the store's.
     pub async fn retry(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
-        self.change(space, id, "retry_job", JobState::Queued, "failed or cancelled", now).await
+        self.change(
+            space,
+            id,
+            "retry_job",
+            JobState::Queued,
+            "failed or cancelled",
+            now,
+        )
+        .await
     }
 
-    /// Queues a job again whose user has given what it was waiting for, inside the caller's transaction; call
-    /// [`Jobs::announce`] once that is committed.
+    /// Queues a job again whose user has given what it was waiting for, inside the caller's
+    /// transaction; call [`Jobs::announce`] once that is committed.
     ///
     /// # Errors
     /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it waits for nobody, or the store's.
-    pub async fn resume(&self, tx: &mut Tx, space: &Space, id: &str, now: Timestamp) -> Result<(), JobsError> {
+    pub async fn resume(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<(), JobsError> {
         let found = tx.find_job(space, &parse(id)?).await?;
         let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
         if job.state != JobState::AwaitingHelper || !tx.requeue_job(&job, now).await? {
-            return Err(JobsError::WrongState { state: job.state, wanted: "awaiting its user" });
+            return Err(JobsError::WrongState {
+                state: job.state,
+                wanted: "awaiting its user",
+            });
         }
+
         Ok(())
     }
 
@@ -243,7 +334,12 @@ impl Jobs {
     ///
     /// # Errors
     /// As [`Jobs::find_waiting`].
-    pub async fn hold_waiting(&self, tx: &mut Tx, space: &Space, id: &str) -> Result<Job, JobsError> {
+    pub async fn hold_waiting(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        id: &str,
+    ) -> Result<Job, JobsError> {
         let found = tx.find_job(space, &parse(id)?).await?;
         check_waiting(found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?)
     }
@@ -270,7 +366,11 @@ impl Jobs {
 
     /// Removes the log of a job that ends, where it is not to be kept.
     async fn tidy(&self, tx: &mut Tx, claim: &Claim) -> Result<(), StoreError> {
-        if self.keeps_records { Ok(()) } else { tx.remove_job_record(&claim.space, &claim.id).await }
+        if self.keeps_records {
+            Ok(())
+        } else {
+            tx.remove_job_record(&claim.space, &claim.id).await
+        }
     }
 
     async fn change(
@@ -287,33 +387,55 @@ impl Jobs {
             let mut tx = self.store.begin().await?;
             let found = tx.find_job(space, &parsed).await?;
             let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
+
             // A user's wish to queue it again is for jobs that are over.
-            let allowed = job.state.may_become(next) && (next != JobState::Queued || job.state.is_final());
+            let allowed =
+                job.state.may_become(next) && (next != JobState::Queued || job.state.is_final());
             if !allowed {
-                return Err(JobsError::WrongState { state: job.state, wanted });
+                return Err(JobsError::WrongState {
+                    state: job.state,
+                    wanted,
+                });
             }
+
             if !self.apply(&mut tx, &job, next, now).await? {
                 // It moved between the look and the write: look again.
-                return Err(StoreError::Contended { cause: "the job moved".to_owned() }.into());
+                return Err(StoreError::Contended {
+                    cause: "the job moved".to_owned(),
+                }
+                .into());
             }
+
             tx.commit().await?;
             Ok(())
         });
+
         changed.await?;
         self.announce();
         self.find(space, id).await
     }
 
-    /// Cancels a job that the transaction has read, or queues it again; `false` if it moved between the look and the write.
-    async fn apply(&self, tx: &mut Tx, job: &Job, next: JobState, now: Timestamp) -> Result<bool, JobsError> {
+    /// Cancels a job that the transaction has read, or queues it again; `false` if it moved between
+    /// the look and the write.
+    async fn apply(
+        &self,
+        tx: &mut Tx,
+        job: &Job,
+        next: JobState,
+        now: Timestamp,
+    ) -> Result<bool, JobsError> {
         if next == JobState::Cancelled {
             let cancelled = tx.cancel_job(job, now).await?;
             self.tidy(tx, &job.claim()).await?;
             return Ok(cancelled);
         }
+
         if !tx.has_room(&job.space, self.max_queued()).await? {
-            return Err(JobsError::QueueFull { waiting: self.settings.max_queued });
+            return Err(JobsError::QueueFull {
+                waiting: self.settings.max_queued,
+            });
         }
+
         Ok(tx.requeue_job(job, now).await?)
     }
 
@@ -327,6 +449,7 @@ impl Jobs {
         let days = i64::try_from(self.settings.keep_days).unwrap_or(i64::MAX);
         let before = now.minus_seconds(days.saturating_mul(24 * 60 * 60));
         let mut removed = 0;
+
         loop {
             let some = self.store.remove_finished_jobs(before).await?;
             removed += some;
@@ -340,7 +463,10 @@ impl Jobs {
 fn check_waiting(job: Job) -> Result<Job, JobsError> {
     match job.state {
         JobState::AwaitingHelper => Ok(job),
-        state => Err(JobsError::WrongState { state, wanted: "awaiting its user" }),
+        state => Err(JobsError::WrongState {
+            state,
+            wanted: "awaiting its user",
+        }),
     }
 }
 
@@ -353,5 +479,6 @@ fn count_cancelled(job: &Job) {
 
 /// An id that is none names nothing, which is the same as naming something that is not there.
 fn parse(id: &str) -> Result<JobId, JobsError> {
-    id.parse().map_err(|_| JobsError::NotFound(id.chars().take(64).collect()))
+    id.parse()
+        .map_err(|_| JobsError::NotFound(id.chars().take(64).collect()))
 }

@@ -49,16 +49,32 @@ struct Shared {
 }
 
 impl Runner {
-    /// A runner for the kinds of work that are registered here and nowhere else. Jobs that wait for a provider are
-    /// tried at once when `recovered` moves.
+    /// A runner for the kinds of work that are registered here and nowhere else. Jobs that wait for
+    /// a provider are tried at once when `recovered` moves.
     #[must_use]
-    pub fn new(jobs: Jobs, clock: Arc<dyn Clock>, work: Vec<Arc<dyn Work>>, recovered: watch::Receiver<u64>) -> Self {
+    pub fn new(
+        jobs: Jobs,
+        clock: Arc<dyn Clock>,
+        work: Vec<Arc<dyn Work>>,
+        recovered: watch::Receiver<u64>,
+    ) -> Self {
         let work = work.into_iter().map(|work| (work.kind(), work)).collect();
-        let shared = Shared { jobs, clock, work, owner: ids::new_uuid(), holds: Holds::default(), recovered };
-        Self { shared: Arc::new(shared) }
+        let shared = Shared {
+            jobs,
+            clock,
+            work,
+            owner: ids::new_uuid(),
+            holds: Holds::default(),
+            recovered,
+        };
+
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
-    /// Runs jobs until `stop`; then takes no more, gives those that run `grace` to finish, and hands the rest back.
+    /// Runs jobs until `stop`; then takes no more, gives those that run `grace` to finish, and
+    /// hands the rest back.
     pub async fn run(self, stop: CancellationToken, grace: Duration) {
         let shared = self.shared;
         let running = TaskTracker::new();
@@ -72,16 +88,22 @@ impl Runner {
             if tokio::time::timeout(grace, running.wait()).await.is_err() {
                 fail_point::hit("in_shutdown");
                 shared.holds.stop_all(Stopped::ShuttingDown);
+
                 // With the database away they cannot be handed back; their leases will run out.
                 let _ = tokio::time::timeout(HAND_BACK, running.wait()).await;
             }
         };
+
         tokio::select! { () = finishing => {}, () = keeping => {} }
     }
 }
 
 /// Fills free places with jobs.
-async fn claim_until_stopped(shared: &Arc<Shared>, running: &TaskTracker, stop: &CancellationToken) {
+async fn claim_until_stopped(
+    shared: &Arc<Shared>,
+    running: &TaskTracker,
+    stop: &CancellationToken,
+) {
     let workers = usize::try_from(shared.jobs.settings.workers).unwrap_or(Semaphore::MAX_PERMITS);
     let places = Arc::new(Semaphore::new(workers));
     let kinds: Vec<&'static str> = shared.work.keys().copied().collect();
@@ -89,25 +111,37 @@ async fn claim_until_stopped(shared: &Arc<Shared>, running: &TaskTracker, stop: 
         stop.cancelled().await;
         return;
     }
+
     let mut changed = shared.jobs.changed.subscribe();
     loop {
         let first = tokio::select! {
             () = stop.cancelled() => return,
             place = Arc::clone(&places).acquire_owned() => place,
         };
+
         let Ok(first) = first else { return };
         let mut free = vec![first];
         while let Ok(place) = Arc::clone(&places).try_acquire_owned() {
             free.push(place);
         }
+
         changed.mark_unchanged();
         let lease = shared.jobs.settings.lease();
-        let claiming = shared.jobs.store.claim_jobs(&kinds, &shared.owner, lease, free.len(), shared.clock.now());
+        let claiming = shared.jobs.store.claim_jobs(
+            &kinds,
+            &shared.owner,
+            lease,
+            free.len(),
+            shared.clock.now(),
+        );
+
         let claimed = tokio::select! {
             claimed = claiming => claimed,
-            // A stop does not wait for a database that is away; what may have been claimed runs out.
+            // A stop does not wait for a database that is away; what may have been claimed runs
+            // out.
             () = async { stop.cancelled().await; tokio::time::sleep(HAND_BACK).await } => return,
         };
+
         let pause = match claimed {
             Ok(jobs) if jobs.is_empty() => LOOK_FOR_WORK,
             Ok(jobs) => {
@@ -116,6 +150,7 @@ async fn claim_until_stopped(shared: &Arc<Shared>, running: &TaskTracker, stop: 
                     let shared = Arc::clone(shared);
                     running.spawn(async move { shared.attend(job, place).await });
                 }
+
                 continue;
             }
             Err(error) => {
@@ -123,6 +158,7 @@ async fn claim_until_stopped(shared: &Arc<Shared>, running: &TaskTracker, stop: 
                 LEAVE_ALONE
             }
         };
+
         drop(free);
         tokio::select! {
             () = stop.cancelled() => return,
@@ -140,7 +176,11 @@ impl Shared {
     /// Sees one job through, from its claim to its end.
     async fn attend(self: Arc<Self>, claimed: ClaimedJob, place: OwnedSemaphorePermit) {
         let retries = Arc::<AtomicI64>::default();
-        count_retries(Arc::clone(&retries), self.attend_counted(claimed, place, retries)).await;
+        count_retries(
+            Arc::clone(&retries),
+            self.attend_counted(claimed, place, retries),
+        )
+        .await;
     }
 
     async fn attend_counted(
@@ -154,6 +194,7 @@ impl Shared {
         let stop = self.holds.add(&claim);
         let began = std::time::Instant::now();
         let (kind, job_id, attempt) = (job.kind.as_str(), &job.id, job.attempt);
+
         tracing::info!(%job_id, kind, attempt, "job begun");
         let (waited, progressed) = (claimed.waited, Arc::<AtomicBool>::default());
         let outcome = self.run_work(claimed, &stop, &retries, &progressed).await;
@@ -161,12 +202,20 @@ impl Shared {
             // It comes back to what could not be done now.
             retries.fetch_add(1, Ordering::Relaxed);
         }
-        let waited = Waited::before(&job, waited, began.elapsed(), progressed.load(Ordering::Relaxed));
+
+        let waited = Waited::before(
+            &job,
+            waited,
+            began.elapsed(),
+            progressed.load(Ordering::Relaxed),
+        );
+
         let outcome = self.end(&job, &claim, outcome, waited).await;
         self.holds.remove(&claim);
         drop(place);
         self.jobs.announce();
         let ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+
         tracing::info!(%job_id, kind, attempt, outcome, ms, "job left");
     }
 
@@ -179,16 +228,30 @@ impl Shared {
         progressed: &Arc<AtomicBool>,
     ) -> Result<Outcome, JobError> {
         let job = &claimed.job.clone();
-        let Some(work) = self.work.get(job.kind.as_str()).cloned() else { return Err(JobError::Interrupted) };
+        let Some(work) = self.work.get(job.kind.as_str()).cloned() else {
+            return Err(JobError::Interrupted);
+        };
+
         // The first to run it finds nothing saved.
         let saved = match job.fence {
             1 => HashMap::new(),
             _ => self.store().list_checkpoints(&job.space, &job.id).await?,
         };
-        let context =
-            JobContext::new(self.jobs.clone(), Arc::clone(&self.clock), claimed, saved, Arc::clone(progressed));
+
+        let context = JobContext::new(
+            self.jobs.clone(),
+            Arc::clone(&self.clock),
+            claimed,
+            saved,
+            Arc::clone(progressed),
+        );
+
         #[expect(clippy::disallowed_methods, reason = "awaited or aborted below")]
-        let mut task = tokio::spawn(count_retries(Arc::clone(retries), work.run(context.clone())));
+        let mut task = tokio::spawn(count_retries(
+            Arc::clone(retries),
+            work.run(context.clone()),
+        ));
+
         let ended = loop {
             tokio::select! {
                 done = &mut task => break done.unwrap_or_else(|panic| {
@@ -203,20 +266,33 @@ impl Shared {
                         _ => JobError::LeaseLost,
                     });
                 }
-                // Seen to its end, even if the work ends meanwhile: what was taken to be written is in no other hands.
+                // Seen to its end, even if the work ends meanwhile: what was taken to be written is
+                // in no other hands.
                 () = tokio::time::sleep(REPORTS) => {
                     tokio::select! { () = context.write_meanwhile() => {}, () = stop.cancelled() => {} }
                 }
             }
         };
-        if !matches!(ended, Err(JobError::LeaseLost | JobError::Interrupted | JobError::Away)) {
+
+        if !matches!(
+            ended,
+            Err(JobError::LeaseLost | JobError::Interrupted | JobError::Away)
+        ) {
             context.write_reports().await;
         }
+
         ended
     }
 
-    /// Writes how the job ended. While the database is away it keeps trying, until the job is lost or the process stops.
-    async fn end(&self, job: &Job, claim: &Claim, outcome: Result<Outcome, JobError>, waited: Waited) -> &'static str {
+    /// Writes how the job ended. While the database is away it keeps trying, until the job is lost
+    /// or the process stops.
+    async fn end(
+        &self,
+        job: &Job,
+        claim: &Claim,
+        outcome: Result<Outcome, JobError>,
+        waited: Waited,
+    ) -> &'static str {
         let outcome = waited.judge(outcome, &self.jobs.settings);
         let problem = |failure: &Failure| failure.problem(job.id.as_str());
         let (ending, name) = match outcome {
@@ -225,24 +301,59 @@ impl Shared {
                 return "succeeded";
             }
             Ok(Outcome::Done(result)) => (Ending::Succeeded { result }, "succeeded"),
-            Ok(Outcome::AwaitHelper(progress)) => (Ending::AwaitingHelper { progress }, "awaiting its user"),
+            Ok(Outcome::AwaitHelper(progress)) => {
+                (Ending::AwaitingHelper { progress }, "awaiting its user")
+            }
             Err(JobError::LeaseLost) => return "cancelled or taken over",
-            Err(JobError::Interrupted) => (Ending::HandedBack { after: Duration::ZERO }, "handed back"),
-            Err(JobError::Away) => (Ending::HandedBack { after: with_jitter(LEAVE_ALONE) }, "handed back"),
+            Err(JobError::Interrupted) => (
+                Ending::HandedBack {
+                    after: Duration::ZERO,
+                },
+                "handed back",
+            ),
+            Err(JobError::Away) => (
+                Ending::HandedBack {
+                    after: with_jitter(LEAVE_ALONE),
+                },
+                "handed back",
+            ),
             Err(JobError::Wait(failure, wait)) => {
                 let after = waited.pause(wait, &failure, &self.jobs.settings);
                 let goes_on = waited.goes_on(&failure);
-                (Ending::Waiting { error: problem(&failure), after, goes_on, phase: wait.phase() }, "waits")
+                (
+                    Ending::Waiting {
+                        error: problem(&failure),
+                        after,
+                        goes_on,
+                        phase: wait.phase(),
+                    },
+                    "waits",
+                )
             }
-            Err(JobError::Fail(failure)) => (Ending::Failed { error: problem(&failure) }, "failed"),
-            Err(JobError::Retry(failure)) if job.attempt >= job.max_attempts => {
-                (Ending::Failed { error: problem(&failure) }, "failed")
-            }
+            Err(JobError::Fail(failure)) => (
+                Ending::Failed {
+                    error: problem(&failure),
+                },
+                "failed",
+            ),
+            Err(JobError::Retry(failure)) if job.attempt >= job.max_attempts => (
+                Ending::Failed {
+                    error: problem(&failure),
+                },
+                "failed",
+            ),
             Err(JobError::Retry(failure)) => {
                 let after = with_jitter(self.jobs.settings.pause(job.attempt));
-                (Ending::Retried { error: problem(&failure), after }, "retried")
+                (
+                    Ending::Retried {
+                        error: problem(&failure),
+                        after,
+                    },
+                    "retried",
+                )
             }
         };
+
         loop {
             let now = self.clock.now();
             let written = self.store().retry("end_job", || async {
@@ -251,16 +362,21 @@ impl Shared {
                 if written && ending.state().is_final() {
                     self.jobs.tidy(&mut tx, claim).await?;
                 }
+
                 fail_point::hit("before_commit");
                 tx.commit().await?;
                 fail_point::hit("after_commit");
                 Ok(written)
             });
+
             match written.await {
                 Ok(true) => break,
                 Ok(false) => return "cancelled or taken over",
-                // The fence makes a second write harmless, so an uncertain one may be repeated here.
-                Err(error) if may_be_written_later(&error) && self.holds.why_stopped(claim).is_none() => {
+                // The fence makes a second write harmless, so an uncertain one may be repeated
+                // here.
+                Err(error)
+                    if may_be_written_later(&error) && self.holds.why_stopped(claim).is_none() =>
+                {
                     tracing::warn!(job_id = %job.id, %error, "a job's end could not be written yet");
                     tokio::time::sleep(LEAVE_ALONE).await;
                 }
@@ -270,15 +386,19 @@ impl Shared {
                 }
             }
         }
+
         match name {
-            "retried" => metrics::counter!(names::JOBS_RETRIED_TOTAL, "kind" => job.kind.clone()).increment(1),
+            "retried" => metrics::counter!(names::JOBS_RETRIED_TOTAL, "kind" => job.kind.clone())
+                .increment(1),
             "failed" => {
-                metrics::counter!(names::JOBS_FAILED_TOTAL, "kind" => job.kind.clone()).increment(1);
+                metrics::counter!(names::JOBS_FAILED_TOTAL, "kind" => job.kind.clone())
+                    .increment(1);
                 count_finished(&job.kind, name);
             }
             "succeeded" => count_finished(&job.kind, name),
             _ => {}
         }
+
         name
     }
 }
@@ -288,5 +408,6 @@ fn may_be_written_later(error: &StoreError) -> bool {
 }
 
 fn count_finished(kind: &str, outcome: &'static str) {
-    metrics::counter!(names::JOBS_FINISHED_TOTAL, "kind" => kind.to_owned(), "outcome" => outcome).increment(1);
+    metrics::counter!(names::JOBS_FINISHED_TOTAL, "kind" => kind.to_owned(), "outcome" => outcome)
+        .increment(1);
 }

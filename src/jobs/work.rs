@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::{JobContext, JobError};
 
 /// A kind of work. Running it again from any point must be harmless: finished steps are found with
-/// [`JobContext::saved`], and what it writes goes through [`Ended::finish`](super::context::Ended::finish).
+/// [`JobContext::saved`], and what it writes goes through
+/// [`Ended::finish`](super::context::Ended::finish).
 pub trait Work: Send + Sync + 'static {
     /// The name of the kind, as it stands in the job's row.
     fn kind(&self) -> &'static str;
@@ -22,6 +23,7 @@ pub enum Outcome {
     Done(Value),
     /// Waits for its user, having written this progress; resumed by [`super::Jobs::resume`].
     AwaitHelper(Value),
-    /// Done, and the job was ended by [`Ended::finish`](super::context::Ended::finish) together with what was written.
+    /// Done, and the job was ended by [`Ended::finish`](super::context::Ended::finish) together
+    /// with what was written.
     Finished,
 }

@@ -1,5 +1,6 @@
-//! All keys, in memory. A counter in the database tells when the table has changed; it is read at most once in [`FRESH`],
-//! by the first request that comes after that time. So an unknown key costs no query either.
+//! All keys, in memory. A counter in the database tells when the table has changed; it is read at
+//! most once in [`FRESH`], by the first request that comes after that time. So an unknown key costs
+//! no query either.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,8 @@ use super::Key;
 use crate::config::Auth;
 use crate::store::{Store, StoreError};
 
-/// How long what is known of the table is taken for true: a key that another process made or revoked is seen within it.
+/// How long what is known of the table is taken for true: a key that another process made or
+/// revoked is seen within it.
 pub const FRESH: Duration = Duration::from_secs(2);
 /// How long a request waits for that, and how long for the whole table where it has changed.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -25,7 +27,8 @@ pub struct Directory {
     store: Store,
     config: Vec<Arc<Key>>,
     known: RwLock<Known>,
-    /// Set once the table held a row: from then on the service does not open again before it is started anew.
+    /// Set once the table held a row: from then on the service does not open again before it is
+    /// started anew.
     had_keys: AtomicBool,
     /// One look at the database at a time; the others wait for it.
     turn: tokio::sync::Mutex<()>,
@@ -45,13 +48,31 @@ struct Known {
 
 impl Directory {
     pub async fn load(store: Store, auth: &Auth) -> Result<Self, StoreError> {
-        let config = auth.keys.iter().map(|key| Arc::new(Key::of_config(key))).collect();
+        let config = auth
+            .keys
+            .iter()
+            .map(|key| Arc::new(Key::of_config(key)))
+            .collect();
+
         // Before the table: a change in between is found by the next look.
         let changes = store.find_key_changes().await?;
         let (table, rows) = read(&store).await?;
-        let known = RwLock::new(Known { table, rows, changes, checked: Instant::now(), failure: None });
+        let known = RwLock::new(Known {
+            table,
+            rows,
+            changes,
+            checked: Instant::now(),
+            failure: None,
+        });
+
         let (had_keys, turn) = (AtomicBool::new(rows > 0), tokio::sync::Mutex::default());
-        Ok(Self { store, config, known, had_keys, turn })
+        Ok(Self {
+            store,
+            config,
+            known,
+            had_keys,
+            turn,
+        })
     }
 
     /// Whether there is any key at all, or was one since the start.
@@ -59,6 +80,7 @@ impl Directory {
         if !self.config.is_empty() {
             return true;
         }
+
         // What was known last holds while the database is unreachable.
         let _ = self.current().await;
         self.had_keys.load(Ordering::Relaxed)
@@ -72,9 +94,11 @@ impl Directory {
                 found = Some(Arc::clone(key));
             }
         }
+
         if found.is_some() {
             return Ok(found);
         }
+
         Ok(self.current().await?.get(digest).cloned())
     }
 
@@ -82,7 +106,14 @@ impl Directory {
     pub async fn list(&self) -> Result<Vec<Arc<Key>>, StoreError> {
         let changes = self.store.find_key_changes().await?;
         let (table, rows) = read(&self.store).await?;
-        self.learn(Known { table: Arc::clone(&table), rows, changes, checked: Instant::now(), failure: None });
+        self.learn(Known {
+            table: Arc::clone(&table),
+            rows,
+            changes,
+            checked: Instant::now(),
+            failure: None,
+        });
+
         Ok(self.config.iter().chain(table.values()).cloned().collect())
     }
 
@@ -90,6 +121,7 @@ impl Directory {
         if let Some(known) = self.fresh() {
             return known;
         }
+
         let _turn = self.turn.lock().await;
         // Somebody else may have looked meanwhile.
         if let Some(known) = self.fresh() {
@@ -99,9 +131,20 @@ impl Directory {
         let known = self.known();
         let (next, answer) = match self.look(&known).await {
             Ok(next) => (next.clone(), Ok(next.table)),
-            Err(error) => (Known { failure: Some(error.clone()), ..known }, Err(error)),
+            Err(error) => (
+                Known {
+                    failure: Some(error.clone()),
+                    ..known
+                },
+                Err(error),
+            ),
         };
-        self.learn(Known { checked: Instant::now(), ..next });
+
+        self.learn(Known {
+            checked: Instant::now(),
+            ..next
+        });
+
         answer
     }
 
@@ -112,7 +155,14 @@ impl Directory {
         } else {
             self.within(RELOAD, read(&self.store)).await?
         };
-        Ok(Known { table, rows, changes, checked: known.checked, failure: None })
+
+        Ok(Known {
+            table,
+            rows,
+            changes,
+            checked: known.checked,
+            failure: None,
+        })
     }
 
     async fn within<T>(
@@ -120,7 +170,9 @@ impl Directory {
         patience: Duration,
         answer: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        tokio::time::timeout(patience, answer).await.unwrap_or_else(|_| Err(self.store.unanswered(patience)))
+        tokio::time::timeout(patience, answer)
+            .await
+            .unwrap_or_else(|_| Err(self.store.unanswered(patience)))
     }
 
     fn fresh(&self) -> Option<Result<Table, StoreError>> {
@@ -129,7 +181,10 @@ impl Directory {
     }
 
     fn known(&self) -> Known {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Never goes back: a table that was read before a key was revoked must not bring the key back.
@@ -147,10 +202,18 @@ impl Directory {
 /// The keys that can be read, and how many rows there are.
 async fn read(store: &Store) -> Result<(Table, usize), StoreError> {
     let rows = store.list_api_keys().await?;
-    let keys = rows.iter().filter_map(Key::of_row).map(|key| (key.digest, Arc::new(key)));
+    let keys = rows
+        .iter()
+        .filter_map(Key::of_row)
+        .map(|key| (key.digest, Arc::new(key)));
+
     let table: HashMap<_, _> = keys.collect();
     if table.len() < rows.len() {
-        tracing::error!(unreadable = rows.len() - table.len(), "some API keys cannot be read; they open nothing");
+        tracing::error!(
+            unreadable = rows.len() - table.len(),
+            "some API keys cannot be read; they open nothing"
+        );
     }
+
     Ok((Arc::new(table), rows.len()))
 }

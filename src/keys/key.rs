@@ -42,7 +42,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key of the configuration. Its id follows from its name, so that it is the same after a restart.
+    /// A key of the configuration. Its id follows from its name, so that it is the same after a
+    /// restart.
     pub(super) fn of_config(key: &ApiKey) -> Self {
         Self {
             id: format!("config-{}", &sha256_hex(key.name.as_bytes())[..16]),
@@ -62,7 +63,11 @@ impl Key {
 
     /// A key of the table; `None` if its row cannot be read, which opens nothing.
     pub(super) fn of_row(row: &ApiKeyRow) -> Option<Self> {
-        let space = if row.space == ALL_SPACES { None } else { Some(row.space.parse().ok()?) };
+        let space = if row.space == ALL_SPACES {
+            None
+        } else {
+            Some(row.space.parse().ok()?)
+        };
         Some(Self {
             id: row.id.clone(),
             name: row.name.clone(),
@@ -82,7 +87,11 @@ impl Key {
     /// Its row; none for a key of the configuration.
     pub(super) fn row(&self) -> Option<ApiKeyRow> {
         Some(ApiKeyRow {
-            space: self.space.as_ref().map_or(ALL_SPACES, Space::as_str).to_owned(),
+            space: self
+                .space
+                .as_ref()
+                .map_or(ALL_SPACES, Space::as_str)
+                .to_owned(),
             id: self.id.clone(),
             name: self.name.clone(),
             key_sha256: hex(&self.digest),
@@ -106,13 +115,22 @@ impl Key {
 
     /// Its place in a list: those of the configuration first, then the oldest.
     pub fn place(&self) -> String {
-        let origin = if self.origin == Origin::Config { '0' } else { '1' };
+        let origin = if self.origin == Origin::Config {
+            '0'
+        } else {
+            '1'
+        };
         format!("{origin}{}", self.id)
     }
 
     /// Who pays for what is asked of models with this key.
     pub fn payer(&self) -> Payer {
         let day = self.limits.day;
-        Payer { key_id: self.id.clone(), calls: day.calls, tokens: day.tokens, usd: day.usd }
+        Payer {
+            key_id: self.id.clone(),
+            calls: day.calls,
+            tokens: day.tokens,
+            usd: day.usd,
+        }
     }
 }

@@ -1,7 +1,8 @@
-//! API keys: those of the configuration and those that were made over the API; who may make which, and what each may ask.
+//! API keys: those of the configuration and those that were made over the API; who may make which,
+//! and what each may ask.
 //!
-//! `directory` keeps all keys in memory, so that a request costs no query; `rate` counts requests a minute over all
-//! processes. What a key may spend on models is counted where models are asked.
+//! `directory` keeps all keys in memory, so that a request costs no query; `rate` counts requests a
+//! minute over all processes. What a key may spend on models is counted where models are asked.
 
 mod directory;
 mod key;
@@ -117,14 +118,28 @@ impl Keys {
     ///
     /// # Errors
     /// The store's.
-    pub async fn load(store: Store, clock: Arc<dyn Clock>, auth: &Auth) -> Result<Self, StoreError> {
+    pub async fn load(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        auth: &Auth,
+    ) -> Result<Self, StoreError> {
         let directory = Directory::load(store.clone(), auth).await?;
         let rates = Rates::new(store.clone());
         let (used, writes) = (Mutex::default(), TaskTracker::new());
-        Ok(Self { inner: Arc::new(Inner { store, clock, directory, rates, used, writes }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                store,
+                clock,
+                directory,
+                rates,
+                used,
+                writes,
+            }),
+        })
     }
 
-    /// Whether callers need a key: as soon as there is one, of the configuration or made over the API.
+    /// Whether callers need a key: as soon as there is one, of the configuration or made over the
+    /// API.
     pub async fn are_required(&self) -> bool {
         self.inner.directory.has_keys().await
     }
@@ -132,11 +147,17 @@ impl Keys {
     /// The key that a caller has sent, if it opens anything now.
     ///
     /// # Errors
-    /// [`KeysError::Unknown`], [`KeysError::Expired`], [`KeysError::Revoked`], [`KeysError::TooMany`], or the store's.
+    /// [`KeysError::Unknown`], [`KeysError::Expired`], [`KeysError::Revoked`],
+    /// [`KeysError::TooMany`], or the store's.
     pub async fn admit(&self, secret: &str) -> Result<Arc<Key>, KeysError> {
         let inner = &*self.inner;
         let digest = hash::sha256(secret.as_bytes());
-        let key = inner.directory.find(&digest).await?.ok_or(KeysError::Unknown)?;
+        let key = inner
+            .directory
+            .find(&digest)
+            .await?
+            .ok_or(KeysError::Unknown)?;
+
         let now = inner.clock.now();
         match key.state(now) {
             State::Active => {}
@@ -149,13 +170,20 @@ impl Keys {
         Ok(key)
     }
 
-    /// Keys that a caller may manage, in a fixed order; of these only those of one space, if it is named.
+    /// Keys that a caller may manage, in a fixed order; of these only those of one space, if it is
+    /// named.
     ///
     /// # Errors
     /// The store's.
-    pub async fn list(&self, caller: Option<&Key>, of: Option<&Space>) -> Result<Vec<Arc<Key>>, KeysError> {
+    pub async fn list(
+        &self,
+        caller: Option<&Key>,
+        of: Option<&Space>,
+    ) -> Result<Vec<Arc<Key>>, KeysError> {
         let mut keys = self.inner.directory.list().await?;
-        keys.retain(|key| may_manage(caller, key) && of.is_none_or(|space| key.space.as_ref() == Some(space)));
+        keys.retain(|key| {
+            may_manage(caller, key) && of.is_none_or(|space| key.space.as_ref() == Some(space))
+        });
         keys.sort_by_key(|key| key.place());
         Ok(keys)
     }
@@ -163,7 +191,11 @@ impl Keys {
     /// # Errors
     /// [`KeysError::NotFound`], or the store's.
     pub async fn find(&self, caller: Option<&Key>, id: &str) -> Result<Arc<Key>, KeysError> {
-        let found = self.list(caller, None).await?.into_iter().find(|key| key.id == id);
+        let found = self
+            .list(caller, None)
+            .await?
+            .into_iter()
+            .find(|key| key.id == id);
         found.ok_or_else(|| KeysError::NotFound(id.chars().take(64).collect()))
     }
 
@@ -171,17 +203,26 @@ impl Keys {
     ///
     /// # Errors
     /// [`KeysError::Invalid`], [`KeysError::Beyond`], [`KeysError::First`], or the store's.
-    pub async fn make(&self, caller: Option<&Key>, mut new: NewKey) -> Result<(Arc<Key>, String), KeysError> {
+    pub async fn make(
+        &self,
+        caller: Option<&Key>,
+        mut new: NewKey,
+    ) -> Result<(Arc<Key>, String), KeysError> {
         check(&new.name, &new.limits)?;
         let now = self.inner.clock.now();
         new.expires_at = within(caller, new.expires_at)?;
         if new.expires_at.is_some_and(|at| at <= now) {
             return Err(invalid("expires_at", "must be in the future"));
         }
+
         if caller.is_some_and(|caller| caller.space.is_some() && caller.space != new.space) {
-            return Err(KeysError::Beyond("an admin of one space can only make keys of that space"));
+            return Err(KeysError::Beyond(
+                "an admin of one space can only make keys of that space",
+            ));
         }
-        // Without a key the caller may do everything, and from the first key on nothing without one.
+
+        // Without a key the caller may do everything, and from the first key on nothing without
+        // one.
         let of_all = new.role == Role::Admin && new.space.is_none();
         let free = new.expires_at.is_none() && new.limits == KeyLimits::default();
         if caller.is_none() && !(of_all && free) {
@@ -190,7 +231,11 @@ impl Keys {
 
         let secret = format!("{MARK}{}", URL_SAFE_NO_PAD.encode(random_bytes()));
         let row = ApiKeyRow {
-            space: new.space.as_ref().map_or(ALL_SPACES, Space::as_str).to_owned(),
+            space: new
+                .space
+                .as_ref()
+                .map_or(ALL_SPACES, Space::as_str)
+                .to_owned(),
             id: new_uuid(),
             name: new.name,
             key_sha256: hash::sha256_hex(secret.as_bytes()),
@@ -202,17 +247,29 @@ impl Keys {
             revoked_at: None,
             last_used_at: None,
         };
+
         self.inner.store.add_api_key(&row).await?;
         Ok((self.find(caller, &row.id).await?, secret))
     }
 
     /// # Errors
-    /// [`KeysError::NotFound`], [`KeysError::OfConfiguration`], [`KeysError::Invalid`], [`KeysError::Beyond`], or the store's.
-    pub async fn update(&self, caller: Option<&Key>, id: &str, change: KeyChange) -> Result<Arc<Key>, KeysError> {
+    /// [`KeysError::NotFound`], [`KeysError::OfConfiguration`], [`KeysError::Invalid`],
+    /// [`KeysError::Beyond`], or the store's.
+    pub async fn update(
+        &self,
+        caller: Option<&Key>,
+        id: &str,
+        change: KeyChange,
+    ) -> Result<Arc<Key>, KeysError> {
         let key = self.find(caller, id).await?;
-        let row = key.row().ok_or_else(|| KeysError::OfConfiguration(key.name.clone()))?;
+        let row = key
+            .row()
+            .ok_or_else(|| KeysError::OfConfiguration(key.name.clone()))?;
         let expires_at = within(caller, change.expires_at.flatten())?;
-        check(change.name.as_deref().unwrap_or(&row.name), change.limits.as_ref().unwrap_or(&key.limits))?;
+        check(
+            change.name.as_deref().unwrap_or(&row.name),
+            change.limits.as_ref().unwrap_or(&key.limits),
+        )?;
 
         let written = ApiKeyChange {
             name: change.name,
@@ -220,20 +277,28 @@ impl Keys {
             expires_at: change.expires_at.map(|_| expires_at),
             revoked_at: None,
         };
+
         self.write(caller, &row, &written).await
     }
 
-    /// Makes a key open nothing any more: at once in this process, in others within [`FRESH`]. Requests under way end.
+    /// Makes a key open nothing any more: at once in this process, in others within [`FRESH`].
+    /// Requests under way end.
     ///
     /// # Errors
     /// [`KeysError::NotFound`], [`KeysError::OfConfiguration`], or the store's.
     pub async fn revoke(&self, caller: Option<&Key>, id: &str) -> Result<(), KeysError> {
         let key = self.find(caller, id).await?;
-        let row = key.row().ok_or_else(|| KeysError::OfConfiguration(key.name.clone()))?;
+        let row = key
+            .row()
+            .ok_or_else(|| KeysError::OfConfiguration(key.name.clone()))?;
         if row.revoked_at.is_none() {
-            let revoked = ApiKeyChange { revoked_at: Some(self.inner.clock.now()), ..ApiKeyChange::default() };
+            let revoked = ApiKeyChange {
+                revoked_at: Some(self.inner.clock.now()),
+                ..ApiKeyChange::default()
+            };
             self.write(caller, &row, &revoked).await?;
         }
+
         Ok(())
     }
 
@@ -250,12 +315,25 @@ impl Keys {
     /// # Errors
     /// The store's.
     pub async fn prune(&self, now: Timestamp) -> Result<(), KeysError> {
-        let (windows, days) = (now.minus_seconds(KEEP_WINDOWS_SECONDS), now.minus_seconds(KEEP_DAYS * 24 * 60 * 60));
+        let (windows, days) = (
+            now.minus_seconds(KEEP_WINDOWS_SECONDS),
+            now.minus_seconds(KEEP_DAYS * 24 * 60 * 60),
+        );
         Ok(self.inner.store.remove_key_counts(windows, days).await?)
     }
 
-    async fn write(&self, caller: Option<&Key>, row: &ApiKeyRow, change: &ApiKeyChange) -> Result<Arc<Key>, KeysError> {
-        if !self.inner.store.update_api_key(&row.space, &row.id, change).await? {
+    async fn write(
+        &self,
+        caller: Option<&Key>,
+        row: &ApiKeyRow,
+        change: &ApiKeyChange,
+    ) -> Result<Arc<Key>, KeysError> {
+        if !self
+            .inner
+            .store
+            .update_api_key(&row.space, &row.id, change)
+            .await?
+        {
             return Err(KeysError::NotFound(row.id.clone()));
         }
         self.find(caller, &row.id).await
@@ -265,13 +343,20 @@ impl Keys {
     fn note_use(&self, key: &Key, now: Timestamp) {
         let Some(row) = key.row() else { return };
         {
-            let mut used = self.inner.used.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut used = self
+                .inner
+                .used
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+
             let last = used.get(&key.id).copied().or(key.last_used_at);
             if last.is_some_and(|last| last > now.minus_seconds(USE_SECONDS)) {
                 return;
             }
+
             used.insert(key.id.clone(), now);
         }
+
         let store = self.inner.store.clone();
         self.inner.writes.spawn(async move {
             if let Err(error) = store.update_key_use(&row.space, &row.id, now).await {
@@ -286,24 +371,32 @@ fn may_manage(caller: Option<&Key>, key: &Key) -> bool {
     caller.is_none_or(|caller| caller.space.is_none() || caller.space == key.space)
 }
 
-/// The expiry of a key that this caller makes or changes: not later than the caller's own, nor for a caller with limits,
-/// since one key could make many.
+/// The expiry of a key that this caller makes or changes: not later than the caller's own, nor for
+/// a caller with limits, since one key could make many.
 fn within(caller: Option<&Key>, wanted: Option<Timestamp>) -> Result<Option<Timestamp>, KeysError> {
-    let Some(caller) = caller else { return Ok(wanted) };
+    let Some(caller) = caller else {
+        return Ok(wanted);
+    };
     if caller.limits != KeyLimits::default() {
-        return Err(KeysError::Beyond("a key with limits cannot make or change keys, as these could pass its limits"));
+        return Err(KeysError::Beyond(
+            "a key with limits cannot make or change keys, as these could pass its limits",
+        ));
     }
+
     match (caller.expires_at, wanted) {
-        (Some(own), Some(wanted)) if wanted > own => {
-            Err(KeysError::Beyond("a key cannot make or change one that expires later than itself"))
-        }
+        (Some(own), Some(wanted)) if wanted > own => Err(KeysError::Beyond(
+            "a key cannot make or change one that expires later than itself",
+        )),
         (own, wanted) => Ok(wanted.or(own)),
     }
 }
 
 fn check(name: &str, limits: &KeyLimits) -> Result<(), KeysError> {
     if name.trim().is_empty() || char_count(name) > MOST_NAME_CHARS || has_control(name) {
-        return Err(invalid("name", "must be 1 to 100 characters, without control characters"));
+        return Err(invalid(
+            "name",
+            "must be 1 to 100 characters, without control characters",
+        ));
     }
     match limits.fault() {
         Some((field, rule)) => Err(invalid(&format!("limits.{field}"), rule)),

@@ -1,8 +1,9 @@
 //! Requests a minute, counted over all processes.
 //!
-//! A process takes some of a key's requests of the minute at once (a twentieth of the limit, at least one), so that few
-//! requests wait for the database. All processes together never let more through than the limit; what a process has
-//! taken and does not use is lost to the others until the next minute.
+//! A process takes some of a key's requests of the minute at once (a twentieth of the limit, at
+//! least one), so that few requests wait for the database. All processes together never let more
+//! through than the limit; what a process has taken and does not use is lost to the others until
+//! the next minute.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +36,10 @@ struct Window {
 
 impl Rates {
     pub fn new(store: Store) -> Self {
-        Self { store, windows: Mutex::default() }
+        Self {
+            store,
+            windows: Mutex::default(),
+        }
     }
 
     /// Counts one request.
@@ -44,9 +48,14 @@ impl Rates {
         if limit == 0 {
             return Ok(());
         }
+
         let start = now.as_micros() - now.as_micros().rem_euclid(MINUTE);
         let left_us = u64::try_from(start + MINUTE - now.as_micros()).unwrap_or(0);
-        let too_many = || KeysError::TooMany { limit, resets_in: left_us.div_ceil(1_000_000) };
+        let too_many = || KeysError::TooMany {
+            limit,
+            resets_in: left_us.div_ceil(1_000_000),
+        };
+
         if let Some(fits) = self.use_one(&key.id, start) {
             return if fits { Ok(()) } else { Err(too_many()) };
         }
@@ -58,7 +67,13 @@ impl Rates {
 
     /// Uses one, and takes some more if there is none left; `false` if there are none to take.
     async fn take(&self, id: &str, start: i64, limit: u64) -> Result<bool, StoreError> {
-        let turn = self.windows().entry(id.to_owned()).or_default().turn.clone();
+        let turn = self
+            .windows()
+            .entry(id.to_owned())
+            .or_default()
+            .turn
+            .clone();
+
         let _turn = turn.lock().await;
         if let Some(fits) = self.use_one(id, start) {
             return Ok(fits);
@@ -66,13 +81,18 @@ impl Rates {
 
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let wanted = (most / 20).max(1);
-        let taken = self.store.take_requests(id, Timestamp::from_micros(start), wanted, most).await?;
+        let taken = self
+            .store
+            .take_requests(id, Timestamp::from_micros(start), wanted, most)
+            .await?;
+
         let mut windows = self.windows();
         let window = windows.entry(id.to_owned()).or_default();
         if window.start == start {
             window.left += (taken - 1).max(0);
             window.empty = taken < wanted;
         }
+
         Ok(taken > 0)
     }
 
@@ -83,10 +103,12 @@ impl Rates {
         if window.start != start {
             (window.start, window.left, window.empty) = (start, 0, false);
         }
+
         if window.left > 0 {
             window.left -= 1;
             return Some(true);
         }
+
         window.empty.then_some(false)
     }
 

@@ -1,4 +1,5 @@
-//! From a model's text to a checked value: find the JSON, check schema and rules, keep what is good.
+//! From a model's text to a checked value: find the JSON, check schema and rules, keep what is
+//! good.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +18,25 @@ pub enum Verdict<O> {
     /// All of it.
     Good(O),
     /// These items are wrong; the rest is good.
-    Part { good: Option<O>, wrong: Vec<i64>, faults: Vec<Fault>, whole: Option<O> },
+    Part {
+        good: Option<O>,
+        wrong: Vec<i64>,
+        faults: Vec<Fault>,
+        whole: Option<O>,
+    },
     /// Nothing of it.
-    Bad { faults: Vec<Fault>, whole: Option<O> },
+    Bad {
+        faults: Vec<Fault>,
+        whole: Option<O>,
+    },
 }
 
 /// Judges a text. Also tells what was read of it, for the record.
-pub fn judge<T: Task>(task: &T, validator: &Validator, text: &str) -> (Verdict<T::Output>, Option<Value>) {
+pub fn judge<T: Task>(
+    task: &T,
+    validator: &Validator,
+    text: &str,
+) -> (Verdict<T::Output>, Option<Value>) {
     let Some(value) = find_json(text).map(|value| unwrapped(value, T::STAGE)) else {
         return (bad(vec![Fault::whole(no_json(text))]), None);
     };
@@ -33,43 +46,70 @@ pub fn judge<T: Task>(task: &T, validator: &Validator, text: &str) -> (Verdict<T
         None if nul => bad(vec![Fault::whole("the answer holds a NUL character")]),
         None => judge_whole(task, validator, &value),
     };
+
     let read = match T::ITEMS {
         Some(items) if nul => without_nul(value, items),
         _ => (!nul).then_some(value),
     };
+
     (verdict, read)
 }
 
-/// What can be stored of an answer: items with a NUL are left out. Whoever goes by the record finds them missing, and does
-/// again what was done then: asks for them again.
+/// What can be stored of an answer: items with a NUL are left out. Whoever goes by the record finds
+/// them missing, and does again what was done then: asks for them again.
 fn without_nul(mut value: Value, items: Items) -> Option<Value> {
-    value.get_mut(items.list)?.as_array_mut()?.retain(|item| !holds_nul(item));
+    value
+        .get_mut(items.list)?
+        .as_array_mut()?
+        .retain(|item| !holds_nul(item));
     (!holds_nul(&value)).then_some(value)
 }
 
 fn bad<O>(faults: Vec<Fault>) -> Verdict<O> {
-    Verdict::Bad { faults, whole: None }
+    Verdict::Bad {
+        faults,
+        whole: None,
+    }
 }
 
 fn judge_whole<T: Task>(task: &T, validator: &Validator, value: &Value) -> Verdict<T::Output> {
-    let faults: Vec<Fault> =
-        validator.iter_errors(value).take(MOST_FAULTS).map(|error| Fault::whole(explain(&error))).collect();
+    let faults: Vec<Fault> = validator
+        .iter_errors(value)
+        .take(MOST_FAULTS)
+        .map(|error| Fault::whole(explain(&error)))
+        .collect();
+
     if !faults.is_empty() {
         return bad(faults);
     }
+
     let output: T::Output = match serde_json::from_value(value.clone()) {
         Ok(output) => task.settle(output),
         Err(error) => return bad(vec![Fault::whole(error.to_string())]),
     };
+
     let faults = task.check(&output);
-    if faults.is_empty() { Verdict::Good(output) } else { Verdict::Bad { faults, whole: Some(output) } }
+    if faults.is_empty() {
+        Verdict::Good(output)
+    } else {
+        Verdict::Bad {
+            faults,
+            whole: Some(output),
+        }
+    }
 }
 
 /// Keeps the items that are right, each by itself.
-fn judge_items<T: Task>(task: &T, validator: &Validator, mut value: Value, items: Items) -> Verdict<T::Output> {
+fn judge_items<T: Task>(
+    task: &T,
+    validator: &Validator,
+    mut value: Value,
+    items: Items,
+) -> Verdict<T::Output> {
     let asked: BTreeSet<i64> = task.ids().into_iter().collect();
     let mut wrong: BTreeMap<i64, String> = BTreeMap::new();
     let mut broken: BTreeSet<usize> = BTreeSet::new();
+
     // All of them: an item whose fault were passed over would spoil the good ones.
     for error in validator.iter_errors(&value) {
         let pointer = error.instance_path().to_string();
@@ -77,18 +117,25 @@ fn judge_items<T: Task>(task: &T, validator: &Validator, mut value: Value, items
             return bad(vec![Fault::whole(explain(&error))]);
         };
         broken.insert(place);
-        if let Some(id) = value[items.list][place][items.id].as_i64().filter(|id| asked.contains(id)) {
+        if let Some(id) = value[items.list][place][items.id]
+            .as_i64()
+            .filter(|id| asked.contains(id))
+        {
             wrong.entry(id).or_insert_with(|| explain(&error));
         }
     }
+
     // Anywhere but in an item the schema has no place for it.
     let list = value[items.list].as_array().into_iter().flatten();
     for (place, item) in list.enumerate().filter(|(_, item)| holds_nul(item)) {
         broken.insert(place);
         if let Some(id) = item[items.id].as_i64().filter(|id| asked.contains(id)) {
-            wrong.entry(id).or_insert_with(|| format!("{} {id} holds a NUL character", items.noun));
+            wrong
+                .entry(id)
+                .or_insert_with(|| format!("{} {id} holds a NUL character", items.noun));
         }
     }
+
     let mut seen: BTreeMap<i64, usize> = BTreeMap::new();
     if let Some(list) = value.get_mut(items.list).and_then(Value::as_array_mut) {
         let mut place = 0;
@@ -100,16 +147,25 @@ fn judge_items<T: Task>(task: &T, validator: &Validator, mut value: Value, items
             if let Some(id) = kept {
                 *seen.entry(id).or_default() += 1;
             }
+
             kept.is_some()
         });
     }
+
     for id in &asked {
         match seen.get(id) {
             Some(1) => {}
-            Some(_) => _ = wrong.insert(*id, format!("{} {id} is there more than once", items.noun)),
-            None => _ = wrong.entry(*id).or_insert_with(|| format!("{} {id} is missing", items.noun)),
+            Some(_) => {
+                _ = wrong.insert(*id, format!("{} {id} is there more than once", items.noun))
+            }
+            None => {
+                _ = wrong
+                    .entry(*id)
+                    .or_insert_with(|| format!("{} {id} is missing", items.noun))
+            }
         }
     }
+
     check_items(task, value, items, wrong)
 }
 
@@ -121,49 +177,88 @@ fn check_items<T: Task>(
     mut wrong: BTreeMap<i64, String>,
 ) -> Verdict<T::Output> {
     drop_items(&mut value, items, &wrong);
-    let read = |value: Value| serde_json::from_value::<T::Output>(value).map(|output| task.settle(output));
+    let read =
+        |value: Value| serde_json::from_value::<T::Output>(value).map(|output| task.settle(output));
     let output = match read(value.clone()) {
         Ok(output) => output,
         Err(error) => return bad(vec![Fault::whole(error.to_string())]),
     };
+
     let none_missing = wrong.is_empty();
     for fault in task.check(&output) {
         match fault.item {
             Some(id) => _ = wrong.entry(id).or_insert(fault.message),
-            None => return Verdict::Bad { faults: vec![fault], whole: none_missing.then_some(output) },
+            None => {
+                return Verdict::Bad {
+                    faults: vec![fault],
+                    whole: none_missing.then_some(output),
+                };
+            }
         }
     }
+
     if wrong.is_empty() {
         return Verdict::Good(output);
     }
+
     drop_items(&mut value, items, &wrong);
-    let good = value[items.list].as_array().is_some_and(|list| !list.is_empty()).then(|| read(value).ok()).flatten();
-    let faults = wrong.iter().map(|(id, message)| Fault::item(*id, message.clone())).collect();
+    let good = value[items.list]
+        .as_array()
+        .is_some_and(|list| !list.is_empty())
+        .then(|| read(value).ok())
+        .flatten();
+
+    let faults = wrong
+        .iter()
+        .map(|(id, message)| Fault::item(*id, message.clone()))
+        .collect();
+
     let wrong = wrong.into_keys().collect();
-    Verdict::Part { good, wrong, faults, whole: none_missing.then_some(output) }
+    Verdict::Part {
+        good,
+        wrong,
+        faults,
+        whole: none_missing.then_some(output),
+    }
 }
 
 fn drop_items(value: &mut Value, items: Items, wrong: &BTreeMap<i64, String>) {
     if let Some(list) = value.get_mut(items.list).and_then(Value::as_array_mut) {
-        list.retain(|item| item[items.id].as_i64().is_none_or(|id| !wrong.contains_key(&id)));
+        list.retain(|item| {
+            item[items.id]
+                .as_i64()
+                .is_none_or(|id| !wrong.contains_key(&id))
+        });
     }
 }
 
 /// The index in `/chunks/3/category`.
 fn place_in_list(pointer: &str, list: &str) -> Option<usize> {
-    pointer.strip_prefix('/')?.strip_prefix(list)?.strip_prefix('/')?.split('/').next()?.parse().ok()
+    pointer
+        .strip_prefix('/')?
+        .strip_prefix(list)?
+        .strip_prefix('/')?
+        .split('/')
+        .next()?
+        .parse()
+        .ok()
 }
 
 fn explain(error: &jsonschema::ValidationError<'_>) -> String {
     let place = error.instance_path().to_string();
     let message: String = error.to_string().chars().take(MOST_QUOTED * 2).collect();
-    if place.is_empty() { message } else { format!("at {place}: {message}") }
+    if place.is_empty() {
+        message
+    } else {
+        format!("at {place}: {message}")
+    }
 }
 
 fn no_json(text: &str) -> String {
     if text.trim().is_empty() {
         return "the answer is empty".to_owned();
     }
+
     let shown: String = text.trim().chars().take(MOST_QUOTED).collect();
     format!("the answer is not a complete JSON object; it begins with {shown:?}")
 }
@@ -172,19 +267,27 @@ fn holds_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
         Value::Array(list) => list.iter().any(holds_nul),
-        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || holds_nul(value)),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| name.contains('\0') || holds_nul(value)),
         _ => false,
     }
 }
 
-/// The JSON object in a text: the text itself, or the last complete object in what surrounds it, thoughts left out.
+/// The JSON object in a text: the text itself, or the last complete object in what surrounds it,
+/// thoughts left out.
 ///
 /// The last, because a model that thinks aloud ends with its answer.
 pub fn find_json(text: &str) -> Option<Value> {
-    let text = text.rsplit_once("</think>").map_or(text, |(_, answer)| answer).trim();
+    let text = text
+        .rsplit_once("</think>")
+        .map_or(text, |(_, answer)| answer)
+        .trim();
+
     if let Ok(value @ Value::Object(_)) = serde_json::from_str(text) {
         return Some(value);
     }
+
     let mut found = None;
     let mut rest = text;
     while let Some(start) = rest.find('{') {
@@ -197,14 +300,17 @@ pub fn find_json(text: &str) -> Option<Value> {
             _ => rest = &rest[start + 1..],
         }
     }
+
     found
 }
 
-/// The answer inside a tool call that a model has written out as text: `{"name": "classify", "arguments": {…}}`.
+/// The answer inside a tool call that a model has written out as text: `{"name": "classify",
+/// "arguments": {…}}`.
 fn unwrapped(mut value: Value, stage: &str) -> Value {
     if value["name"] != stage {
         return value;
     }
+
     for field in ["arguments", "parameters", "input"] {
         match value.get_mut(field).map(Value::take) {
             Some(arguments @ Value::Object(_)) => return arguments,
@@ -212,6 +318,7 @@ fn unwrapped(mut value: Value, stage: &str) -> Value {
             _ => {}
         }
     }
+
     value
 }
 
@@ -234,6 +341,7 @@ mod tests {
         ] {
             assert_eq!(find_json(text), wanted, "{text}");
         }
+
         for text in ["", "no", "{\"answer\": \"cut", "[1, 2]", "<html></html>"] {
             assert_eq!(find_json(text), None, "{text}");
         }
@@ -241,10 +349,24 @@ mod tests {
 
     #[test]
     fn items_that_cannot_be_stored_are_missing_from_the_record() {
-        let items = Items { list: "chunks", id: "id", noun: "chunk" };
-        let value = json!({"chunks": [{"id": 1, "category": "a\u{0}b"}, {"id": 2, "category": "B"}]});
-        assert_eq!(without_nul(value, items), Some(json!({"chunks": [{"id": 2, "category": "B"}]})));
-        assert_eq!(without_nul(json!({"chunks": [], "note": "\u{0}"}), items), None);
+        let items = Items {
+            list: "chunks",
+            id: "id",
+            noun: "chunk",
+        };
+
+        let value =
+            json!({"chunks": [{"id": 1, "category": "a\u{0}b"}, {"id": 2, "category": "B"}]});
+        assert_eq!(
+            without_nul(value, items),
+            Some(json!({"chunks": [{"id": 2, "category": "B"}]}))
+        );
+
+        assert_eq!(
+            without_nul(json!({"chunks": [], "note": "\u{0}"}), items),
+            None
+        );
+
         assert_eq!(without_nul(json!({"note": "\u{0}"}), items), None);
     }
 
@@ -256,8 +378,13 @@ mod tests {
             r#"<tool_call>{"name": "classify", "arguments": "{\"chunks\": []}"}</tool_call>"#,
             r#"{"name": "classify", "parameters": {"chunks": []}}"#,
         ] {
-            assert_eq!(unwrapped(find_json(text).unwrap(), "classify"), wanted, "{text}");
+            assert_eq!(
+                unwrapped(find_json(text).unwrap(), "classify"),
+                wanted,
+                "{text}"
+            );
         }
+
         let other = json!({"name": "Ada", "arguments": {"x": 1}});
         assert_eq!(unwrapped(other.clone(), "classify"), other);
     }

@@ -1,7 +1,8 @@
 //! The door: one question in, one checked answer out, however many attempts that takes (K-47).
 //!
-//! The layers, innermost first: transport retries (`send`), a repair round with the list of what was wrong, a round
-//! for the items that were wrong, smaller rounds for an answer that was cut off, and the fallback model once.
+//! The layers, innermost first: transport retries (`send`), a repair round with the list of what
+//! was wrong, a round for the items that were wrong, smaller rounds for an answer that was cut off,
+//! and the fallback model once.
 
 use super::answer::{self, MOST_FAULTS, Verdict};
 use super::provider::Finish;
@@ -54,11 +55,19 @@ struct Step<T: Task> {
 
 impl<T: Task> Step<T> {
     fn done(output: T::Output) -> Self {
-        Self { done: Some(output), next: Vec::new(), left: None }
+        Self {
+            done: Some(output),
+            next: Vec::new(),
+            left: None,
+        }
     }
 
     fn next(rounds: Vec<Round<T>>) -> Self {
-        Self { done: None, next: rounds, left: None }
+        Self {
+            done: None,
+            next: rounds,
+            left: None,
+        }
     }
 }
 
@@ -66,9 +75,18 @@ impl Llm {
     /// Asks, checks, and asks again where that helps. Every attempt is recorded.
     ///
     /// # Errors
-    /// The model is away, refuses, keeps breaking its schema, or a cap is reached; never an unchecked value.
-    pub async fn ask<T: Task>(&self, session: &Session, task: T) -> Result<Answered<T::Output>, LlmError> {
-        let Partly { value, calls, error } = self.ask_partly(session, task).await?;
+    /// The model is away, refuses, keeps breaking its schema, or a cap is reached; never an
+    /// unchecked value.
+    pub async fn ask<T: Task>(
+        &self,
+        session: &Session,
+        task: T,
+    ) -> Result<Answered<T::Output>, LlmError> {
+        let Partly {
+            value,
+            calls,
+            error,
+        } = self.ask_partly(session, task).await?;
         match (value, error) {
             (Some(value), None) => Ok(Answered { value, calls }),
             (_, Some(error)) => Err(error),
@@ -85,7 +103,11 @@ impl Llm {
     ///
     /// # Errors
     /// The model is not known; anything else is in [`Partly::error`].
-    pub async fn ask_partly<T: Task>(&self, session: &Session, task: T) -> Result<Partly<T::Output>, LlmError> {
+    pub async fn ask_partly<T: Task>(
+        &self,
+        session: &Session,
+        task: T,
+    ) -> Result<Partly<T::Output>, LlmError> {
         let (target, fallback) = self.targets(session, &task)?;
         let attempts = Attempts::new(self, session);
         let retries = self.settings().validation_retries;
@@ -98,11 +120,18 @@ impl Llm {
             on_fallback: false,
             in_words: false,
         }];
+
         let mut given_up = None;
         let mut parts = Vec::new();
         let mut failure = None;
+
         while let Some(round) = pending.pop() {
-            let asked = if round.on_fallback { fallback.as_ref().unwrap_or(&target) } else { &target };
+            let asked = if round.on_fallback {
+                fallback.as_ref().unwrap_or(&target)
+            } else {
+                &target
+            };
+
             let (round, error) = match self.round(&attempts, asked, &round).await {
                 Ok(step) => {
                     parts.extend(step.done);
@@ -112,14 +141,21 @@ impl Llm {
                 }
                 Err(error) => (round, error),
             };
+
             if fallback.is_some() && !round.on_fallback && error.another_may_help() {
                 // The code only: what a provider or a model said may quote a text.
-                tracing::warn!(code = error.code(), stage = T::STAGE, "turning to the fallback model");
+                tracing::warn!(
+                    code = error.code(),
+                    stage = T::STAGE,
+                    "turning to the fallback model"
+                );
+
                 measure::fell_back(T::STAGE);
                 given_up = Some(error);
                 pending.push(round.for_fallback());
                 continue;
             }
+
             // That a provider is paused is logged once, when the pause begins.
             if error.next_probe_in().is_none() {
                 tracing::warn!(
@@ -129,26 +165,49 @@ impl Llm {
                     "a question to a model failed"
                 );
             }
+
             // Of two models that failed, the first is the one that matters; but a cap must be seen.
-            failure = Some(given_up.filter(|_| error.another_may_help()).unwrap_or(error));
+            failure = Some(
+                given_up
+                    .filter(|_| error.another_may_help())
+                    .unwrap_or(error),
+            );
+
             break;
         }
-        Ok(Partly { value: T::merge(parts), calls: attempts.into_calls(), error: failure })
+
+        Ok(Partly {
+            value: T::merge(parts),
+            calls: attempts.into_calls(),
+            error: failure,
+        })
     }
 
     /// Who is asked, and who then.
-    fn targets<T: Task>(&self, session: &Session, task: &T) -> Result<(Target, Option<Target>), LlmError> {
+    fn targets<T: Task>(
+        &self,
+        session: &Session,
+        task: &T,
+    ) -> Result<(Target, Option<Target>), LlmError> {
         if session.is_recorded() {
             // Nobody is asked; whoever was asked then may not even be configured any more.
             let nobody = || self.target(crate::config::llm::LOCAL);
             return Ok((nobody()?, Some(nobody()?)));
         }
-        let target = self.target(session.model.as_deref().unwrap_or_else(|| self.settings().model_for(T::STAGE)))?;
+
+        let target = self.target(
+            session
+                .model
+                .as_deref()
+                .unwrap_or_else(|| self.settings().model_for(T::STAGE)),
+        )?;
+
         let fallback = match self.settings().fallback_model.as_str() {
             "" => None,
             _ if session.probing || task.is_for_one_model() => None,
             model => Some(self.target(model)?).filter(|fallback| fallback.name() != target.name()),
         };
+
         Ok((target, fallback))
     }
 
@@ -160,9 +219,16 @@ impl Llm {
         round: &Round<T>,
     ) -> Result<Step<T>, LlmError> {
         if let Some(recalled) = attempts.recall(T::STAGE)? {
-            let (verdict, _) = answer::judge(&round.task, &self.forms::<T>().validator, &recalled.text);
-            return round.follow(outcome_of(&verdict, &recalled.finish), verdict, recalled.finish, target);
+            let (verdict, _) =
+                answer::judge(&round.task, &self.forms::<T>().validator, &recalled.text);
+            return round.follow(
+                outcome_of(&verdict, &recalled.finish),
+                verdict,
+                recalled.finish,
+                target,
+            );
         }
+
         let Sent { reply, call } = self.send(attempts, target, round.question()).await?;
         let (verdict, read) = answer::judge(&round.task, &self.forms::<T>().validator, &reply.text);
         let outcome = outcome_of(&verdict, &reply.finish);
@@ -170,20 +236,28 @@ impl Llm {
         if round.in_words && outcome == CallOutcome::Ok {
             target.profile.learn_to_prompt(&target.model);
         }
+
         if outcome == CallOutcome::Truncated {
             target.profile.learn_to_bound(&target.model);
         }
+
         let mut step = round.follow(outcome, verdict, reply.finish, target)?;
         for next in step.next.iter_mut().filter(|_| reply.ignored_tool) {
             next.in_words = true;
         }
+
         Ok(step)
     }
 }
 
 impl<T: Task> Round<T> {
     fn question(&self) -> Question<'_, T> {
-        Question { task: &self.task, faults: &self.faults, once: self.on_fallback, in_words: self.in_words }
+        Question {
+            task: &self.task,
+            faults: &self.faults,
+            once: self.on_fallback,
+            in_words: self.in_words,
+        }
     }
 
     /// What follows from a reply.
@@ -195,9 +269,11 @@ impl<T: Task> Round<T> {
         target: &Target,
     ) -> Result<Step<T>, LlmError> {
         match (outcome, finish) {
-            (CallOutcome::Refused, Finish::Refused(reason)) => {
-                Err(LlmError::Refused { model: target.name(), stage: T::STAGE, reason })
-            }
+            (CallOutcome::Refused, Finish::Refused(reason)) => Err(LlmError::Refused {
+                model: target.name(),
+                stage: T::STAGE,
+                reason,
+            }),
             (CallOutcome::Truncated, _) => self.smaller(verdict, target),
             _ => self.judged(verdict, target),
         }
@@ -205,7 +281,14 @@ impl<T: Task> Round<T> {
 
     /// The same for the fallback model, which is asked once.
     fn for_fallback(self) -> Self {
-        Self { on_fallback: true, in_words: false, faults: Vec::new(), repairs: 0, item_repairs: 0, ..self }
+        Self {
+            on_fallback: true,
+            in_words: false,
+            faults: Vec::new(),
+            repairs: 0,
+            item_repairs: 0,
+            ..self
+        }
     }
 
     /// What follows from a complete answer.
@@ -215,19 +298,40 @@ impl<T: Task> Round<T> {
             Verdict::Bad { faults, whole } => {
                 if self.repairs > 0 {
                     let again = self.again(self.task.clone(), &faults);
-                    return Ok(Step::next(vec![Round { repairs: self.repairs - 1, ..again }]));
+                    return Ok(Step::next(vec![Round {
+                        repairs: self.repairs - 1,
+                        ..again
+                    }]));
                 }
                 self.give_up(whole, &faults, self.task.ids(), target)
             }
-            Verdict::Part { good, wrong, faults, whole } => {
+            Verdict::Part {
+                good,
+                wrong,
+                faults,
+                whole,
+            } => {
                 if self.item_repairs > 0 {
                     let again = self.again(self.task.only(&wrong), &faults);
-                    let next = vec![Round { item_repairs: self.item_repairs - 1, ..again }];
-                    return Ok(Step { done: good, next, left: None });
+                    let next = vec![Round {
+                        item_repairs: self.item_repairs - 1,
+                        ..again
+                    }];
+
+                    return Ok(Step {
+                        done: good,
+                        next,
+                        left: None,
+                    });
                 }
+
                 let rest = self.again(self.task.only(&wrong), &faults);
                 match self.give_up(whole, &faults, wrong, target) {
-                    Err(error) => Ok(Step { done: good, next: Vec::new(), left: Some((rest, error)) }),
+                    Err(error) => Ok(Step {
+                        done: good,
+                        next: Vec::new(),
+                        left: Some((rest, error)),
+                    }),
                     settled => settled,
                 }
             }
@@ -240,20 +344,39 @@ impl<T: Task> Round<T> {
         if ids.len() > 1 {
             let (first, second) = ids.split_at(ids.len() / 2);
             let half = |ids| self.again(self.task.only(ids), &[]);
+
             // The last one pushed is asked first.
             return Ok(Step::next(vec![half(second), half(first)]));
         }
+
         if self.repairs > 0 {
-            let shorter = [Fault::whole("it was cut off before its end: be much shorter")];
+            let shorter = [Fault::whole(
+                "it was cut off before its end: be much shorter",
+            )];
             let again = self.again(self.task.clone(), &shorter);
-            return Ok(Step::next(vec![Round { repairs: self.repairs - 1, ..again }]));
+            return Ok(Step::next(vec![Round {
+                repairs: self.repairs - 1,
+                ..again
+            }]));
         }
-        if let Verdict::Bad { whole: Some(output), .. } | Verdict::Part { whole: Some(output), .. } = verdict
+
+        if let Verdict::Bad {
+            whole: Some(output),
+            ..
+        }
+        | Verdict::Part {
+            whole: Some(output),
+            ..
+        } = verdict
             && let Some(output) = self.task.last_resort(output)
         {
             return Ok(Step::done(output));
         }
-        Err(LlmError::Truncated { model: target.name(), stage: T::STAGE, items: ids })
+        Err(LlmError::Truncated {
+            model: target.name(),
+            stage: T::STAGE,
+            items: ids,
+        })
     }
 
     fn give_up(
@@ -266,7 +389,12 @@ impl<T: Task> Round<T> {
         if let Some(output) = whole.and_then(|output| self.task.last_resort(output)) {
             return Ok(Step::done(output));
         }
-        Err(LlmError::InvalidOutput { model: target.name(), stage: T::STAGE, faults: messages(faults), items })
+        Err(LlmError::InvalidOutput {
+            model: target.name(),
+            stage: T::STAGE,
+            faults: messages(faults),
+            items,
+        })
     }
 
     fn again(&self, task: T, faults: &[Fault]) -> Self {
@@ -291,5 +419,9 @@ fn outcome_of<O>(verdict: &Verdict<O>, finish: &Finish) -> CallOutcome {
 }
 
 fn messages(faults: &[Fault]) -> Vec<String> {
-    faults.iter().take(MOST_FAULTS).map(|fault| fault.message.clone()).collect()
+    faults
+        .iter()
+        .take(MOST_FAULTS)
+        .map(|fault| fault.message.clone())
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! Leaves a provider in trouble alone, and lets one request through now and then to see whether it is back.
+//! Leaves a provider in trouble alone, and lets one request through now and then to see whether it
+//! is back.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -27,25 +28,42 @@ pub struct Pass<'a> {
 
 impl Breaker {
     pub fn new(failures: u64, cooldown: Duration) -> Self {
-        Self { failures, cooldown, state: Mutex::default() }
+        Self {
+            failures,
+            cooldown,
+            state: Mutex::default(),
+        }
     }
 
     /// Whether one may ask; if not, how long to wait.
     pub fn admit(&self) -> Result<Pass<'_>, Duration> {
         let mut state = self.state();
-        let Some(until) = state.open_until else { return Ok(Pass { breaker: self, probe: false }) };
+        let Some(until) = state.open_until else {
+            return Ok(Pass {
+                breaker: self,
+                probe: false,
+            });
+        };
+
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() && !state.probing {
             state.probing = true;
-            return Ok(Pass { breaker: self, probe: true });
+            return Ok(Pass {
+                breaker: self,
+                probe: true,
+            });
         }
+
         Err(left.max(Duration::from_secs(1)))
     }
 
     /// Leave to ask whatever happened before: somebody wants to know.
     pub fn knock(&self) -> Pass<'_> {
         let probe = self.state().open_until.is_some();
-        Pass { breaker: self, probe }
+        Pass {
+            breaker: self,
+            probe,
+        }
     }
 
     /// Whether the provider is being left alone.
@@ -71,7 +89,10 @@ impl Pass<'_> {
         state.in_a_row += 1;
         if self.probe || state.in_a_row >= self.breaker.failures {
             state.open_until = Some(Instant::now() + self.breaker.cooldown);
-            tracing::warn!(failures = state.in_a_row, "a provider fails too often and is left alone for a while");
+            tracing::warn!(
+                failures = state.in_a_row,
+                "a provider fails too often and is left alone for a while"
+            );
         }
     }
 }
@@ -95,6 +116,7 @@ mod tests {
         for _ in 0..3 {
             breaker.admit().ok().unwrap().failed();
         }
+
         breaker
     }
 
@@ -106,6 +128,7 @@ mod tests {
             breaker.admit().ok().unwrap().failed();
             breaker.admit().ok().unwrap().succeeded();
         }
+
         assert!(!breaker.is_open());
         assert!(tripped().admit().is_err());
     }
@@ -121,6 +144,7 @@ mod tests {
         tokio::time::advance(COOLDOWN).await;
         drop(breaker.admit().ok().unwrap());
         breaker.admit().ok().unwrap().succeeded();
+
         assert!(!breaker.is_open());
     }
 }

@@ -1,4 +1,5 @@
-//! What can be asked here: the providers with their modes and prices, and a tiny call that tries one.
+//! What can be asked here: the providers with their modes and prices, and a tiny call that tries
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -74,18 +75,33 @@ impl Llm {
                 model: (!provider.model.is_empty()).then(|| provider.model.clone()),
                 configured: provider.is_configured(),
                 resting: profile.breaker.is_open(),
-                pauses: profile.pauses.list().into_iter().map(|paused| self.show(paused)).collect(),
-                structured_output: if embedded { "embedded" } else { profile.mode(&default).as_str() },
+                pauses: profile
+                    .pauses
+                    .list()
+                    .into_iter()
+                    .map(|paused| self.show(paused))
+                    .collect(),
+                structured_output: if embedded {
+                    "embedded"
+                } else {
+                    profile.mode(&default).as_str()
+                },
                 max_concurrency: provider.max_concurrency,
                 requests_per_minute: provider.requests_per_minute,
                 tokens_per_minute: provider.tokens_per_minute,
                 prices: provider.prices.clone(),
             })
         });
-        let stages = settings.models.keys().map(|stage| (stage.clone(), settings.model_for(stage).to_owned()));
+
+        let stages = settings
+            .models
+            .keys()
+            .map(|stage| (stage.clone(), settings.model_for(stage).to_owned()));
+
         ModelsView {
             default: settings.model.clone(),
-            fallback: (!settings.fallback_model.is_empty()).then(|| settings.fallback_model.clone()),
+            fallback: (!settings.fallback_model.is_empty())
+                .then(|| settings.fallback_model.clone()),
             stages: stages.collect(),
             providers: providers.collect(),
         }
@@ -108,19 +124,35 @@ impl Llm {
     /// The model is not one of this installation's, or a cap is reached: nothing was asked.
     pub async fn probe(&self, session: Session) -> Result<ProbeResult, LlmError> {
         let session = session.probing();
-        let given = session.model.clone().unwrap_or_else(|| self.settings().model.clone());
+        let given = session
+            .model
+            .clone()
+            .unwrap_or_else(|| self.settings().model.clone());
+
         let model = match self.target(&given) {
             Ok(target) => target.name(),
             Err(error @ LlmError::NoKey { .. }) => {
-                return Ok(ProbeResult { model: given, calls: Vec::new(), error: Some(error) });
+                return Ok(ProbeResult {
+                    model: given,
+                    calls: Vec::new(),
+                    error: Some(error),
+                });
             }
             Err(error) => return Err(error),
         };
+
         let error = match self.ask(&session, Probe).await {
             Ok(_) => None,
-            Err(error @ (LlmError::SpendCapReached { .. } | LlmError::Store(_))) => return Err(error),
+            Err(error @ (LlmError::SpendCapReached { .. } | LlmError::Store(_))) => {
+                return Err(error);
+            }
             Err(error) => Some(error),
         };
-        Ok(ProbeResult { model, calls: session.calls(), error })
+
+        Ok(ProbeResult {
+            model,
+            calls: session.calls(),
+            error,
+        })
     }
 }

@@ -1,6 +1,8 @@
-//! Vectors of texts, through the same door as everything else: gates, breakers, caps, retries, the ledger.
+//! Vectors of texts, through the same door as everything else: gates, breakers, caps, retries, the
+//! ledger.
 //!
-//! The embedded model's vectors are a computation in this process; nothing is sent or spent, so nothing is recorded.
+//! The embedded model's vectors are a computation in this process; nothing is sent or spent, so
+//! nothing is recorded.
 
 use std::ops::Range;
 
@@ -31,27 +33,49 @@ impl Llm {
     ///
     /// # Errors
     /// The model is not known or has no vectors, is away, or a cap is reached.
-    pub async fn embed(&self, session: &Session, model: &str, texts: &[&str]) -> Result<Vec<Vec<f32>>, LlmError> {
+    pub async fn embed(
+        &self,
+        session: &Session,
+        model: &str,
+        texts: &[&str],
+    ) -> Result<Vec<Vec<f32>>, LlmError> {
         let target = self.target(model)?;
         if target.is_embedded() {
             return embed_here(texts, &target).await;
         }
+
         let target = &target;
-        let at_once = usize::try_from(self.settings().max_concurrency).unwrap_or(1).max(1);
-        let asked = batches(texts).into_iter().map(|part| self.embed_part(session, target, &texts[part]));
+        let at_once = usize::try_from(self.settings().max_concurrency)
+            .unwrap_or(1)
+            .max(1);
+        let asked = batches(texts)
+            .into_iter()
+            .map(|part| self.embed_part(session, target, &texts[part]));
         let found: Vec<Vec<Vec<f32>>> = stream::iter(asked).buffered(at_once).try_collect().await?;
         let found: Vec<Vec<f32>> = found.into_iter().flatten().collect();
         let length = found.first().map_or(0, Vec::len);
+
         if found.iter().any(|vector| vector.len() != length) {
             // It will not pass by waiting, so a job must not wait for it.
             let faults = vec!["its vectors are of different lengths".to_owned()];
-            return Err(LlmError::InvalidOutput { model: target.name(), stage: STAGE, faults, items: Vec::new() });
+            return Err(LlmError::InvalidOutput {
+                model: target.name(),
+                stage: STAGE,
+                faults,
+                items: Vec::new(),
+            });
         }
+
         Ok(found)
     }
 
     /// One request, with patience.
-    async fn embed_part(&self, session: &Session, target: &Target, texts: &[&str]) -> Result<Vec<Vec<f32>>, LlmError> {
+    async fn embed_part(
+        &self,
+        session: &Session,
+        target: &Target,
+        texts: &[&str],
+    ) -> Result<Vec<Vec<f32>>, LlmError> {
         let attempts = Attempts::new(self, session);
         let expected: usize = texts.iter().map(|text| quarter_estimate(text)).sum();
         let plan = || Plan {
@@ -63,6 +87,7 @@ impl Llm {
             temperature: None,
             max_output_tokens: None,
         };
+
         let mut count = 1;
         loop {
             let mut vectors = Vec::new();
@@ -70,8 +95,16 @@ impl Llm {
                 let reply = target.profile.client().embed(&target.model, texts).await?;
                 vectors = reply.found;
                 let (text, finish) = (String::new(), Finish::Complete);
-                Ok(Reply { text, ignored_tool: false, finish, usage: reply.usage, model: reply.model, id: None })
+                Ok(Reply {
+                    text,
+                    ignored_tool: false,
+                    finish,
+                    usage: reply.usage,
+                    model: reply.model,
+                    id: None,
+                })
             };
+
             let error = match self.attempt(&attempts, target, asking, plan()).await? {
                 Ok(sent) => {
                     sent.call.finish(CallOutcome::Ok, None);
@@ -79,10 +112,15 @@ impl Llm {
                 }
                 Err(error) => error,
             };
+
             let tries = self.settings().transport.tries;
-            let Some(wait) = self.wait_before_next(&error, count).filter(|_| count < tries) else {
+            let Some(wait) = self
+                .wait_before_next(&error, count)
+                .filter(|_| count < tries)
+            else {
                 return Err(explain(target, &error));
             };
+
             measure::retried(&target.profile.settings.name, error.reason());
             count += 1;
             tokio::time::sleep(wait).await;
@@ -98,11 +136,22 @@ async fn embed_here(texts: &[&str], target: &Target) -> Result<Vec<Vec<f32>>, Ll
         return Ok(vec![LocalModel::embed(text)]);
     }
     let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-    #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
-    let found = tokio::task::spawn_blocking(move || texts.iter().map(|text| LocalModel::embed(text)).collect()).await;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "pure computation that ends by itself"
+    )]
+    let found = tokio::task::spawn_blocking(move || {
+        texts.iter().map(|text| LocalModel::embed(text)).collect()
+    })
+    .await;
+
     // A panic may quote the text it was about.
     let defect = || "it stopped on a defect".to_owned();
-    found.map_err(|_| LlmError::Unavailable { model: target.name(), reason: defect(), wait: None })
+    found.map_err(|_| LlmError::Unavailable {
+        model: target.name(),
+        reason: defect(),
+        wait: None,
+    })
 }
 
 /// Texts that go out together.
@@ -119,6 +168,7 @@ fn batches(texts: &[&str]) -> Vec<Range<usize>> {
             }
         }
     }
+
     parts
 }
 

@@ -29,11 +29,19 @@ pub enum LlmError {
 
     /// 502: the provider does not know the model (F8).
     #[error("{model} is not known to its provider: {reason}")]
-    ModelNotFound { model: String, reason: String, next_probe_in: Option<Duration> },
+    ModelNotFound {
+        model: String,
+        reason: String,
+        next_probe_in: Option<Duration>,
+    },
 
     /// 502: the provider's account has nothing left.
     #[error("{provider} has no quota left: {reason}")]
-    Quota { provider: String, reason: String, next_probe_in: Option<Duration> },
+    Quota {
+        provider: String,
+        reason: String,
+        next_probe_in: Option<Duration>,
+    },
 
     /// 502: the provider refused the request itself.
     #[error("{model} refused the request: {reason}")]
@@ -41,15 +49,28 @@ pub enum LlmError {
 
     /// 502: every answer broke the schema or a rule (M-5.2).
     #[error("{model} gave no valid answer to {stage}: {}", faults.join("; "))]
-    InvalidOutput { model: String, stage: &'static str, faults: Vec<String>, items: Vec<i64> },
+    InvalidOutput {
+        model: String,
+        stage: &'static str,
+        faults: Vec<String>,
+        items: Vec<i64>,
+    },
 
     /// 502: the answer was cut off, and the question cannot be made smaller.
     #[error("the answer of {model} to {stage} was cut off")]
-    Truncated { model: String, stage: &'static str, items: Vec<i64> },
+    Truncated {
+        model: String,
+        stage: &'static str,
+        items: Vec<i64>,
+    },
 
     /// 502: the model declined.
     #[error("{model} declined {stage}: {reason}")]
-    Refused { model: String, stage: &'static str, reason: String },
+    Refused {
+        model: String,
+        stage: &'static str,
+        reason: String,
+    },
 
     /// 429: the next call could go over a cap; nothing was sent.
     #[error("the cap of {limit} {unit} for this {scope} is reached: {spent} spent")]
@@ -195,7 +216,12 @@ impl LlmError {
     pub fn context(&self) -> Map<String, Value> {
         let mut context = Map::new();
         match self {
-            Self::InvalidOutput { model, stage, faults, items } => {
+            Self::InvalidOutput {
+                model,
+                stage,
+                faults,
+                items,
+            } => {
                 context.insert("model".to_owned(), model.as_str().into());
                 context.insert("stage".to_owned(), (*stage).into());
                 context.insert("violations".to_owned(), faults.clone().into());
@@ -205,20 +231,30 @@ impl LlmError {
                 context.insert("model".to_owned(), model.as_str().into());
                 context.insert("stage".to_owned(), (*stage).into());
             }
-            Self::SpendCapReached { scope, unit, limit, spent, resets_in } => {
+            Self::SpendCapReached {
+                scope,
+                unit,
+                limit,
+                spent,
+                resets_in,
+            } => {
                 context.insert("scope".to_owned(), (*scope).into());
                 context.insert("unit".to_owned(), (*unit).into());
                 context.insert("limit".to_owned(), (*limit).into());
                 context.insert("spent".to_owned(), (*spent).into());
+
                 if let Some(seconds) = resets_in {
                     context.insert("resets_in_seconds".to_owned(), (*seconds).into());
                 }
             }
-            Self::Unavailable { model, .. } | Self::ModelNotFound { model, .. } | Self::Rejected { model, .. } => {
+            Self::Unavailable { model, .. }
+            | Self::ModelNotFound { model, .. }
+            | Self::Rejected { model, .. } => {
                 context.insert("model".to_owned(), model.as_str().into());
             }
             _ => {}
         }
+
         context
     }
 
@@ -227,7 +263,8 @@ impl LlmError {
         matches!(self, Self::Unavailable { .. }) || self.next_probe_in().is_some()
     }
 
-    /// The provider is paused for a reason that somebody has to remove; it is asked again after this time.
+    /// The provider is paused for a reason that somebody has to remove; it is asked again after
+    /// this time.
     pub fn next_probe_in(&self) -> Option<Duration> {
         match self {
             Self::Auth { next_probe_in, .. }
@@ -246,7 +283,8 @@ impl LlmError {
         }
     }
 
-    /// Whether another model may do better. A wrong key or a spent budget must be seen, not papered over.
+    /// Whether another model may do better. A wrong key or a spent budget must be seen, not papered
+    /// over.
     pub(super) fn another_may_help(&self) -> bool {
         matches!(
             self,

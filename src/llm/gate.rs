@@ -1,7 +1,8 @@
-//! How many requests a provider gets at once and in a minute, over all jobs and questions of this process.
+//! How many requests a provider gets at once and in a minute, over all jobs and questions of this
+//! process.
 //!
-//! A provider that says "later" to one caller is left alone by all of them until then: callers wait for a short while
-//! inside, and are turned away for a long one.
+//! A provider that says "later" to one caller is left alone by all of them until then: callers wait
+//! for a short while inside, and are turned away for a long one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -43,7 +44,11 @@ impl Gate {
     /// `per_minute` 0 is no limit.
     pub fn new(at_once: u64, requests_per_minute: u64, tokens_per_minute: u64) -> Self {
         Self {
-            places: Semaphore::new(usize::try_from(at_once).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)),
+            places: Semaphore::new(
+                usize::try_from(at_once)
+                    .unwrap_or(usize::MAX)
+                    .clamp(1, Semaphore::MAX_PERMITS),
+            ),
             requests: Pace::new(requests_per_minute),
             tokens: Pace::new(tokens_per_minute),
             closed: Mutex::default(),
@@ -69,7 +74,8 @@ impl Gate {
         Ok(permit)
     }
 
-    /// The same for somebody who wants to know whether the provider answers, though it asked to be left alone.
+    /// The same for somebody who wants to know whether the provider answers, though it asked to be
+    /// left alone.
     pub async fn knock(&self, tokens: u64) -> Result<SemaphorePermit<'_>, NoEntry> {
         let permit = self.places.acquire().await.map_err(|_| NoEntry::Stopping)?;
         self.keep_pace(tokens).await;
@@ -79,9 +85,17 @@ impl Gate {
     async fn keep_pace(&self, tokens: u64) {
         let now = Instant::now();
         let paces = [(&self.requests, 1), (&self.tokens, tokens)];
-        let turns: Vec<Turn<'_>> =
-            paces.iter().filter_map(|(pace, units)| Some(pace.as_ref()?.reserve(*units, now))).collect();
-        if let Some(at) = turns.iter().map(|turn| turn.at).max().filter(|at| *at > now) {
+        let turns: Vec<Turn<'_>> = paces
+            .iter()
+            .filter_map(|(pace, units)| Some(pace.as_ref()?.reserve(*units, now)))
+            .collect();
+
+        if let Some(at) = turns
+            .iter()
+            .map(|turn| turn.at)
+            .max()
+            .filter(|at| *at > now)
+        {
             tokio::time::sleep_until(at).await;
         }
         turns.into_iter().for_each(Turn::take);
@@ -109,8 +123,12 @@ impl Gate {
     }
 
     fn check_open(&self) -> Result<(), NoEntry> {
-        let left = self.closed().shut_until.map(|until| until.saturating_duration_since(Instant::now()));
-        left.filter(|left| !left.is_zero()).map_or(Ok(()), |left| Err(NoEntry::Shut(left)))
+        let left = self
+            .closed()
+            .shut_until
+            .map(|until| until.saturating_duration_since(Instant::now()));
+        left.filter(|left| !left.is_zero())
+            .map_or(Ok(()), |left| Err(NoEntry::Shut(left)))
     }
 
     fn closed(&self) -> MutexGuard<'_, Closed> {
@@ -131,12 +149,18 @@ impl Pace {
         if per_minute == 0 {
             return None;
         }
+
         // A tenth may come at once; the rest is spread over the minute.
         let burst = per_minute.div_ceil(10);
         let steady = per_minute - burst + 1;
         let interval = MINUTE.div_f64(precise(steady));
         let burst = interval.mul_f64(precise(burst.saturating_sub(1)));
-        Some(Self { interval, burst, due: Mutex::default() })
+
+        Some(Self {
+            interval,
+            burst,
+            due: Mutex::default(),
+        })
     }
 
     /// The moment at which `units` may go.
@@ -145,8 +169,16 @@ impl Pace {
         let earliest = due.map_or(now, |due| due.max(now));
         let length = self.interval.mul_f64(precise(units));
         *due = Some(earliest + length);
-        let at = earliest.checked_sub(self.burst).map_or(now, |turn| turn.max(now));
-        Turn { pace: self, length, at, taken: false }
+        let at = earliest
+            .checked_sub(self.burst)
+            .map_or(now, |turn| turn.max(now));
+
+        Turn {
+            pace: self,
+            length,
+            at,
+            taken: false,
+        }
     }
 }
 
@@ -173,7 +205,10 @@ impl Drop for Turn<'_> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a pace needs no more than 52 bits")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a pace needs no more than 52 bits"
+)]
 fn precise(number: u64) -> f64 {
     number as f64
 }
@@ -192,7 +227,11 @@ mod tests {
                 drop(gate.enter(0).await);
                 passed += u64::from(start.elapsed() < MINUTE);
             }
-            assert!(passed <= limit && passed * 10 >= limit * 8, "{passed} of {limit}");
+
+            assert!(
+                passed <= limit && passed * 10 >= limit * 8,
+                "{passed} of {limit}"
+            );
         }
     }
 
@@ -203,7 +242,12 @@ mod tests {
         for _ in 0..3 {
             drop(gate.enter(2000).await);
         }
-        assert!(start.elapsed() > Duration::from_secs(30), "{:?}", start.elapsed());
+
+        assert!(
+            start.elapsed() > Duration::from_secs(30),
+            "{:?}",
+            start.elapsed()
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -214,9 +258,14 @@ mod tests {
             let waiting = tokio::time::timeout(Duration::from_millis(1), gate.enter(0));
             assert!(waiting.await.is_err());
         }
+
         let start = Instant::now();
         drop(gate.enter(0).await);
-        assert!(start.elapsed() <= Duration::from_secs(10), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() <= Duration::from_secs(10),
+            "{:?}",
+            start.elapsed()
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -226,6 +275,7 @@ mod tests {
         gate.hold_for(Duration::from_secs(3));
         let start = Instant::now();
         drop(gate.enter(0).await);
+
         assert_eq!(start.elapsed().as_secs(), 7);
     }
 
@@ -235,13 +285,27 @@ mod tests {
         let inside = gate.enter(0).await.unwrap();
         let waiting = gate.enter(0);
         tokio::pin!(waiting);
-        assert!(tokio::time::timeout(Duration::from_millis(1), &mut waiting).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(1), &mut waiting)
+                .await
+                .is_err()
+        );
+
         gate.shut_for(Duration::MAX);
         gate.shut_for(Duration::from_mins(2));
         drop(inside);
         let start = Instant::now();
-        assert_eq!(waiting.await.unwrap_err(), NoEntry::Shut(LONGEST_SHUT), "who waited for a place, too");
-        assert_eq!(gate.enter(0).await.unwrap_err(), NoEntry::Shut(LONGEST_SHUT));
+        assert_eq!(
+            waiting.await.unwrap_err(),
+            NoEntry::Shut(LONGEST_SHUT),
+            "who waited for a place, too"
+        );
+
+        assert_eq!(
+            gate.enter(0).await.unwrap_err(),
+            NoEntry::Shut(LONGEST_SHUT)
+        );
+
         assert!(gate.knock(0).await.is_ok());
         assert!(start.elapsed().is_zero());
         assert!(gate.reopen() && !gate.reopen());

@@ -1,7 +1,8 @@
 //! Every attempt is written down, without anybody waiting for it.
 //!
-//! Attempts go to one writer, which puts all that come within a moment into one transaction. [`Ledger::flush`] waits
-//! until everything handed in before it is written; the daily caps and the end of a job ask for that.
+//! Attempts go to one writer, which puts all that come within a moment into one transaction.
+//! [`Ledger::flush`] waits until everything handed in before it is written; the daily caps and the
+//! end of a job ask for that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,8 +21,9 @@ use crate::store::{Store, StoreError, add_retries, count_retries};
 const MOST_AT_ONCE: usize = 200;
 /// Most attempts that are held while the database is away.
 const MOST_HELD: usize = 100_000;
-/// How long attempts wait for others to be written with them, unless somebody waits for them. A question makes several
-/// within this time, and a transaction for each would cost more than the question itself.
+/// How long attempts wait for others to be written with them, unless somebody waits for them. A
+/// question makes several within this time, and a transaction for each would cost more than the
+/// question itself.
 const GATHERING: Duration = Duration::from_millis(50);
 /// How long the database is left alone after it failed.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -40,7 +42,8 @@ enum Message {
     Record(Arc<JobRecord>, Recorded),
 }
 
-/// Tells whoever handed in a record whether it was written, and how often the database was asked again for it.
+/// Tells whoever handed in a record whether it was written, and how often the database was asked
+/// again for it.
 type Recorded = oneshot::Sender<(Result<bool, StoreError>, i64)>;
 
 /// Takes attempts; cheap to clone.
@@ -53,7 +56,15 @@ impl Ledger {
     /// Starts the writer, which ends when the last copy of the ledger is gone.
     pub fn start(store: Store) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        TaskTracker::new().spawn(Writer { store, receiver, held: Vec::new() }.run());
+        TaskTracker::new().spawn(
+            Writer {
+                store,
+                receiver,
+                held: Vec::new(),
+            }
+            .run(),
+        );
+
         Self { sender }
     }
 
@@ -72,7 +83,8 @@ impl Ledger {
         waiting.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// The same, and in the same transaction what a job made of its attempts; `false` if the job is no longer ours.
+    /// The same, and in the same transaction what a job made of its attempts; `false` if the job is
+    /// no longer ours.
     ///
     /// # Errors
     /// As for [`Ledger::flush`]; of the record nothing is kept.
@@ -81,12 +93,15 @@ impl Ledger {
         let _ = self.sender.send(Message::Record(record, done));
         let (written, asked_again) = waiting.await.unwrap_or_else(|_| (Err(ended()), 0));
         add_retries(asked_again);
+
         written
     }
 }
 
 fn ended() -> StoreError {
-    StoreError::Broken { cause: "the writer of the ledger has ended".to_owned() }
+    StoreError::Broken {
+        cause: "the writer of the ledger has ended".to_owned(),
+    }
 }
 
 struct Writer {
@@ -110,10 +125,12 @@ impl Writer {
                 };
                 count
             };
+
             if count == 0 {
                 let _ = self.write().await;
                 return;
             }
+
             self.gather(&mut messages).await;
             self.take(&mut messages).await;
         }
@@ -122,7 +139,12 @@ impl Writer {
     /// Waits a moment for more, as long as nobody waits for what has come.
     async fn gather(&mut self, messages: &mut Vec<Message>) {
         let end = Instant::now() + GATHERING;
-        let patient = |messages: &[Message]| messages.iter().all(|message| matches!(message, Message::Write(_)));
+        let patient = |messages: &[Message]| {
+            messages
+                .iter()
+                .all(|message| matches!(message, Message::Write(_)))
+        };
+
         while messages.len() < MOST_AT_ONCE && patient(messages) {
             let room = MOST_AT_ONCE - messages.len();
             match tokio::time::timeout_at(end, self.receiver.recv_many(messages, room)).await {
@@ -138,12 +160,20 @@ impl Writer {
         for message in messages.drain(..) {
             match message {
                 Message::Write(entry) if self.held.len() < MOST_HELD => self.held.push(*entry),
-                Message::Write(_) => tracing::error!("the ledger is full: a model call is not recorded"),
+                Message::Write(_) => {
+                    tracing::error!("the ledger is full: a model call is not recorded")
+                }
                 Message::Flush(done) => waiting.push(done),
                 Message::Record(record, done) => records.push((record, done)),
             }
         }
-        let written = if records.is_empty() { self.write().await } else { self.write_with(records).await };
+
+        let written = if records.is_empty() {
+            self.write().await
+        } else {
+            self.write_with(records).await
+        };
+
         for done in waiting {
             let _ = done.send(written.clone());
         }
@@ -159,13 +189,17 @@ impl Writer {
                 }
                 self.write_one_by_one(count).await?;
             }
+
             self.held.drain(..count);
         }
         Ok(())
     }
 
     /// Writes what is held together with what jobs made of it.
-    async fn write_with(&mut self, records: Vec<(Arc<JobRecord>, Recorded)>) -> Result<(), StoreError> {
+    async fn write_with(
+        &mut self,
+        records: Vec<(Arc<JobRecord>, Recorded)>,
+    ) -> Result<(), StoreError> {
         let shared = Arc::new(AtomicI64::new(0));
         let all: Vec<&JobRecord> = records.iter().map(|(record, _)| &**record).collect();
         let (paid, written) = count_retries(Arc::clone(&shared), self.write_all(&all)).await;
@@ -173,10 +207,12 @@ impl Writer {
         for ((_, done), (written, own)) in records.into_iter().zip(written) {
             let _ = done.send((written, shared + own));
         }
+
         paid
     }
 
-    /// Whether what was held is written, and of each record whether it is and how often it was tried again by itself.
+    /// Whether what was held is written, and of each record whether it is and how often it was
+    /// tried again by itself.
     async fn write_all(
         &mut self,
         all: &[&JobRecord],
@@ -186,38 +222,57 @@ impl Writer {
             match self.store.add_paid_records(&rows(&self.held), all).await {
                 Ok(written) => {
                     self.held.clear();
-                    return (Ok(()), written.into_iter().map(|written| (Ok(written), 0)).collect());
+                    return (
+                        Ok(()),
+                        written
+                            .into_iter()
+                            .map(|written| (Ok(written), 0))
+                            .collect(),
+                    );
                 }
-                // What has happened would be told twice; whoever takes the job up again finds what was written.
+                // What has happened would be told twice; whoever takes the job up again finds what
+                // was written.
                 Err(error @ StoreError::Uncertain { .. }) => uncertain = Some(error),
                 Err(_) => {}
             }
         }
+
         // One after another, so that what is wrong with one does not harm the others.
         let paid = self.write().await;
         let mut away = uncertain.or_else(|| paid.clone().err());
         let mut each = Vec::with_capacity(all.len());
+
         for record in all {
-            // Where the database is away for one it is for the others, and whoever else waits here need not wait for each.
+            // Where the database is away for one it is for the others, and whoever else waits here
+            // need not wait for each.
             if let Some(error) = &away {
                 each.push((Err(error.clone()), 0));
                 continue;
             }
+
             let asked_again = Arc::new(AtomicI64::new(0));
             let writing = self.store.add_job_record(record);
             let written = count_retries(Arc::clone(&asked_again), writing).await;
             away = written.as_ref().err().filter(|error| waits(error)).cloned();
+
             each.push((written, asked_again.load(Ordering::Relaxed)));
         }
+
         (paid, each)
     }
 
     /// One row that the database will not take must not hold up the others for ever.
     async fn write_one_by_one(&self, count: usize) -> Result<(), StoreError> {
         for entry in &self.held[..count] {
-            match self.store.add_llm_calls(&rows(std::slice::from_ref(entry))).await {
+            match self
+                .store
+                .add_llm_calls(&rows(std::slice::from_ref(entry)))
+                .await
+            {
                 Err(error) if waits(&error) => return Err(error),
-                Err(error) => tracing::error!(%error, stage = entry.call.stage, "a model call cannot be recorded"),
+                Err(error) => {
+                    tracing::error!(%error, stage = entry.call.stage, "a model call cannot be recorded")
+                }
                 Ok(()) => {}
             }
         }
@@ -225,11 +280,19 @@ impl Writer {
     }
 }
 
-/// Whether what was held can be written later. It may have been written already, which does no harm.
+/// Whether what was held can be written later. It may have been written already, which does no
+/// harm.
 fn waits(error: &StoreError) -> bool {
-    error.may_pass() || matches!(error, StoreError::Full { .. } | StoreError::CannotOpen { .. })
+    error.may_pass()
+        || matches!(
+            error,
+            StoreError::Full { .. } | StoreError::CannotOpen { .. }
+        )
 }
 
 fn rows(entries: &[Entry]) -> Vec<(&Space, &CallOwner, &LlmCall)> {
-    entries.iter().map(|entry| (&entry.space, &entry.owner, &entry.call)).collect()
+    entries
+        .iter()
+        .map(|entry| (&entry.space, &entry.owner, &entry.call))
+        .collect()
 }

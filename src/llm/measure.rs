@@ -11,13 +11,21 @@ pub fn count(call: &LlmCall) {
         "provider" => provider.clone(), "stage" => stage.clone(), "outcome" => call.outcome.clone()
     )
     .increment(1);
+
     metrics::histogram!(names::LLM_REQUEST_DURATION_SECONDS, "provider" => provider.clone(), "stage" => stage.clone())
         .record(call.latency_ms / 1000.0);
-    for (direction, tokens) in
-        [("sent", call.tokens_prompt), ("received", call.tokens_completion), ("cached", call.tokens_cached)]
-    {
-        let labels = [("provider", provider.clone()), ("stage", stage.clone()), ("direction", direction.to_owned())];
-        metrics::counter!(names::LLM_TOKENS_TOTAL, &labels).increment(u64::try_from(tokens).unwrap_or(0));
+    for (direction, tokens) in [
+        ("sent", call.tokens_prompt),
+        ("received", call.tokens_completion),
+        ("cached", call.tokens_cached),
+    ] {
+        let labels = [
+            ("provider", provider.clone()),
+            ("stage", stage.clone()),
+            ("direction", direction.to_owned()),
+        ];
+        metrics::counter!(names::LLM_TOKENS_TOTAL, &labels)
+            .increment(u64::try_from(tokens).unwrap_or(0));
     }
 }
 

@@ -1,8 +1,9 @@
 //! Everything memoir asks of a model goes through one door: `Llm::ask`.
 //!
-//! `task` says what can be asked and `tasks` holds the questions; `ask` drives one to a checked answer; `send` gets
-//! replies out of providers; `providers` speak their protocols; `local` is the model that needs none; `session`,
-//! `record` and `ledger` account for every attempt. The only outgoing traffic of the service.
+//! `task` says what can be asked and `tasks` holds the questions; `ask` drives one to a checked
+//! answer; `send` gets replies out of providers; `providers` speak their protocols; `local` is the
+//! model that needs none; `session`, `record` and `ledger` account for every attempt. The only
+//! outgoing traffic of the service.
 
 mod answer;
 mod ask;
@@ -83,18 +84,40 @@ struct Forms {
 
 impl Llm {
     /// Prepares every provider; nothing is asked yet. An empty `otlp_endpoint` sends no spans.
-    pub fn new(settings: config::Llm, otlp_endpoint: &str, store: Store, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(
+        settings: config::Llm,
+        otlp_endpoint: &str,
+        store: Store,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         // Whatever makes an HTTP client wants it there. A second call finds it installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let profile = |provider: &config::llm::Provider| {
-            (provider.name.clone(), Arc::new(Profile::new(provider.clone(), &settings.transport)))
+            (
+                provider.name.clone(),
+                Arc::new(Profile::new(provider.clone(), &settings.transport)),
+            )
         };
+
         let profiles = settings.providers.iter().map(profile).collect();
         let ledger = Ledger::start(store.clone());
         let spans = Spans::new(otlp_endpoint);
         let forms = RwLock::default();
         let (today, recovered) = (Today::default(), watch::Sender::new(0));
-        Self { inner: Arc::new(Inner { settings, profiles, forms, store, ledger, today, spans, clock, recovered }) }
+
+        Self {
+            inner: Arc::new(Inner {
+                settings,
+                profiles,
+                forms,
+                store,
+                ledger,
+                today,
+                spans,
+                clock,
+                recovered,
+            }),
+        }
     }
 
     /// A job's session: caps of the settings, and what its earlier attempts have spent.
@@ -105,7 +128,14 @@ impl Llm {
         self.inner.ledger.flush().await?;
         let (spent, last_seq) = self.inner.store.find_job_spent(space, id).await?;
         let payer = self.inner.store.find_job_payer(space, id).await?;
-        let session = Session::of_job(space.clone(), id.clone(), self.settings().caps.job, spent, last_seq + 1);
+        let session = Session::of_job(
+            space.clone(),
+            id.clone(),
+            self.settings().caps.job,
+            spent,
+            last_seq + 1,
+        );
+
         Ok(session.paid_by(payer))
     }
 
@@ -122,7 +152,10 @@ impl Llm {
     ) -> Result<(Vec<UsageDay>, UsageDay), StoreError> {
         self.inner.ledger.flush().await?;
         let store = &self.inner.store;
-        tokio::try_join!(store.list_usage_days(space, filter, after, limit), store.find_usage_total(space, filter))
+        tokio::try_join!(
+            store.list_usage_days(space, filter, after, limit),
+            store.find_usage_total(space, filter)
+        )
     }
 
     /// Waits until every attempt so far is written down.
@@ -133,7 +166,8 @@ impl Llm {
         self.inner.ledger.flush().await
     }
 
-    /// Writes down every attempt so far, and what a job made of them; `false` if the job is no longer its claimer's.
+    /// Writes down every attempt so far, and what a job made of them; `false` if the job is no
+    /// longer its claimer's.
     ///
     /// # Errors
     /// The database is away; the attempts are kept until it is back.
@@ -147,7 +181,8 @@ impl Llm {
         self.inner.spans.close().await;
     }
 
-    /// Changes whenever a provider that failed or was paused answers again: who waits for one may try at once.
+    /// Changes whenever a provider that failed or was paused answers again: who waits for one may
+    /// try at once.
     pub fn recovered(&self) -> watch::Receiver<u64> {
         self.inner.recovered.subscribe()
     }
@@ -167,18 +202,26 @@ impl Llm {
 
     /// Whether a session's questions of this stage go to the embedded model.
     pub fn is_embedded(&self, stage: &str, session: &Session) -> bool {
-        let model = session.model.as_deref().unwrap_or_else(|| self.model_of(stage));
+        let model = session
+            .model
+            .as_deref()
+            .unwrap_or_else(|| self.model_of(stage));
         self.target(model).is_ok_and(|target| target.is_embedded())
     }
 
-    /// Whether the calls or tokens of jobs are capped: then nothing is asked that can be done without.
+    /// Whether the calls or tokens of jobs are capped: then nothing is asked that can be done
+    /// without.
     pub fn must_spare_calls(&self) -> bool {
         let caps = &self.settings().caps;
-        [caps.job, caps.space_day].iter().any(|caps| caps.calls > 0 || caps.tokens > 0)
+        [caps.job, caps.space_day]
+            .iter()
+            .any(|caps| caps.calls > 0 || caps.tokens > 0)
     }
 
     fn announce_recovery(&self) {
-        self.inner.recovered.send_modify(|count| *count = count.wrapping_add(1));
+        self.inner
+            .recovered
+            .send_modify(|count| *count = count.wrapping_add(1));
     }
 
     fn settings(&self) -> &config::Llm {
@@ -201,46 +244,89 @@ impl Llm {
     fn target(&self, given: &str) -> Result<Target, LlmError> {
         let (name, model) = given.split_once(':').unwrap_or((given, ""));
         let shown = || given.chars().take(100).collect();
-        let unknown = |reason: &str| LlmError::UnknownModel { given: shown(), reason: reason.to_owned() };
-        let profile = self.inner.profiles.get(name).ok_or_else(|| unknown("no such provider"))?;
-        let model = if model.is_empty() { profile.settings.model.as_str() } else { model };
+        let unknown = |reason: &str| LlmError::UnknownModel {
+            given: shown(),
+            reason: reason.to_owned(),
+        };
+
+        let profile = self
+            .inner
+            .profiles
+            .get(name)
+            .ok_or_else(|| unknown("no such provider"))?;
+
+        let model = if model.is_empty() {
+            profile.settings.model.as_str()
+        } else {
+            model
+        };
+
         if model.is_empty() {
-            return Err(unknown("the provider has no model of its own; name one after a colon"));
+            return Err(unknown(
+                "the provider has no model of its own; name one after a colon",
+            ));
         }
+
         if let Some(fault) = fault_of_name(model) {
             return Err(unknown(fault));
         }
+
         if profile.settings.kind == config::llm::Kind::Local && model != config::llm::EMBEDDED {
             return Err(unknown("the embedded model is called embedded"));
         }
-        if profile.settings.kind != config::llm::Kind::Local && profile.settings.base_url.is_empty() {
+
+        if profile.settings.kind != config::llm::Kind::Local && profile.settings.base_url.is_empty()
+        {
             return Err(unknown("the provider has no address"));
         }
         if profile.settings.lacks_key() {
             let variable = profile.settings.api_key_env.clone();
-            return Err(LlmError::NoKey { provider: name.to_owned(), variable });
+            return Err(LlmError::NoKey {
+                provider: name.to_owned(),
+                variable,
+            });
         }
-        Ok(Target { profile: Arc::clone(profile), model: model.to_owned() })
+
+        Ok(Target {
+            profile: Arc::clone(profile),
+            model: model.to_owned(),
+        })
     }
 
     fn forms<T: Task>(&self) -> Arc<Forms> {
-        let known = self.inner.forms.read().unwrap_or_else(PoisonError::into_inner).get(T::STAGE).cloned();
+        let known = self
+            .inner
+            .forms
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(T::STAGE)
+            .cloned();
         known.unwrap_or_else(|| {
             let schema = schema::of::<T>();
-            let forms = Arc::new(Forms { validator: schema::validator(&schema), schema });
-            self.inner.forms.write().unwrap_or_else(PoisonError::into_inner).insert(T::STAGE, Arc::clone(&forms));
+            let forms = Arc::new(Forms {
+                validator: schema::validator(&schema),
+                schema,
+            });
+
+            self.inner
+                .forms
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(T::STAGE, Arc::clone(&forms));
+
             forms
         })
     }
 }
 
-/// What is wrong with the name of a model. It becomes part of an address at some providers, so nothing in it may lead
-/// to another place there.
+/// What is wrong with the name of a model. It becomes part of an address at some providers, so
+/// nothing in it may lead to another place there.
 fn fault_of_name(model: &str) -> Option<&'static str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
     if model.len() > 200 {
         return Some("a model's name has at most 200 characters");
     }
+
     let fine = model.chars().all(plain) && !model.contains("..") && !model.starts_with('/');
     (!fine).then_some("a model's name is made of letters, digits and - _ . : / @ +")
 }

@@ -1,4 +1,5 @@
-//! What a provider minds about the form of a request: a parameter, the size of a closed choice, or the output mode.
+//! What a provider minds about the form of a request: a parameter, the size of a closed choice, or
+//! the output mode.
 
 use super::profile::Parameter;
 use super::provider::Mode;
@@ -32,15 +33,18 @@ pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
     ]) {
         return None;
     }
+
     if says(&["does not exist", "not found"]) && said.contains("model") {
         return None;
     }
+
     let parameters = [
         ("max_completion_tokens", Parameter::MaxCompletionTokens),
         ("max_tokens", Parameter::MaxTokens),
         ("temperature", Parameter::Temperature),
         ("seed", Parameter::Seed),
     ];
+
     let minds = says(&[
         "unsupported",
         "not support",
@@ -56,20 +60,36 @@ pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
         "not allowed",
         "use '",
     ]);
+
     if minds {
-        // OpenAI names the new parameter while it refuses the old one: the one named first is meant.
-        let named = parameters.iter().filter_map(|(name, parameter)| Some((said.find(name)?, *parameter)));
+        // OpenAI names the new parameter while it refuses the old one: the one named first is
+        // meant.
+        let named = parameters
+            .iter()
+            .filter_map(|(name, parameter)| Some((said.find(name)?, *parameter)));
         if let Some((_, parameter)) = named.min_by_key(|(place, _)| *place) {
             return Some(Objection::Parameter(parameter));
         }
     }
+
     if mode == Mode::Prompted {
         return None;
     }
-    if says(&["too many states", "grammar is too large", "enum", "too complex", "maxitems", "maxlength", "minitems"]) {
+
+    if says(&[
+        "too many states",
+        "grammar is too large",
+        "enum",
+        "too complex",
+        "maxitems",
+        "maxlength",
+        "minitems",
+    ]) {
         return Some(Objection::Schema);
     }
-    // A refusal that says nothing ("invalid argument", an empty body) is most likely about the form, too.
+
+    // A refusal that says nothing ("invalid argument", an empty body) is most likely about the
+    // form, too.
     let about_form = [
         "schema",
         "format",
@@ -82,6 +102,7 @@ pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
         "not support",
         "invalid argument",
     ];
+
     (said.trim().is_empty() || says(&about_form)).then_some(Objection::Mode)
 }
 
@@ -92,21 +113,34 @@ mod tests {
     #[test]
     fn refusals_are_read_as_people_would() {
         use Objection::{Mode as Form, Parameter as P, Schema};
+
         for (message, wanted) in [
-            ("Unsupported value: 'temperature' does not support 0 with this model.", Some(P(Parameter::Temperature))),
+            (
+                "Unsupported value: 'temperature' does not support 0 with this model.",
+                Some(P(Parameter::Temperature)),
+            ),
             (
                 "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
                 Some(P(Parameter::MaxTokens)),
             ),
-            ("Unrecognized request argument supplied: max_completion_tokens", Some(P(Parameter::MaxCompletionTokens))),
+            (
+                "Unrecognized request argument supplied: max_completion_tokens",
+                Some(P(Parameter::MaxCompletionTokens)),
+            ),
             ("property 'seed' is unsupported", Some(P(Parameter::Seed))),
             (
                 "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
                 Some(Form),
             ),
-            ("Thinking may not be enabled when tool_choice forces tool use.", Some(Form)),
+            (
+                "Thinking may not be enabled when tool_choice forces tool use.",
+                Some(Form),
+            ),
             ("The compiled grammar is too large", Some(Schema)),
-            ("The specified schema produces a constraint that has too many states for serving.", Some(Schema)),
+            (
+                "The specified schema produces a constraint that has too many states for serving.",
+                Some(Schema),
+            ),
             ("Request contains an invalid argument.", Some(Form)),
             ("", Some(Form)),
             ("Bad request", None),
@@ -116,6 +150,10 @@ mod tests {
         ] {
             assert_eq!(objection(message, Mode::Native), wanted, "{message}");
         }
-        assert_eq!(objection("Request contains an invalid argument.", Mode::Prompted), None);
+
+        assert_eq!(
+            objection("Request contains an invalid argument.", Mode::Prompted),
+            None
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! Pauses a provider that refuses our key, our account or a model's name: asking it on behalf of every job would fail
-//! all of them. One call is let through at a growing interval; the first success ends the pause.
+//! Pauses a provider that refuses our key, our account or a model's name: asking it on behalf of
+//! every job would fail all of them. One call is let through at a growing interval; the first
+//! success ends the pause.
 //!
-//! A refusal that may concern one model alone (403, 404) pauses that model only. It may even concern one text alone: when
-//! such a pause has ended because another call was answered, the next refusals are taken for the affair of whoever asked.
+//! A refusal that may concern one model alone (403, 404) pauses that model only. It may even
+//! concern one text alone: when such a pause has ended because another call was answered, the next
+//! refusals are taken for the affair of whoever asked.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -68,7 +70,11 @@ pub struct Pass<'a> {
 
 impl Pauses {
     pub fn new(provider: &str) -> Self {
-        Self { provider: provider.to_owned(), held: Mutex::default(), trusted: Mutex::default() }
+        Self {
+            provider: provider.to_owned(),
+            held: Mutex::default(),
+            trusted: Mutex::default(),
+        }
     }
 
     /// The pause that a call to this model meets now, if it is not time for a probe.
@@ -90,19 +96,33 @@ impl Pauses {
                 is_probe = true;
             }
         }
-        Ok(Pass { pauses: self, model, is_probe })
+
+        Ok(Pass {
+            pauses: self,
+            model,
+            is_probe,
+        })
     }
 
     /// Leave to ask whatever happened before: somebody wants to know.
     pub fn knock<'a>(&'a self, model: &'a str) -> Pass<'a> {
-        let is_probe = scopes(model).iter().any(|scope| self.held().contains_key(scope));
-        Pass { pauses: self, model, is_probe }
+        let is_probe = scopes(model)
+            .iter()
+            .any(|scope| self.held().contains_key(scope));
+        Pass {
+            pauses: self,
+            model,
+            is_probe,
+        }
     }
 
     /// How long until this model is probed, if it is paused.
     pub fn next_probe_in(&self, model: &str) -> Option<Duration> {
         let held = self.held();
-        scopes(model).iter().filter_map(|scope| held.get(scope).map(Pause::left)).max()
+        scopes(model)
+            .iter()
+            .filter_map(|scope| held.get(scope).map(Pause::left))
+            .max()
     }
 
     /// All pauses, that of the whole provider first.
@@ -114,6 +134,7 @@ impl Pauses {
             since: pause.since,
             next_probe_in: pause.left(),
         });
+
         seen.collect()
     }
 
@@ -123,18 +144,30 @@ impl Pauses {
             let pause = held.get(&scope)?;
             (pause.probing || pause.next_probe > now).then_some(pause)
         });
+
         paused.map(|pause| self.error(model, pause))
     }
 
     fn error(&self, model: &str, pause: &Pause) -> LlmError {
-        pause.refusal.error(&self.provider, model, pause.reason.clone(), Some(pause.left()))
+        pause.refusal.error(
+            &self.provider,
+            model,
+            pause.reason.clone(),
+            Some(pause.left()),
+        )
     }
 
     /// The model answered; `resumed`: this ended its pause.
     fn trust(&self, model: &str, resumed: bool) {
         let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
         if resumed {
-            trusted.insert(model.to_owned(), Trust { until: Instant::now() + TRUSTED_FOR, refusals: 0 });
+            trusted.insert(
+                model.to_owned(),
+                Trust {
+                    until: Instant::now() + TRUSTED_FOR,
+                    refusals: 0,
+                },
+            );
         } else if let Some(trust) = trusted.get_mut(model) {
             trust.refusals = 0;
         }
@@ -143,12 +176,15 @@ impl Pauses {
     /// Whether this refusal is the affair of the one who asked.
     fn is_about_one_text(&self, model: &str) -> bool {
         let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(trust) = trusted.get_mut(model) else { return false };
+        let Some(trust) = trusted.get_mut(model) else {
+            return false;
+        };
         trust.refusals += 1;
         if trust.until < Instant::now() || trust.refusals > TRUSTED_REFUSALS {
             trusted.remove(model);
             return false;
         }
+
         true
     }
 
@@ -159,7 +195,9 @@ impl Pauses {
 
 impl Pause {
     fn left(&self) -> Duration {
-        self.next_probe.saturating_duration_since(Instant::now()).max(PROBE_UNDER_WAY)
+        self.next_probe
+            .saturating_duration_since(Instant::now())
+            .max(PROBE_UNDER_WAY)
     }
 
     fn put_off(&mut self) {
@@ -176,17 +214,24 @@ impl Pass<'_> {
             if scope.is_some() {
                 self.pauses.trust(self.model, resumed);
             }
+
             if resumed {
                 ended = true;
                 let provider = self.pauses.provider.as_str();
-                tracing::info!(provider, model = scope, "the provider answers again: its pause has ended");
+                tracing::info!(
+                    provider,
+                    model = scope,
+                    "the provider answers again: its pause has ended"
+                );
             }
         }
+
         ended
     }
 
-    /// The call failed. A refused key, account or model begins or prolongs a pause; anything else tells nothing about
-    /// it. `named`: the request named the model, so its name is the request's own affair.
+    /// The call failed. A refused key, account or model begins or prolongs a pause; anything else
+    /// tells nothing about it. `named`: the request named the model, so its name is the request's
+    /// own affair.
     pub fn failed(self, error: &ProviderError, named: bool, now: Timestamp) {
         if self.is_probe {
             for scope in scopes(self.model) {
@@ -196,14 +241,28 @@ impl Pass<'_> {
             }
         }
 
-        let Some((refusal, concerns_one_model)) = error.refusal() else { return };
+        let Some((refusal, concerns_one_model)) = error.refusal() else {
+            return;
+        };
         if concerns_one_model && (named || self.pauses.is_about_one_text(self.model)) {
             return;
         }
-        self.pause(concerns_one_model.then(|| self.model.to_owned()), refusal, error, now);
+
+        self.pause(
+            concerns_one_model.then(|| self.model.to_owned()),
+            refusal,
+            error,
+            now,
+        );
     }
 
-    fn pause(&self, scope: Option<String>, refusal: Refusal, error: &ProviderError, now: Timestamp) {
+    fn pause(
+        &self,
+        scope: Option<String>,
+        refusal: Refusal,
+        error: &ProviderError,
+        now: Timestamp,
+    ) {
         let mut held = self.pauses.held();
         if let Some(pause) = held.get_mut(&scope) {
             // Others were under way when the pause began; only a probe tells something new.
@@ -217,7 +276,15 @@ impl Pass<'_> {
 
         let interval = FIRST_INTERVAL;
         let (next_probe, reason) = (Instant::now() + interval, reason_of(error));
-        let pause = Pause { refusal, reason, since: now, interval, next_probe, probing: false };
+        let pause = Pause {
+            refusal,
+            reason,
+            since: now,
+            interval,
+            next_probe,
+            probing: false,
+        };
+
         let told = self.pauses.error(self.model, &pause);
         // Without what the provider said, which may quote a text.
         tracing::warn!(
@@ -227,6 +294,7 @@ impl Pass<'_> {
             remedy = told.remediation(),
             "provider paused: jobs wait, and memoir probes it at growing intervals"
         );
+
         held.insert(scope, pause);
     }
 }
@@ -243,7 +311,8 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Why a provider is paused, for everybody to see: without its own words, which may quote the text of one caller.
+/// Why a provider is paused, for everybody to see: without its own words, which may quote the text
+/// of one caller.
 fn reason_of(error: &ProviderError) -> String {
     match error {
         ProviderError::Status { status, .. } => format!("status {status}"),
@@ -272,7 +341,12 @@ mod tests {
 
     fn paused(code: u16) -> Pauses {
         let pauses = Pauses::new("p");
-        pauses.admit("m").ok().unwrap().failed(&status(code), false, Timestamp::from_micros(0));
+        pauses
+            .admit("m")
+            .ok()
+            .unwrap()
+            .failed(&status(code), false, Timestamp::from_micros(0));
+
         pauses
     }
 
@@ -281,12 +355,22 @@ mod tests {
         let pauses = paused(401);
         for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
             tokio::time::advance(Duration::from_secs(seconds - 1)).await;
-            assert_eq!(pauses.refusal("m").unwrap().code(), "provider_auth", "{seconds}");
+            assert_eq!(
+                pauses.refusal("m").unwrap().code(),
+                "provider_auth",
+                "{seconds}"
+            );
+
             tokio::time::advance(Duration::from_secs(1)).await;
             let probe = pauses.admit("m").ok().unwrap();
-            assert!(pauses.admit("m").is_err(), "a second probe at the same time");
+            assert!(
+                pauses.admit("m").is_err(),
+                "a second probe at the same time"
+            );
+
             probe.failed(&status(401), false, Timestamp::from_micros(0));
         }
+
         assert_eq!(pauses.list().len(), 1);
         assert!(pauses.knock("m").succeeded() && pauses.list().is_empty());
     }
@@ -295,7 +379,12 @@ mod tests {
     async fn a_probe_that_met_something_else_is_repeated() {
         let pauses = paused(402);
         tokio::time::advance(FIRST_INTERVAL).await;
-        pauses.admit("m").ok().unwrap().failed(&status(500), false, Timestamp::from_micros(0));
+        pauses
+            .admit("m")
+            .ok()
+            .unwrap()
+            .failed(&status(500), false, Timestamp::from_micros(0));
+
         assert_eq!(pauses.refusal("m").unwrap().code(), "provider_quota");
         tokio::time::advance(FIRST_INTERVAL).await;
         drop(pauses.admit("m").ok().unwrap());
@@ -305,13 +394,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_text_that_is_refused_by_a_model_that_answers_pauses_nobody() {
         let pauses = paused(403);
-        let refuse = || pauses.knock("m").failed(&status(403), false, Timestamp::from_micros(0));
+        let refuse = || {
+            pauses
+                .knock("m")
+                .failed(&status(403), false, Timestamp::from_micros(0))
+        };
+
         assert!(pauses.knock("m").succeeded());
         for _ in 0..5 {
             refuse();
             assert!(pauses.list().is_empty());
             pauses.knock("m").succeeded();
         }
+
         // In a row they are not about one text.
         for pauses_now in [0, 0, 1] {
             refuse();
@@ -331,9 +426,18 @@ mod tests {
             assert!(pauses.refusal("m").is_some(), "{code}");
             assert_eq!(pauses.refusal("other").is_none(), others_go_on, "{code}");
         }
+
         assert!(paused(500).refusal("m").is_none());
         let pauses = Pauses::new("p");
-        pauses.admit("typo").ok().unwrap().failed(&status(404), true, Timestamp::from_micros(0));
-        assert!(pauses.list().is_empty(), "a name out of a request is the request's own affair");
+        pauses
+            .admit("typo")
+            .ok()
+            .unwrap()
+            .failed(&status(404), true, Timestamp::from_micros(0));
+
+        assert!(
+            pauses.list().is_empty(),
+            "a name out of a request is the request's own affair"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A provider as it is used: its client, its gate, its breaker, its pauses, its prices, and what was learnt about its models.
+//! A provider as it is used: its client, its gate, its breaker, its pauses, its prices, and what
+//! was learnt about its models.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -52,31 +53,54 @@ impl Profile {
         Self {
             client: OnceLock::new(),
             transport: transport.clone(),
-            gate: Gate::new(settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute),
+            gate: Gate::new(
+                settings.max_concurrency,
+                settings.requests_per_minute,
+                settings.tokens_per_minute,
+            ),
             pauses: Pauses::new(&settings.name),
-            breaker: Breaker::new(transport.breaker_failures, Duration::from_secs(transport.breaker_cooldown)),
+            breaker: Breaker::new(
+                transport.breaker_failures,
+                Duration::from_secs(transport.breaker_cooldown),
+            ),
             learnt: RwLock::default(),
             settings,
         }
     }
 
-    /// Its client, made when it is first asked: reading the certificates of this machine takes a while, and most
-    /// providers are never asked.
+    /// Its client, made when it is first asked: reading the certificates of this machine takes a
+    /// while, and most providers are never asked.
     pub fn client(&self) -> &dyn Provider {
-        &**self.client.get_or_init(|| providers::connect(&self.settings, &self.transport))
+        &**self
+            .client
+            .get_or_init(|| providers::connect(&self.settings, &self.transport))
     }
 
     /// An error without our own secrets, which some providers and gateways quote.
     pub fn redacted(&self, error: ProviderError) -> ProviderError {
-        let secrets = || std::iter::once(&self.settings.api_key).chain(self.settings.headers.values());
+        let secrets =
+            || std::iter::once(&self.settings.api_key).chain(self.settings.headers.values());
         let clean = |text: String| {
-            let secrets = secrets().map(Secret::expose).filter(|secret| secret.len() >= 4);
+            let secrets = secrets()
+                .map(Secret::expose)
+                .filter(|secret| secret.len() >= 4);
             secrets.fold(text, |text, secret| text.replace(secret, "***"))
         };
+
         match error {
-            ProviderError::Status { status, message, codes, retry_after, should_retry } => {
-                ProviderError::Status { status, message: clean(message), codes, retry_after, should_retry }
-            }
+            ProviderError::Status {
+                status,
+                message,
+                codes,
+                retry_after,
+                should_retry,
+            } => ProviderError::Status {
+                status,
+                message: clean(message),
+                codes,
+                retry_after,
+                should_retry,
+            },
             ProviderError::Broken(reason) => ProviderError::Broken(clean(reason)),
             other => other,
         }
@@ -84,30 +108,50 @@ impl Profile {
 
     /// What is known of a model, by name and by experience.
     pub fn learnt(&self, model: &str) -> Learnt {
-        let known = self.learnt.read().unwrap_or_else(PoisonError::into_inner).get(model).cloned();
+        let known = self
+            .learnt
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(model)
+            .cloned();
         known.unwrap_or_else(|| self.guess(model))
     }
 
-    /// Remembers what a model has taught us, besides what others have learnt meanwhile, for as long as the process lives.
+    /// Remembers what a model has taught us, besides what others have learnt meanwhile, for as long
+    /// as the process lives.
     pub fn learn(&self, model: &str, learnt: Learnt) {
         let mut all = self.learnt.write().unwrap_or_else(PoisonError::into_inner);
         let known = all.entry(model.to_owned()).or_default();
         known.mode = known.mode.max(learnt.mode);
         known.plain_schema |= learnt.plain_schema;
         known.bounded |= learnt.bounded;
+
         known.refused.extend(learnt.refused);
     }
 
-    /// A model that talks where a tool was to be called does not know tools: from now on it gets the schema in words.
+    /// A model that talks where a tool was to be called does not know tools: from now on it gets
+    /// the schema in words.
     pub fn learn_to_prompt(&self, model: &str) {
-        self.learn(model, Learnt { mode: Some(Mode::Prompted), ..self.learnt(model) });
+        self.learn(
+            model,
+            Learnt {
+                mode: Some(Mode::Prompted),
+                ..self.learnt(model)
+            },
+        );
     }
 
-    /// A model on one's own server that was cut off goes on for ever where it can: from now on its schema has limits.
-    /// Elsewhere the limits are not needed, and not always known.
+    /// A model on one's own server that was cut off goes on for ever where it can: from now on its
+    /// schema has limits. Elsewhere the limits are not needed, and not always known.
     pub fn learn_to_bound(&self, model: &str) {
         if self.settings.base_url.starts_with("http://") {
-            self.learn(model, Learnt { bounded: true, ..self.learnt(model) });
+            self.learn(
+                model,
+                Learnt {
+                    bounded: true,
+                    ..self.learnt(model)
+                },
+            );
         }
     }
 
@@ -126,6 +170,7 @@ impl Profile {
         if self.settings.kind == Kind::Local {
             return Some(0.0);
         }
+
         let price = self.settings.price(model)?;
         let cached = price.cached.unwrap_or(price.input);
         let sum = precise(usage.prompt - usage.cached) * price.input
@@ -134,7 +179,8 @@ impl Profile {
         Some(sum / 1e6)
     }
 
-    /// What the names tell: reasoning models take no temperature, and Anthropic's protocol has no seed.
+    /// What the names tell: reasoning models take no temperature, and Anthropic's protocol has no
+    /// seed.
     fn guess(&self, model: &str) -> Learnt {
         let mut learnt = Learnt::default();
         let takes_temperature = match self.settings.supports_temperature {
@@ -142,15 +188,19 @@ impl Profile {
             Supports::No => false,
             Supports::Auto => !is_reasoning(model),
         };
+
         if !takes_temperature {
             learnt.refused.insert(Parameter::Temperature);
         }
+
         if self.settings.kind == Kind::Anthropic {
             learnt.refused.insert(Parameter::Seed);
         }
+
         if self.settings.base_url.contains("api.openai.com") {
             learnt.refused.insert(Parameter::MaxTokens);
         }
+
         learnt
     }
 }
@@ -159,9 +209,20 @@ impl Profile {
 fn is_reasoning(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let chat = name.contains("-chat");
-    let openai = ["o1", "o3", "o4", "gpt-5"].iter().any(|prefix| name.starts_with(prefix)) && !chat;
-    let anthropic =
-        ["claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-fable", "claude-mythos"];
+    let openai = ["o1", "o3", "o4", "gpt-5"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+        && !chat;
+
+    let anthropic = [
+        "claude-opus-4-7",
+        "claude-opus-4-8",
+        "claude-opus-5",
+        "claude-sonnet-5",
+        "claude-fable",
+        "claude-mythos",
+    ];
+
     openai || anthropic.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -1,4 +1,5 @@
-//! What every provider does, whatever protocol it speaks: one request in, one reply or one error out.
+//! What every provider does, whatever protocol it speaks: one request in, one reply or one error
+//! out.
 //!
 //! Providers neither retry nor validate: that is done once, above them.
 
@@ -13,11 +14,20 @@ use super::LlmError;
 /// Somebody who answers.
 pub trait Provider: Send + Sync {
     /// Asks once. Dropping the future drops the request on the wire.
-    fn complete<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<Reply, ProviderError>>;
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>>;
 
     /// Asks once for the vectors of texts; only some protocols have that.
-    fn embed<'a>(&'a self, _model: &'a str, _texts: &'a [&'a str]) -> BoxFuture<'a, Result<Vectors, ProviderError>> {
-        let message = "this kind of provider has no embeddings; name one that speaks OpenAI's protocol".to_owned();
+    fn embed<'a>(
+        &'a self,
+        _model: &'a str,
+        _texts: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<Vectors, ProviderError>> {
+        let message =
+            "this kind of provider has no embeddings; name one that speaks OpenAI's protocol"
+                .to_owned();
         let refused = ProviderError::Status {
             status: 400,
             message,
@@ -25,6 +35,7 @@ pub trait Provider: Send + Sync {
             retry_after: None,
             should_retry: Some(false),
         };
+
         Box::pin(std::future::ready(Err(refused)))
     }
 }
@@ -58,7 +69,8 @@ pub struct Parameters {
     pub temperature: Option<f64>,
     pub seed: Option<u64>,
     pub max_output_tokens: Option<u64>,
-    /// OpenAI renamed the last one; its newer models take only the new name, most others only the old one.
+    /// OpenAI renamed the last one; its newer models take only the new name, most others only the
+    /// old one.
     pub new_name_for_max: bool,
 }
 
@@ -153,26 +165,34 @@ impl ProviderError {
         if error.is_timeout() {
             return Self::TimedOut;
         }
+
         let error = error.without_url();
         if error.is_decode() {
             return Self::Broken("the connection broke before the answer was complete".to_owned());
         }
+
         let mut reason = error.to_string();
         let mut source = std::error::Error::source(&error);
         while let Some(cause) = source {
             reason = cause.to_string();
             source = cause.source();
         }
+
         if reason.contains("InvalidContentType") {
             "it does not speak TLS; is http:// meant?".clone_into(&mut reason);
         }
+
         Self::Broken(reason)
     }
 
     /// Whether the same request may work in a moment.
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::Status { should_retry: Some(said), status, .. } if *status >= 400 => *said,
+            Self::Status {
+                should_retry: Some(said),
+                status,
+                ..
+            } if *status >= 400 => *said,
             Self::Status { status, codes, .. } => {
                 let spent = *status == 429 && named(codes, OUT_OF_QUOTA);
                 !spent && matches!(status, 408 | 409 | 429 | 500..=599)
@@ -189,13 +209,24 @@ impl ProviderError {
         }
     }
 
-    /// What the provider will not have until somebody acts, and whether that may concern one model alone.
+    /// What the provider will not have until somebody acts, and whether that may concern one model
+    /// alone.
     pub fn refusal(&self) -> Option<(Refusal, bool)> {
-        let Self::Status { status, message, codes, .. } = self else { return None };
+        let Self::Status {
+            status,
+            message,
+            codes,
+            ..
+        } = self
+        else {
+            return None;
+        };
         match status {
             401 => Some((Refusal::Key, false)),
             // Google's way to say it. A message that quotes a text does not begin with these words.
-            400 if named(codes, "API_KEY_INVALID") || message.starts_with("API key ") => Some((Refusal::Key, false)),
+            400 if named(codes, "API_KEY_INVALID") || message.starts_with("API key ") => {
+                Some((Refusal::Key, false))
+            }
             402 => Some((Refusal::Quota, false)),
             429 if named(codes, OUT_OF_QUOTA) => Some((Refusal::Quota, false)),
             // A text that a filter stopped says nothing about the key.
@@ -210,7 +241,9 @@ impl ProviderError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Status { status: 429, .. } => "rate_limited",
-            Self::Status { status: 500..=599, .. } => "server_error",
+            Self::Status {
+                status: 500..=599, ..
+            } => "server_error",
             Self::Status { .. } => "status",
             Self::TimedOut => "timeout",
             Self::Broken(_) => "connection",
@@ -229,12 +262,30 @@ pub enum Refusal {
 
 impl Refusal {
     /// The same for whoever asked. `next_probe_in`: the provider is paused until then.
-    pub fn error(self, provider: &str, model: &str, reason: String, next_probe_in: Option<Duration>) -> LlmError {
+    pub fn error(
+        self,
+        provider: &str,
+        model: &str,
+        reason: String,
+        next_probe_in: Option<Duration>,
+    ) -> LlmError {
         let provider = provider.to_owned();
         match self {
-            Self::Key => LlmError::Auth { provider, reason, next_probe_in },
-            Self::Quota => LlmError::Quota { provider, reason, next_probe_in },
-            Self::Model => LlmError::ModelNotFound { model: format!("{provider}:{model}"), reason, next_probe_in },
+            Self::Key => LlmError::Auth {
+                provider,
+                reason,
+                next_probe_in,
+            },
+            Self::Quota => LlmError::Quota {
+                provider,
+                reason,
+                next_probe_in,
+            },
+            Self::Model => LlmError::ModelNotFound {
+                model: format!("{provider}:{model}"),
+                reason,
+                next_probe_in,
+            },
         }
     }
 }
@@ -248,24 +299,44 @@ fn named(codes: &[String], name: &str) -> bool {
     codes.iter().any(|code| code == name)
 }
 
-/// What an error body names itself in the members that are made for that: code, type, status, reasons.
+/// What an error body names itself in the members that are made for that: code, type, status,
+/// reasons.
 pub fn codes_of(body: &str) -> Vec<String> {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
-    let error = if value.is_array() { &value[0]["error"] } else { &value["error"] };
-    let reasons = error["details"].as_array().into_iter().flatten().map(|detail| &detail["reason"]);
-    let members = ["code", "type", "status"].into_iter().map(|member| &error[member]).chain(reasons);
-    let mut codes: Vec<String> = members.filter_map(Value::as_str).map(str::to_owned).collect();
+    let error = if value.is_array() {
+        &value[0]["error"]
+    } else {
+        &value["error"]
+    };
+
+    let reasons = error["details"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|detail| &detail["reason"]);
+
+    let members = ["code", "type", "status"]
+        .into_iter()
+        .map(|member| &error[member])
+        .chain(reasons);
+
+    let mut codes: Vec<String> = members
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect();
+
     if error["metadata"]["reasons"].is_array() || error["metadata"]["flagged_input"].is_string() {
         codes.push(MODERATED.to_owned());
     }
+
     codes
 }
 
 /// The most of an error's text that is kept.
 const MOST_MESSAGE: usize = 500;
 
-/// The readable part of an error body: `error.message`, `error`, `detail`, `message`, or a plain text. Other JSON is
-/// left out: servers quote the request in it, and with it the prompt.
+/// The readable part of an error body: `error.message`, `error`, `detail`, `message`, or a plain
+/// text. Other JSON is left out: servers quote the request in it, and with it the prompt.
 pub fn message_of(body: &str) -> String {
     let message = match serde_json::from_str::<Value>(body) {
         // Gemini's streams wrap errors in a list.
@@ -273,23 +344,41 @@ pub fn message_of(body: &str) -> String {
         Ok(value) => told(&value),
         Err(_) => body.trim().to_owned(),
     };
-    message.chars().filter(|c| !c.is_control()).take(MOST_MESSAGE).collect()
+    message
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(MOST_MESSAGE)
+        .collect()
 }
 
 fn told(value: &Value) -> String {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let error = &value["error"];
-    let code = text(&error["code"]).or_else(|| text(&error["status"])).or_else(|| text(&error["type"]));
+    let code = text(&error["code"])
+        .or_else(|| text(&error["status"]))
+        .or_else(|| text(&error["type"]));
+
     // FastAPI lists what it minds, each with the input that it quotes.
     let listed = || {
         let list = value["detail"].as_array()?.iter();
         Some(
-            list.map(|item| format!("{} at {}", item["msg"].as_str().unwrap_or("wrong"), item["loc"]))
-                .collect::<Vec<_>>(),
+            list.map(|item| {
+                format!(
+                    "{} at {}",
+                    item["msg"].as_str().unwrap_or("wrong"),
+                    item["loc"]
+                )
+            })
+            .collect::<Vec<_>>(),
         )
     };
-    let message = text(&error["message"]).or_else(|| text(error)).or_else(|| text(&value["detail"]));
-    let message = message.or_else(|| text(&value["message"])).or_else(|| Some(listed()?.join("; ")));
+
+    let message = text(&error["message"])
+        .or_else(|| text(error))
+        .or_else(|| text(&value["detail"]));
+    let message = message
+        .or_else(|| text(&value["message"]))
+        .or_else(|| Some(listed()?.join("; ")));
     match (message, code) {
         (Some(message), Some(code)) => format!("{message} ({code})"),
         (message, code) => message.or(code).unwrap_or_default(),
@@ -304,17 +393,49 @@ mod tests {
     fn a_refusal_is_known_by_what_the_error_names_itself() {
         let refusal = |status, body: &str| {
             let (message, codes) = (message_of(body), codes_of(body));
-            ProviderError::Status { status, message, codes, retry_after: None, should_retry: None }.refusal()
+            ProviderError::Status {
+                status,
+                message,
+                codes,
+                retry_after: None,
+                should_retry: None,
+            }
+            .refusal()
         };
+
         let google = r#"[{"error":{"message":"no","details":[{"reason":"API_KEY_INVALID"}]}}]"#;
         for (status, body, wanted) in [
             (400, google, Some((Refusal::Key, false))),
-            (400, r#"{"error":{"message":"API key not valid. Pass one."}}"#, Some((Refusal::Key, false))),
-            (400, r#"{"error":{"message":"bad text: 'API key not valid'"}}"#, None),
-            (429, r#"{"error":{"message":"no","type":"insufficient_quota"}}"#, Some((Refusal::Quota, false))),
-            (429, r#"{"error":{"message":"slow down: 'insufficient_quota'"}}"#, None),
-            (403, r#"{"error":{"message":"no","metadata":{"reasons":["violence"]}}}"#, None),
-            (403, r#"{"error":{"message":"your key was flagged"}}"#, Some((Refusal::Key, true))),
+            (
+                400,
+                r#"{"error":{"message":"API key not valid. Pass one."}}"#,
+                Some((Refusal::Key, false)),
+            ),
+            (
+                400,
+                r#"{"error":{"message":"bad text: 'API key not valid'"}}"#,
+                None,
+            ),
+            (
+                429,
+                r#"{"error":{"message":"no","type":"insufficient_quota"}}"#,
+                Some((Refusal::Quota, false)),
+            ),
+            (
+                429,
+                r#"{"error":{"message":"slow down: 'insufficient_quota'"}}"#,
+                None,
+            ),
+            (
+                403,
+                r#"{"error":{"message":"no","metadata":{"reasons":["violence"]}}}"#,
+                None,
+            ),
+            (
+                403,
+                r#"{"error":{"message":"your key was flagged"}}"#,
+                Some((Refusal::Key, true)),
+            ),
         ] {
             assert_eq!(refusal(status, body), wanted, "{status} {body}");
         }
@@ -324,12 +445,21 @@ mod tests {
     fn the_readable_part_of_an_error_is_found_in_every_shape() {
         for (body, wanted) in [
             (r#"{"error":{"message":"no","code":"bad"}}"#, "no (bad)"),
-            (r#"{"error":{"message":"no","type":"overloaded_error"}}"#, "no (overloaded_error)"),
-            (r#"[{"error":{"message":"no","status":"INVALID_ARGUMENT"}}]"#, "no (INVALID_ARGUMENT)"),
+            (
+                r#"{"error":{"message":"no","type":"overloaded_error"}}"#,
+                "no (overloaded_error)",
+            ),
+            (
+                r#"[{"error":{"message":"no","status":"INVALID_ARGUMENT"}}]"#,
+                "no (INVALID_ARGUMENT)",
+            ),
             (r#"{"error":"text"}"#, "text"),
             (r#"{"detail":"nope"}"#, "nope"),
             (r#"{"message":"nope"}"#, "nope"),
-            (r#"{"detail":[{"msg":"bad","loc":["body",1],"input":"the prompt"}]}"#, r#"bad at ["body",1]"#),
+            (
+                r#"{"detail":[{"msg":"bad","loc":["body",1],"input":"the prompt"}]}"#,
+                r#"bad at ["body",1]"#,
+            ),
             (r#"{"weird":"the prompt"}"#, ""),
             ("busy\n", "busy"),
             ("", ""),

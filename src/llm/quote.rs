@@ -10,7 +10,9 @@ impl Llm {
     /// # Errors
     /// The model is not one of this installation's.
     pub fn target_name(&self, stage: &str, wished: Option<&str>) -> Result<String, LlmError> {
-        Ok(self.target(wished.unwrap_or_else(|| self.settings().model_for(stage)))?.name())
+        Ok(self
+            .target(wished.unwrap_or_else(|| self.settings().model_for(stage)))?
+            .name())
     }
 
     /// US dollars for a call of so many tokens, if the price is known.
@@ -25,7 +27,14 @@ impl Llm {
         completion: i64,
     ) -> Result<Option<f64>, LlmError> {
         let target = self.target(wished.unwrap_or_else(|| self.settings().model_for(stage)))?;
-        Ok(target.profile.cost(&target.model, Usage { prompt, completion, cached: 0 }))
+        Ok(target.profile.cost(
+            &target.model,
+            Usage {
+                prompt,
+                completion,
+                cached: 0,
+            },
+        ))
     }
 
     /// Most tokens of one answer.

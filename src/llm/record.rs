@@ -1,4 +1,5 @@
-//! The record of one attempt: begun before anything is sent, ended exactly once, also when its asker goes away.
+//! The record of one attempt: begun before anything is sent, ended exactly once, also when its
+//! asker goes away.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -28,22 +29,38 @@ pub struct Attempts<'a> {
 
 impl<'a> Attempts<'a> {
     pub fn new(llm: &'a Llm, session: &'a Session) -> Self {
-        Self { llm, session, calls: Mutex::default() }
+        Self {
+            llm,
+            session,
+            calls: Mutex::default(),
+        }
     }
 
     pub fn into_calls(self) -> Vec<LlmCall> {
-        self.calls.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.calls
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next reply to a stage out of the record; none where a model is to be asked.
     pub fn recall(&self, stage: &'static str) -> Result<Option<Recalled>, LlmError> {
         let (taken, outcome) = self.session.recall(stage);
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).extend(taken);
+        self.calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(taken);
+
         outcome
     }
 
     fn count(&self) -> i64 {
-        i64::try_from(self.calls.lock().unwrap_or_else(PoisonError::into_inner).len()).unwrap_or(i64::MAX)
+        i64::try_from(
+            self.calls
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .len(),
+        )
+        .unwrap_or(i64::MAX)
     }
 }
 
@@ -74,11 +91,28 @@ pub struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// Begins an attempt, unless a cap is in the way.
-    pub async fn begin(attempts: &'a Attempts<'a>, target: &'a Target, plan: Plan) -> Result<Self, LlmError> {
-        let usage = Usage { prompt: plan.expected_tokens, ..Usage::default() };
+    pub async fn begin(
+        attempts: &'a Attempts<'a>,
+        target: &'a Target,
+        plan: Plan,
+    ) -> Result<Self, LlmError> {
+        let usage = Usage {
+            prompt: plan.expected_tokens,
+            ..Usage::default()
+        };
+
         let usd = target.profile.cost(&target.model, usage).unwrap_or(0.0);
-        let expected = Spent { calls: 1, tokens: plan.expected_tokens, usd };
-        let today = attempts.llm.reserve_today(attempts.session, expected).await?;
+        let expected = Spent {
+            calls: 1,
+            tokens: plan.expected_tokens,
+            usd,
+        };
+
+        let today = attempts
+            .llm
+            .reserve_today(attempts.session, expected)
+            .await?;
+
         let seq = attempts.session.begin(expected)?;
         let embedded = target.is_embedded();
         let record = LlmCall {
@@ -93,21 +127,42 @@ impl<'a> Call<'a> {
             latency_ms: 0.0,
             provider: target.profile.settings.name.clone(),
             model: target.model.clone(),
-            mode: if embedded { "embedded" } else { plan.mode.as_str() }.to_owned(),
+            mode: if embedded {
+                "embedded"
+            } else {
+                plan.mode.as_str()
+            }
+            .to_owned(),
             tokens_prompt: 0,
             tokens_completion: 0,
             tokens_cached: 0,
             cost_usd: target.profile.cost(&target.model, Usage::default()),
             provider_params: plan.params.clone(),
-            key_id: attempts.session.payer.as_ref().map(|payer| payer.key_id.clone()),
+            key_id: attempts
+                .session
+                .payer
+                .as_ref()
+                .map(|payer| payer.key_id.clone()),
         };
+
         let begun = Instant::now();
-        Ok(Self { attempts, target, plan, expected, begun, record: Some(record), reply: None, _today: today })
+        Ok(Self {
+            attempts,
+            target,
+            plan,
+            expected,
+            begun,
+            record: Some(record),
+            reply: None,
+            _today: today,
+        })
     }
 
     /// Notes what came back; the verdict on it follows with [`Call::finish`].
     pub fn replied(&mut self, reply: &Reply) {
-        let Some(record) = &mut self.record else { return };
+        let Some(record) = &mut self.record else {
+            return;
+        };
         record.latency_ms = milliseconds(self.begun);
         let usage = reply.usage.unwrap_or_else(|| {
             record.provider_params["usage"] = "estimated".into();
@@ -118,14 +173,22 @@ impl<'a> Call<'a> {
                 cached: 0,
             }
         });
-        // A provider's word is not taken for more than any context holds, nor for less than nothing.
+
+        // A provider's word is not taken for more than any context holds, nor for less than
+        // nothing.
         let prompt = usage.prompt.clamp(0, MOST_TOKENS);
         let completion = usage.completion.clamp(0, MOST_TOKENS);
-        let usage = Usage { prompt, completion, cached: usage.cached.clamp(0, prompt) };
+        let usage = Usage {
+            prompt,
+            completion,
+            cached: usage.cached.clamp(0, prompt),
+        };
+
         record.tokens_prompt = usage.prompt;
         record.tokens_completion = usage.completion;
         record.tokens_cached = usage.cached;
         record.cost_usd = self.target.profile.cost(&self.target.model, usage);
+
         self.reply = Some((reply.id.clone(), reply.model.clone()));
     }
 
@@ -144,11 +207,13 @@ impl<'a> Call<'a> {
             if matches!(error, ProviderError::TimedOut) {
                 self.estimate(&mut record);
             }
+
             // The status only: what a provider says may quote the prompt.
             record.provider_params["error"] = match error {
                 ProviderError::Status { status, .. } => format!("status {status}").into(),
                 other => other.reason().into(),
             };
+
             self.write(record, CallOutcome::TransportError, Some(error.reason()));
         }
     }
@@ -157,7 +222,11 @@ impl<'a> Call<'a> {
     fn estimate(&self, record: &mut LlmCall) {
         record.tokens_prompt = self.plan.expected_tokens;
         record.provider_params["usage"] = "estimated".into();
-        let usage = Usage { prompt: self.plan.expected_tokens, ..Usage::default() };
+        let usage = Usage {
+            prompt: self.plan.expected_tokens,
+            ..Usage::default()
+        };
+
         record.cost_usd = self.target.profile.cost(&self.target.model, usage);
     }
 
@@ -177,9 +246,19 @@ impl<'a> Call<'a> {
             traceparent: session.traceparent.as_deref(),
             owner: &session.owner,
         });
+
         session.end(record.clone(), self.expected);
-        self.attempts.calls.lock().unwrap_or_else(PoisonError::into_inner).push(record.clone());
-        llm.ledger().add(Entry { space: session.space.clone(), owner: session.owner.clone(), call: record });
+        self.attempts
+            .calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(record.clone());
+
+        llm.ledger().add(Entry {
+            space: session.space.clone(),
+            owner: session.owner.clone(),
+            call: record,
+        });
     }
 }
 
@@ -197,7 +276,11 @@ impl Drop for Call<'_> {
 /// The answer, or how large it was.
 fn bounded(output: Value) -> Value {
     let bytes = output.to_string().len();
-    if bytes > MOST_OUTPUT_BYTES { serde_json::json!({"truncated": true, "bytes": bytes}) } else { output }
+    if bytes > MOST_OUTPUT_BYTES {
+        serde_json::json!({"truncated": true, "bytes": bytes})
+    } else {
+        output
+    }
 }
 
 /// To the microsecond; more would be noise.

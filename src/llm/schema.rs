@@ -1,8 +1,9 @@
-//! One schema per task, in the form that every provider takes, and the check of an answer against it.
+//! One schema per task, in the form that every provider takes, and the check of an answer against
+//! it.
 //!
-//! The form is the common part of all dialects: one object, no references, every field required, nothing else
-//! allowed, no lengths and ranges (those are the task's own checks). A closed choice becomes an `enum` while it is
-//! small enough for the providers' limits (K-09).
+//! The form is the common part of all dialects: one object, no references, every field required,
+//! nothing else allowed, no lengths and ranges (those are the task's own checks). A closed choice
+//! becomes an `enum` while it is small enough for the providers' limits (K-09).
 
 use jsonschema::Validator;
 use serde_json::Value;
@@ -17,14 +18,19 @@ pub fn of<T: Task>() -> Value {
     let mut settings = schemars::generate::SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    let mut schema = settings.into_generator().into_root_schema_for::<T::Output>().to_value();
+    let mut schema = settings
+        .into_generator()
+        .into_root_schema_for::<T::Output>()
+        .to_value();
+
     tidy(&mut schema);
     schema
 }
 
 /// The compiled form, for checking.
 pub fn validator(schema: &Value) -> Validator {
-    jsonschema::validator_for(schema).unwrap_or_else(|error| unreachable!("the schemas are checked by a test: {error}"))
+    jsonschema::validator_for(schema)
+        .unwrap_or_else(|error| unreachable!("the schemas are checked by a test: {error}"))
 }
 
 /// Restricts the text at `pointer` to these options, where providers can bear it.
@@ -40,17 +46,28 @@ pub fn close(schema: &mut Value, pointer: &str, options: &[String]) {
 /// Gives the schema at `pointer` these limits.
 pub fn limit(schema: &mut Value, pointer: &str, limits: &[(&str, usize)]) {
     if let Some(field) = schema.pointer_mut(pointer).and_then(Value::as_object_mut) {
-        field.extend(limits.iter().map(|(name, limit)| ((*name).to_owned(), (*limit).into())));
+        field.extend(
+            limits
+                .iter()
+                .map(|(name, limit)| ((*name).to_owned(), (*limit).into())),
+        );
     }
 }
 
-/// A value of the form that the schema wants. Small models copy a form better than they read a schema.
+/// A value of the form that the schema wants. Small models copy a form better than they read a
+/// schema.
 pub fn form(schema: &Value) -> Value {
-    let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str());
+    let kind = schema["type"]
+        .as_str()
+        .or_else(|| schema["type"][0].as_str());
     match kind {
         Some("object") => {
             let fields = schema["properties"].as_object().into_iter().flatten();
-            Value::Object(fields.map(|(name, field)| (name.clone(), form(field))).collect())
+            Value::Object(
+                fields
+                    .map(|(name, field)| (name.clone(), form(field)))
+                    .collect(),
+            )
         }
         Some("array") => vec![form(&schema["items"])].into(),
         Some("integer") => 1.into(),
@@ -62,18 +79,31 @@ pub fn form(schema: &Value) -> Value {
 
 /// Leaves what every dialect knows.
 fn tidy(schema: &mut Value) {
-    let Some(fields) = schema.as_object_mut() else { return };
-    for unknown in ["title", "format", "minimum", "maximum", "default", "minLength", "maxLength", "$schema"] {
+    let Some(fields) = schema.as_object_mut() else {
+        return;
+    };
+    for unknown in [
+        "title",
+        "format",
+        "minimum",
+        "maximum",
+        "default",
+        "minLength",
+        "maxLength",
+        "$schema",
+    ] {
         // `properties` may have a field of that name, which is an object; the keyword never is.
         if fields.get(unknown).is_some_and(|value| !value.is_object()) {
             fields.shift_remove(unknown);
         }
     }
+
     if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
         let names: Vec<Value> = properties.keys().map(|name| name.as_str().into()).collect();
         fields.insert("required".to_owned(), names.into());
         fields.insert("additionalProperties".to_owned(), false.into());
     }
+
     for value in fields.values_mut() {
         match value {
             Value::Object(_) => tidy(value),

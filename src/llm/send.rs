@@ -1,4 +1,5 @@
-//! Gets a reply out of a provider: the output mode it takes, the parameters it takes, and patience when it is busy.
+//! Gets a reply out of a provider: the output mode it takes, the parameters it takes, and patience
+//! when it is busy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,29 +61,48 @@ struct Message<'t, T> {
 }
 
 impl Llm {
-    /// Sends a question until there is a reply: downgrades what the model refuses, waits when it is busy.
+    /// Sends a question until there is a reply: downgrades what the model refuses, waits when it is
+    /// busy.
     pub(super) async fn send<'a, T: Task>(
         &self,
         attempts: &'a Attempts<'a>,
         target: &'a Target,
         question: Question<'_, T>,
     ) -> Result<Sent<'a>, LlmError> {
-        let Question { task, faults, once, in_words } = question;
+        let Question {
+            task,
+            faults,
+            once,
+            in_words,
+        } = question;
+
         let mut user = task.frame();
         if !faults.is_empty() {
             user.push_str(&repair_note(faults));
         }
-        let message = Message { task, user, deterministic: attempts.session.deterministic, once };
+
+        let message = Message {
+            task,
+            user,
+            deterministic: attempts.session.deterministic,
+            once,
+        };
+
         let mut before = target.profile.learnt(&target.model);
         if in_words {
             before.mode = Some(Mode::Prompted);
         }
+
         let mut learnt = before.clone();
         loop {
             let mode = target.profile.mode(&learnt);
-            match self.send_as(attempts, target, &message, mode, &learnt).await {
+            match self
+                .send_as(attempts, target, &message, mode, &learnt)
+                .await
+            {
                 Ok(sent) => {
-                    // Remembered only now: a refusal that the next mode meets too says nothing about the mode.
+                    // Remembered only now: a refusal that the next mode meets too says nothing
+                    // about the mode.
                     if learnt != before {
                         target.profile.learn(&target.model, learnt);
                     }
@@ -93,13 +113,19 @@ impl Llm {
         }
     }
 
-    /// The instruction as it will be sent, in the output mode in force: some say the schema in words.
+    /// The instruction as it will be sent, in the output mode in force: some say the schema in
+    /// words.
     pub fn instruction<T: Task>(&self, wished: Option<&str>, task: &T) -> String {
         let model = wished.unwrap_or_else(|| self.model_of(T::STAGE));
-        let Ok(target) = self.target(model) else { return T::SYSTEM.to_owned() };
+        let Ok(target) = self.target(model) else {
+            return T::SYSTEM.to_owned();
+        };
         let learnt = target.profile.learnt(&target.model);
+
         match target.profile.mode(&learnt) {
-            Mode::Prompted => system_in::<T>(&target, Mode::Prompted, &self.schema_for(task, &learnt)),
+            Mode::Prompted => {
+                system_in::<T>(&target, Mode::Prompted, &self.schema_for(task, &learnt))
+            }
             _ => T::SYSTEM.to_owned(),
         }
     }
@@ -113,6 +139,7 @@ impl Llm {
                 task.bound(&mut schema);
             }
         }
+
         schema
     }
 
@@ -140,6 +167,7 @@ impl Llm {
             parameters,
             embedded: Arc::new(move || serde_json::to_value(task.embedded()).unwrap_or_default()),
         };
+
         let expected = quarter_estimate(&system) + quarter_estimate(&message.user);
         let plan = || Plan {
             stage: T::STAGE,
@@ -150,17 +178,35 @@ impl Llm {
             temperature: parameters.temperature,
             max_output_tokens: parameters.max_output_tokens,
         };
-        let tries = if message.once { 1 } else { self.settings().transport.tries };
+
+        let tries = if message.once {
+            1
+        } else {
+            self.settings().transport.tries
+        };
+
         let mut count = 1;
         loop {
-            let error = match self.attempt(attempts, target, target.profile.client().complete(&request), plan()).await?
+            let error = match self
+                .attempt(
+                    attempts,
+                    target,
+                    target.profile.client().complete(&request),
+                    plan(),
+                )
+                .await?
             {
                 Ok(sent) => return Ok(sent),
                 Err(error) => error,
             };
-            let Some(wait) = self.wait_before_next(&error, count).filter(|_| count < tries) else {
+
+            let Some(wait) = self
+                .wait_before_next(&error, count)
+                .filter(|_| count < tries)
+            else {
                 return Err(SendError::Provider(error));
             };
+
             measure::retried(&target.profile.settings.name, error.reason());
             count += 1;
             tokio::time::sleep(wait).await;
@@ -176,29 +222,49 @@ impl Llm {
         plan: Plan,
     ) -> Result<Result<Sent<'a>, ProviderError>, LlmError> {
         let profile = &target.profile;
-        let away = |reason: String, wait| LlmError::Unavailable { model: target.name(), reason, wait };
+        let away = |reason: String, wait| LlmError::Unavailable {
+            model: target.name(),
+            reason,
+            wait,
+        };
+
         let tokens = u64::try_from(plan.expected_tokens).unwrap_or(0);
         let shut = |no_entry| match no_entry {
             NoEntry::Stopping => away("the service is stopping".to_owned(), None),
-            NoEntry::Shut(left) => {
-                away(format!("it asked to be left alone for another {} s", left.as_secs()), Some(left))
-            }
+            NoEntry::Shut(left) => away(
+                format!("it asked to be left alone for another {} s", left.as_secs()),
+                Some(left),
+            ),
         };
+
         let resting = |left: Duration| {
-            let reason = format!("it failed too often in a row and is left alone for another {} s", left.as_secs());
+            let reason = format!(
+                "it failed too often in a row and is left alone for another {} s",
+                left.as_secs()
+            );
             away(reason, Some(left))
         };
 
         let (_turn, probe, pass) = if attempts.session.probing {
             let turn = profile.gate.knock(tokens).await.map_err(shut)?;
-            (turn, profile.pauses.knock(&target.model), profile.breaker.knock())
+            (
+                turn,
+                profile.pauses.knock(&target.model),
+                profile.breaker.knock(),
+            )
         } else {
-            // Looked at twice: a call that will be refused takes no turn, and a pause may begin while one is awaited.
+            // Looked at twice: a call that will be refused takes no turn, and a pause may begin
+            // while one is awaited.
             if let Some(error) = profile.pauses.refusal(&target.model) {
                 return Err(error);
             }
+
             let turn = profile.gate.enter(tokens).await.map_err(shut)?;
-            (turn, profile.pauses.admit(&target.model)?, profile.breaker.admit().map_err(resting)?)
+            (
+                turn,
+                profile.pauses.admit(&target.model)?,
+                profile.breaker.admit().map_err(resting)?,
+            )
         };
 
         // The model that embeds is never named by a request.
@@ -206,6 +272,7 @@ impl Llm {
         let mut call = Call::begin(attempts, target, plan).await?;
         let total = Duration::from_secs(self.settings().transport.total_timeout);
         let answered = tokio::time::timeout(total, asking).await;
+
         match answered.unwrap_or(Err(ProviderError::TimedOut)) {
             Ok(reply) => {
                 let reopened = attempts.session.probing && profile.gate.reopen();
@@ -213,6 +280,7 @@ impl Llm {
                 if back || resumed || reopened {
                     self.announce_recovery();
                 }
+
                 call.replied(&reply);
                 Ok(Ok(Sent { reply, call }))
             }
@@ -222,13 +290,20 @@ impl Llm {
                 } else {
                     pass.succeeded();
                 }
-                if let ProviderError::Status { status: 429 | 503, retry_after: Some(wait), .. } = &error {
+
+                if let ProviderError::Status {
+                    status: 429 | 503,
+                    retry_after: Some(wait),
+                    ..
+                } = &error
+                {
                     if *wait <= self.longest_wait() {
                         profile.gate.hold_for(*wait);
                     } else {
                         profile.gate.shut_for(*wait);
                     }
                 }
+
                 call.fail(&error);
                 let error = profile.redacted(error);
                 probe.failed(&error, named, self.now());
@@ -242,10 +317,17 @@ impl Llm {
         if !error.may_pass() {
             return None;
         }
-        if let ProviderError::Status { retry_after: Some(told), .. } = error {
+
+        if let ProviderError::Status {
+            retry_after: Some(told),
+            ..
+        } = error
+        {
             // A little later than told, so that not all of us come back at once.
-            return (*told <= self.longest_wait()).then(|| told.mul_f64(1.0 + random_fraction() / 10.0));
+            return (*told <= self.longest_wait())
+                .then(|| told.mul_f64(1.0 + random_fraction() / 10.0));
         }
+
         Some(with_jitter(self.settings().transport.pause(tried)))
     }
 
@@ -257,7 +339,12 @@ impl Llm {
     fn parameters(&self, deterministic: bool, learnt: &Learnt) -> (Parameters, Value) {
         let takes = |parameter| !learnt.refused.contains(&parameter);
         let settings = self.settings();
-        let wanted = if deterministic { 0.0 } else { settings.temperature };
+        let wanted = if deterministic {
+            0.0
+        } else {
+            settings.temperature
+        };
+
         let max = takes(Parameter::MaxTokens) || takes(Parameter::MaxCompletionTokens);
         let parameters = Parameters {
             temperature: takes(Parameter::Temperature).then_some(wanted),
@@ -265,14 +352,17 @@ impl Llm {
             max_output_tokens: max.then_some(settings.max_output_tokens),
             new_name_for_max: !takes(Parameter::MaxTokens),
         };
+
         let shown = |sent: Option<Value>| sent.unwrap_or_else(|| "unsupported".into());
         let mut params = json!({
             "temperature": shown(parameters.temperature.map(Value::from)),
             "max_output_tokens": shown(parameters.max_output_tokens.map(Value::from)),
         });
+
         if deterministic {
             params["seed"] = shown(parameters.seed.map(Value::from));
         }
+
         (parameters, params)
     }
 }
@@ -293,14 +383,26 @@ impl From<LlmError> for SendError {
 }
 
 /// What to leave out the next time, if the refusal was about the form of the request.
-fn downgrade(target: &Target, error: SendError, mode: Mode, mut learnt: Learnt) -> Result<Learnt, LlmError> {
+fn downgrade(
+    target: &Target,
+    error: SendError,
+    mode: Mode,
+    mut learnt: Learnt,
+) -> Result<Learnt, LlmError> {
     let error = match error {
         SendError::Gone(error) => return Err(error),
         SendError::Provider(error) => error,
     };
-    let ProviderError::Status { status: status @ (400 | 422), message, .. } = &error else {
+
+    let ProviderError::Status {
+        status: status @ (400 | 422),
+        message,
+        ..
+    } = &error
+    else {
         return Err(explain(target, &error));
     };
+
     let changed = match objection(message, mode) {
         Some(Objection::Parameter(parameter)) => learnt.refused.insert(parameter),
         Some(Objection::Schema) if !learnt.plain_schema => {
@@ -316,37 +418,68 @@ fn downgrade(target: &Target, error: SendError, mode: Mode, mut learnt: Learnt) 
         },
         None => false,
     };
+
     if !changed {
         return Err(explain(target, &error));
     }
+
     tracing::info!(
         model = target.name(),
         status,
         mode = mode.as_str(),
         "the model refused a form of request; trying another"
     );
+
     Ok(learnt)
 }
 
 /// What a provider's error means to whoever asked.
 pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
     let model = target.name();
-    let ProviderError::Status { status, message, retry_after, .. } = error else {
-        return LlmError::Unavailable { model, reason: error.to_string(), wait: None };
+    let ProviderError::Status {
+        status,
+        message,
+        retry_after,
+        ..
+    } = error
+    else {
+        return LlmError::Unavailable {
+            model,
+            reason: error.to_string(),
+            wait: None,
+        };
     };
+
     let reason = format!("status {status}: {message}");
     if let Some((refusal, concerns_one_model)) = error.refusal() {
         // A pause that another call has ended meanwhile: the next try will tell.
         let at_once = (!concerns_one_model).then_some(Duration::from_secs(1));
-        let next_probe_in = target.profile.pauses.next_probe_in(&target.model).or(at_once);
-        return refusal.error(&target.profile.settings.name, &target.model, reason, next_probe_in);
+        let next_probe_in = target
+            .profile
+            .pauses
+            .next_probe_in(&target.model)
+            .or(at_once);
+
+        return refusal.error(
+            &target.profile.settings.name,
+            &target.model,
+            reason,
+            next_probe_in,
+        );
     }
+
     match status {
         300..=399 => {
-            let reason = format!("it redirects elsewhere (status {status}); base_url must name the place itself");
+            let reason = format!(
+                "it redirects elsewhere (status {status}); base_url must name the place itself"
+            );
             LlmError::Rejected { model, reason }
         }
-        408 | 409 | 429 | 500..=599 => LlmError::Unavailable { model, reason, wait: *retry_after },
+        408 | 409 | 429 | 500..=599 => LlmError::Unavailable {
+            model,
+            reason,
+            wait: *retry_after,
+        },
         _ => LlmError::Rejected { model, reason },
     }
 }
@@ -368,6 +501,10 @@ fn prompted(system: &str, schema: &Value) -> String {
 }
 
 fn repair_note(faults: &[String]) -> String {
-    let listed: String = faults.iter().fold(String::new(), |text, fault| format!("{text}- {fault}\n"));
-    format!("\n\nThe previous answer could not be used:\n{listed}Answer again, complete and correct.")
+    let listed: String = faults
+        .iter()
+        .fold(String::new(), |text, fault| format!("{text}- {fault}\n"));
+    format!(
+        "\n\nThe previous answer could not be used:\n{listed}Answer again, complete and correct."
+    )
 }

@@ -1,6 +1,7 @@
 //! Who asks and who pays: one job's, one question's or one caller's dealings with models.
 //!
-//! Holds what was spent so far, so that a cap is met before a call is made, and keeps every attempt for the record.
+//! Holds what was spent so far, so that a cap is met before a call is made, and keeps every attempt
+//! for the record.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +18,8 @@ pub struct Session {
     /// `provider:model` for every task, instead of the settings'.
     pub(super) model: Option<String>,
     pub(super) deterministic: bool,
-    /// Wants to know about this very model: no other may answer for it, and it is asked even while it is left alone.
+    /// Wants to know about this very model: no other may answer for it, and it is asked even while
+    /// it is left alone.
     pub(super) probing: bool,
     /// The trace that its spans belong to.
     pub(super) traceparent: Option<String>,
@@ -48,7 +50,12 @@ impl Session {
     /// For a job; `spent` and `next_seq` are what its earlier attempts left in the ledger.
     pub fn of_job(space: Space, id: JobId, caps: Caps, spent: Spent, next_seq: i64) -> Self {
         let session = Self::new(space, CallOwner::Job(id), caps, "job");
-        *session.state() = State { next_seq, spent, ..State::default() };
+        *session.state() = State {
+            next_seq,
+            spent,
+            ..State::default()
+        };
+
         session
     }
 
@@ -68,26 +75,34 @@ impl Session {
             payer: None,
             caps,
             scope,
-            state: Mutex::new(State { next_seq: 1, ..State::default() }),
+            state: Mutex::new(State {
+                next_seq: 1,
+                ..State::default()
+            }),
         }
     }
 
-    /// For a question that is answered from its record alone: no model is asked, nothing is written down.
+    /// For a question that is answered from its record alone: no model is asked, nothing is written
+    /// down.
     pub fn of_record(space: Space, id: String, calls: Vec<LlmCall>) -> Self {
         let session = Self::new(space, CallOwner::Query(id), Caps::default(), "query");
         session.state().record = Record::alone(calls);
         session
     }
 
-    /// Takes up where an earlier attempt at the same question had to stop: what it was told is not asked again.
+    /// Takes up where an earlier attempt at the same question had to stop: what it was told is not
+    /// asked again.
     #[must_use]
     pub fn resuming(self, calls: Vec<LlmCall>) -> Self {
         {
             let mut state = self.state();
             state.next_seq = calls.iter().map(|call| call.seq).max().unwrap_or(0) + 1;
-            state.spent = calls.iter().fold(Spent::default(), |sum, call| sum.plus(call.spent()));
+            state.spent = calls
+                .iter()
+                .fold(Spent::default(), |sum, call| sum.plus(call.spent()));
             let (record, useless) = Record::begun(calls);
             state.record = record;
+
             state.calls = useless;
         }
         self
@@ -99,7 +114,10 @@ impl Session {
     }
 
     /// The next reply to a stage out of the record, with the attempts that it took.
-    pub(super) fn recall(&self, stage: &'static str) -> (Vec<LlmCall>, Result<Option<Recalled>, LlmError>) {
+    pub(super) fn recall(
+        &self,
+        stage: &'static str,
+    ) -> (Vec<LlmCall>, Result<Option<Recalled>, LlmError>) {
         let mut held = self.state();
         let (taken, outcome) = held.record.next(stage);
         held.calls.extend(taken.iter().cloned());
@@ -145,7 +163,8 @@ impl Session {
         self.state().spent
     }
 
-    /// Every attempt of a question or a caller, in the order in which they began; a job has them in the ledger.
+    /// Every attempt of a question or a caller, in the order in which they began; a job has them in
+    /// the ledger.
     pub fn calls(&self) -> Vec<LlmCall> {
         let mut calls = self.state().calls.clone();
         calls.sort_by_key(|call| call.seq);
@@ -159,6 +178,7 @@ impl Session {
         check_cap(self.scope, &self.caps, so_far, expected)?;
         state.under_way = state.under_way.plus(expected);
         let seq = state.next_seq;
+
         state.next_seq += 1;
         Ok(seq)
     }
@@ -168,6 +188,7 @@ impl Session {
         let mut state = self.state();
         state.under_way = state.under_way.minus(expected);
         state.spent = state.spent.plus(call.spent());
+
         // A job may make thousands of calls, and has them in the ledger.
         if !matches!(self.owner, CallOwner::Job(_)) {
             state.calls.push(call);
@@ -180,18 +201,35 @@ impl Session {
 }
 
 /// Whether one more call fits under the caps.
-pub(super) fn check_cap(scope: &'static str, caps: &Caps, so_far: Spent, expected: Spent) -> Result<(), LlmError> {
-    let reached = |unit, limit, spent| Err(LlmError::SpendCapReached { scope, unit, limit, spent, resets_in: None });
+pub(super) fn check_cap(
+    scope: &'static str,
+    caps: &Caps,
+    so_far: Spent,
+    expected: Spent,
+) -> Result<(), LlmError> {
+    let reached = |unit, limit, spent| {
+        Err(LlmError::SpendCapReached {
+            scope,
+            unit,
+            limit,
+            spent,
+            resets_in: None,
+        })
+    };
+
     let cap = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX);
     if caps.calls > 0 && so_far.calls >= cap(caps.calls) {
         return reached("calls", precise(cap(caps.calls)), precise(so_far.calls));
     }
+
     if caps.tokens > 0 && so_far.tokens.saturating_add(expected.tokens) > cap(caps.tokens) {
         return reached("tokens", precise(cap(caps.tokens)), precise(so_far.tokens));
     }
+
     if caps.usd > 0.0 && (so_far.usd >= caps.usd || so_far.usd + expected.usd > caps.usd) {
         return reached("usd", caps.usd, so_far.usd);
     }
+
     Ok(())
 }
 

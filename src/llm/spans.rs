@@ -1,12 +1,14 @@
-//! OpenTelemetry spans of model calls, by the names of the conventions for generative AI (v1.41), which are all in this file.
+//! OpenTelemetry spans of model calls, by the names of the conventions for generative AI (v1.41),
+//! which are all in this file.
 //!
-//! Off unless `telemetry.otlp_endpoint` is set. Spans hold names, counts and times; contents are never captured.
+//! Off unless `telemetry.otlp_endpoint` is set. Spans hold names, counts and times; contents are
+//! never captured.
 
 use std::time::{Duration, SystemTime};
 
 use opentelemetry::trace::{
-    Span as _, SpanContext, SpanId, SpanKind, Status, TraceContextExt as _, TraceFlags, TraceId, TraceState,
-    Tracer as _, TracerProvider as _,
+    Span as _, SpanContext, SpanId, SpanKind, Status, TraceContextExt as _, TraceFlags, TraceId,
+    TraceState, Tracer as _, TracerProvider as _,
 };
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
@@ -38,14 +40,27 @@ impl Spans {
         if endpoint.is_empty() {
             return Self(None);
         }
-        let address = format!("{}/v1/traces", endpoint.trim_end_matches('/').trim_end_matches("/v1/traces"));
-        match SpanExporter::builder().with_http().with_endpoint(address).build() {
+
+        let address = format!(
+            "{}/v1/traces",
+            endpoint
+                .trim_end_matches('/')
+                .trim_end_matches("/v1/traces")
+        );
+
+        match SpanExporter::builder()
+            .with_http()
+            .with_endpoint(address)
+            .build()
+        {
             Ok(exporter) => {
                 let resource = Resource::builder().with_service_name("memoir");
-                let resource = resource.with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
+                let resource = resource
+                    .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
                 let provider = SdkTracerProvider::builder().with_batch_exporter(exporter);
                 let provider = provider.with_resource(resource.build()).build();
                 let tracer = provider.tracer("memoir");
+
                 Self(Some((provider, tracer)))
             }
             Err(error) => {
@@ -68,14 +83,19 @@ impl Spans {
             .with_kind(SpanKind::Client)
             .with_start_time(start)
             .with_attributes(attributes(finished));
+
         let parent = finished
             .traceparent
             .and_then(parent)
-            .map_or_else(Context::new, |parent| Context::new().with_remote_span_context(parent));
+            .map_or_else(Context::new, |parent| {
+                Context::new().with_remote_span_context(parent)
+            });
+
         let mut span = tracer.build_with_context(builder, &parent);
         if let Some(error) = finished.error {
             span.set_status(Status::error(error));
         }
+
         span.end_with_timestamp(end);
     }
 
@@ -83,7 +103,10 @@ impl Spans {
     pub async fn close(&self) {
         let Some((provider, _)) = &self.0 else { return };
         let provider = provider.clone();
-        #[expect(clippy::disallowed_methods, reason = "bounded by the exporter's own timeout")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "bounded by the exporter's own timeout"
+        )]
         let closed = tokio::task::spawn_blocking(move || provider.shutdown()).await;
         if let Ok(Err(error)) = closed {
             tracing::warn!(%error, "the last spans could not be sent");
@@ -103,6 +126,7 @@ fn attributes(finished: &Finished<'_>) -> Vec<KeyValue> {
         Kind::Gemini => "gcp.gemini".to_owned(),
         Kind::Local => "memoir.local".to_owned(),
     };
+
     let mut attributes = vec![
         KeyValue::new("gen_ai.operation.name", "chat"),
         KeyValue::new("gen_ai.provider.name", provider),
@@ -116,16 +140,33 @@ fn attributes(finished: &Finished<'_>) -> Vec<KeyValue> {
         KeyValue::new("memoir.outcome", call.outcome.clone()),
         KeyValue::new("memoir.output_mode", call.mode.clone()),
     ];
+
     let mut add = |name: &'static str, value: Option<opentelemetry::Value>| {
         attributes.extend(value.map(|value| KeyValue::new(name, value)));
     };
-    add("gen_ai.request.temperature", finished.temperature.map(Into::into));
+    add(
+        "gen_ai.request.temperature",
+        finished.temperature.map(Into::into),
+    );
+
     add(
         "gen_ai.request.max_tokens",
-        finished.max_output_tokens.and_then(|max| i64::try_from(max).ok()).map(Into::into),
+        finished
+            .max_output_tokens
+            .and_then(|max| i64::try_from(max).ok())
+            .map(Into::into),
     );
-    add("gen_ai.response.id", finished.response_id.clone().map(Into::into));
-    add("gen_ai.response.model", finished.response_model.clone().map(Into::into));
+
+    add(
+        "gen_ai.response.id",
+        finished.response_id.clone().map(Into::into),
+    );
+
+    add(
+        "gen_ai.response.model",
+        finished.response_model.clone().map(Into::into),
+    );
+
     add("error.type", finished.error.map(Into::into));
     add("memoir.cost_usd", call.cost_usd.map(Into::into));
     match finished.owner {
@@ -133,6 +174,7 @@ fn attributes(finished: &Finished<'_>) -> Vec<KeyValue> {
         CallOwner::Query(id) => add("memoir.query_id", Some(id.clone().into())),
         CallOwner::Nobody => {}
     }
+
     attributes
 }
 
@@ -140,7 +182,11 @@ fn attributes(finished: &Finished<'_>) -> Vec<KeyValue> {
 fn parent(traceparent: &str) -> Option<SpanContext> {
     let mut parts = traceparent.split('-').skip(1);
     let (trace, span) = (parts.next()?, parts.next()?);
-    let flags = parts.next().and_then(|flags| u8::from_str_radix(flags, 16).ok()).unwrap_or(1);
+    let flags = parts
+        .next()
+        .and_then(|flags| u8::from_str_radix(flags, 16).ok())
+        .unwrap_or(1);
+
     let context = SpanContext::new(
         TraceId::from_hex(trace).ok()?,
         SpanId::from_hex(span).ok()?,
@@ -148,5 +194,6 @@ fn parent(traceparent: &str) -> Option<SpanContext> {
         true,
         TraceState::default(),
     );
+
     context.is_valid().then_some(context)
 }

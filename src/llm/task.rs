@@ -1,7 +1,9 @@
-//! What can be asked of a model: a task is a type with a frame, an output, and checks that no schema can hold.
+//! What can be asked of a model: a task is a type with a frame, an output, and checks that no
+//! schema can hold.
 //!
-//! Adding one touches one file in `tasks`. A task whose answer lists items (passages, summaries) says how its items
-//! are told apart; then only those that came back wrong are asked again, and an answer that was cut off is split.
+//! Adding one touches one file in `tasks`. A task whose answer lists items (passages, summaries)
+//! says how its items are told apart; then only those that came back wrong are asked again, and an
+//! answer that was cut off is split.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,8 +40,8 @@ pub trait Task: Clone + Send + Sync + 'static {
     /// Narrows the schema to a closed choice.
     fn narrow(&self, _schema: &mut Value) {}
 
-    /// Limits lists and texts in the schema, for small models that go on without an end. Not for all, as the schema is to
-    /// be the same for every call, and some providers refuse limits.
+    /// Limits lists and texts in the schema, for small models that go on without an end. Not for
+    /// all, as the schema is to be the same for every call, and some providers refuse limits.
     fn bound(&self, _schema: &mut Value) {}
 
     /// Brings an answer into the one spelling that the service uses, before it is checked.
@@ -100,10 +102,16 @@ pub struct Fault {
 
 impl Fault {
     pub fn whole(message: impl Into<String>) -> Self {
-        Self { item: None, message: message.into() }
+        Self {
+            item: None,
+            message: message.into(),
+        }
     }
 
     pub fn item(id: i64, message: impl Into<String>) -> Self {
-        Self { item: Some(id), message: message.into() }
+        Self {
+            item: Some(id),
+            message: message.into(),
+        }
     }
 }

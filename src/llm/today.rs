@@ -1,5 +1,6 @@
-//! What a space, and an API key, may spend on one day: the ledger's sum, and what is under way in this process, checked
-//! and reserved as one. Across processes the sum may be passed by the calls that others have under way.
+//! What a space, and an API key, may spend on one day: the ledger's sum, and what is under way in
+//! this process, checked and reserved as one. Across processes the sum may be passed by the calls
+//! that others have under way.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +39,10 @@ pub struct Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut under_way = self
+            .under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for purse in &self.purses {
             if let Some(sum) = under_way.get_mut(purse) {
                 *sum = sum.minus(self.expected);
@@ -51,47 +55,84 @@ impl Drop for Reservation {
 }
 
 impl Llm {
-    /// Reserves a call, unless it would go over what its space or its key may spend today; `None` if there is no cap.
+    /// Reserves a call, unless it would go over what its space or its key may spend today; `None`
+    /// if there is no cap.
     pub(super) async fn reserve_today(
         &self,
         session: &Session,
         expected: Spent,
     ) -> Result<Option<Reservation>, LlmError> {
         let key = session.payer.as_ref().map(|payer| {
-            let caps = Caps { calls: payer.calls, tokens: payer.tokens, usd: payer.usd };
+            let caps = Caps {
+                calls: payer.calls,
+                tokens: payer.tokens,
+                usd: payer.usd,
+            };
             (Purse::Key(payer.key_id.clone()), caps)
         });
-        let space = (Purse::Space(session.space.clone()), self.settings().caps.space_day);
-        let capped: Vec<(Purse, Caps)> =
-            [Some(space), key].into_iter().flatten().filter(|(_, c)| !c.is_open()).collect();
+
+        let space = (
+            Purse::Space(session.space.clone()),
+            self.settings().caps.space_day,
+        );
+
+        let capped: Vec<(Purse, Caps)> = [Some(space), key]
+            .into_iter()
+            .flatten()
+            .filter(|(_, c)| !c.is_open())
+            .collect();
+
         if capped.is_empty() {
             return Ok(None);
         }
 
         let today = &self.inner.today;
         let _turn = today.turn.lock().await;
-        // First what is under way, then the ledger: a call that ends in between counts twice rather than not at all.
+
+        // First what is under way, then the ledger: a call that ends in between counts twice rather
+        // than not at all.
         let under_way: Vec<Spent> = {
-            let all = today.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-            capped.iter().map(|(purse, _)| all.get(purse).copied().unwrap_or_default()).collect()
+            let all = today
+                .under_way
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            capped
+                .iter()
+                .map(|(purse, _)| all.get(purse).copied().unwrap_or_default())
+                .collect()
         };
+
         self.inner.ledger.flush().await?;
         let now = self.now();
         for ((purse, caps), under_way) in capped.iter().zip(under_way) {
             let (scope, spent) = self.spent_today(purse, now).await?;
-            check_cap(scope, caps, spent.plus(under_way), expected).map_err(|error| until_midnight(error, now))?;
+            check_cap(scope, caps, spent.plus(under_way), expected)
+                .map_err(|error| until_midnight(error, now))?;
         }
 
         let purses: Vec<Purse> = capped.into_iter().map(|(purse, _)| purse).collect();
-        let mut all = today.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = today
+            .under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+
         for purse in &purses {
             let sum = all.entry(purse.clone()).or_default();
             *sum = sum.plus(expected);
         }
-        Ok(Some(Reservation { under_way: Arc::clone(&today.under_way), purses, expected }))
+
+        Ok(Some(Reservation {
+            under_way: Arc::clone(&today.under_way),
+            purses,
+            expected,
+        }))
     }
 
-    async fn spent_today(&self, purse: &Purse, now: Timestamp) -> Result<(&'static str, Spent), LlmError> {
+    async fn spent_today(
+        &self,
+        purse: &Purse,
+        now: Timestamp,
+    ) -> Result<(&'static str, Spent), LlmError> {
         let (store, day) = (&self.inner.store, now.day());
         Ok(match purse {
             Purse::Space(space) => ("space and day", store.find_spent_on(space, &day).await?),
@@ -103,9 +144,19 @@ impl Llm {
 /// A cap of a day starts anew with the next one.
 fn until_midnight(error: LlmError, now: Timestamp) -> LlmError {
     match error {
-        LlmError::SpendCapReached { scope, unit, limit, spent, .. } => {
-            LlmError::SpendCapReached { scope, unit, limit, spent, resets_in: Some(now.seconds_left_today()) }
-        }
+        LlmError::SpendCapReached {
+            scope,
+            unit,
+            limit,
+            spent,
+            ..
+        } => LlmError::SpendCapReached {
+            scope,
+            unit,
+            limit,
+            spent,
+            resets_in: Some(now.seconds_left_today()),
+        },
         other => other,
     }
 }

@@ -21,7 +21,11 @@ impl HelperOrigin {
     }
 
     pub fn parse(text: &str) -> Self {
-        if text == "user" { Self::User } else { Self::Generated }
+        if text == "user" {
+            Self::User
+        } else {
+            Self::Generated
+        }
     }
 }
 

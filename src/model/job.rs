@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 
-/// How the names of steps begin that tell of something that is written, and gone when the document is.
+/// How the names of steps begin that tell of something that is written, and gone when the document
+/// is.
 pub const WRITTEN: &str = "written/";
 
 /// The phase of a queued job that waits for a provider which is away, busy or paused.
@@ -27,8 +28,14 @@ pub enum JobState {
 }
 
 impl JobState {
-    pub const ALL: [Self; 6] =
-        [Self::Queued, Self::Running, Self::AwaitingHelper, Self::Succeeded, Self::Failed, Self::Cancelled];
+    pub const ALL: [Self; 6] = [
+        Self::Queued,
+        Self::Running,
+        Self::AwaitingHelper,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -90,7 +97,8 @@ pub struct Job {
     pub finished_at: Option<Timestamp>,
     /// Not run before this time, by the database's clock.
     pub run_after: Timestamp,
-    /// When it first waited for a provider without having achieved anything since, by the database's clock.
+    /// When it first waited for a provider without having achieved anything since, by the
+    /// database's clock.
     pub waiting_since: Option<Timestamp>,
     /// Waits since then.
     pub waits: i64,
@@ -108,7 +116,11 @@ pub struct ClaimedJob {
 impl Job {
     /// The claim under which this row was read.
     pub fn claim(&self) -> Claim {
-        Claim { space: self.space.clone(), id: self.id.clone(), fence: self.fence }
+        Claim {
+            space: self.space.clone(),
+            id: self.id.clone(),
+            fence: self.fence,
+        }
     }
 }
 
@@ -136,11 +148,14 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    /// Whether a job can match at all. Kinds, ids and codes are ASCII; a database may refuse to compare them with anything
-    /// else.
+    /// Whether a job can match at all. Kinds, ids and codes are ASCII; a database may refuse to
+    /// compare them with anything else.
     pub fn can_match(&self) -> bool {
         let named = [&self.kind, &self.source_id, &self.code];
-        named.into_iter().flatten().all(|text| text.is_ascii() && text.trim() == text)
+        named
+            .into_iter()
+            .flatten()
+            .all(|text| text.is_ascii() && text.trim() == text)
     }
 }
 
@@ -193,7 +208,10 @@ pub struct Record {
 
 impl Record {
     pub fn step(name: String, value: Value) -> Self {
-        Self { steps: vec![(name, value)], ..Self::default() }
+        Self {
+            steps: vec![(name, value)],
+            ..Self::default()
+        }
     }
 }
 
@@ -237,7 +255,10 @@ mod tests {
     fn what_is_final_stays_unless_it_is_queued_again() {
         for state in JobState::ALL.into_iter().filter(|state| state.is_final()) {
             for next in JobState::ALL {
-                assert_eq!(state.may_become(next), next == JobState::Queued && state != JobState::Succeeded);
+                assert_eq!(
+                    state.may_become(next),
+                    next == JobState::Queued && state != JobState::Succeeded
+                );
             }
         }
     }

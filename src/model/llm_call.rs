@@ -82,7 +82,11 @@ pub struct LlmCall {
 impl LlmCall {
     pub fn spent(&self) -> Spent {
         let tokens = self.tokens_prompt.saturating_add(self.tokens_completion);
-        Spent { calls: 1, tokens, usd: self.cost_usd.unwrap_or(0.0) }
+        Spent {
+            calls: 1,
+            tokens,
+            usd: self.cost_usd.unwrap_or(0.0),
+        }
     }
 }
 

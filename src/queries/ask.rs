@@ -1,4 +1,5 @@
-//! A question with every parameter: what the caller wished, filled up from the settings, checked all at once.
+//! A question with every parameter: what the caller wished, filled up from the settings, checked
+//! all at once.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -122,18 +123,31 @@ pub struct Ask {
 
 impl Ask {
     pub fn strategy(&self) -> Strategy {
-        Strategy { name: self.strategy, n: self.n, n2: self.n2, per_level_max: self.per_level_max }
+        Strategy {
+            name: self.strategy,
+            n: self.n,
+            n2: self.n2,
+            per_level_max: self.per_level_max,
+        }
     }
 
     /// The same with another strategy and its own numbers.
     #[must_use]
     pub fn with_strategy(&self, name: StrategyName) -> Self {
-        Self { strategy: name, n: Strategy::own_n(name), ..self.clone() }
+        Self {
+            strategy: name,
+            n: Strategy::own_n(name),
+            ..self.clone()
+        }
     }
 
     pub fn scope(&self) -> QueryScope {
         QueryScope {
-            source_ids: self.source_ids.iter().filter_map(|id| id.parse().ok()).collect(),
+            source_ids: self
+                .source_ids
+                .iter()
+                .filter_map(|id| id.parse().ok())
+                .collect(),
             tags: self.tags.clone(),
             user_id: self.user_id.clone(),
             as_of: self.as_of.as_deref().and_then(Timestamp::parse_rfc3339),
@@ -147,45 +161,86 @@ impl Wish {
     ///
     /// # Errors
     /// [`QueryError::Invalid`].
-    pub fn resolve(self, settings: &config::Query, chunk_min_tokens: u64) -> Result<Ask, QueryError> {
+    pub fn resolve(
+        self,
+        settings: &config::Query,
+        chunk_min_tokens: u64,
+    ) -> Result<Ask, QueryError> {
         let mut faults = Faults::default();
         faults.check_texts(&self);
         let strategy = self.strategy.unwrap_or(settings.strategy);
-        let n = faults.number("n", self.n, 1..=MOST_N).unwrap_or(match settings.n {
-            0 => Strategy::own_n(strategy),
-            n => n,
-        });
-        let limiting = self.prompt_limiting_strategy.unwrap_or(settings.prompt_limiting_strategy);
+        let n = faults
+            .number("n", self.n, 1..=MOST_N)
+            .unwrap_or(match settings.n {
+                0 => Strategy::own_n(strategy),
+                n => n,
+            });
+
+        let limiting = self
+            .prompt_limiting_strategy
+            .unwrap_or(settings.prompt_limiting_strategy);
         let least = chunk_min_tokens.saturating_add(ROOM).saturating_add(1);
-        let budget = faults.number("max_token_budget", self.max_token_budget, least..=MOST_BUDGET);
+        let budget = faults.number(
+            "max_token_budget",
+            self.max_token_budget,
+            least..=MOST_BUDGET,
+        );
+
         let max_token_budget = budget.unwrap_or(settings.max_token_budget);
         let headroom = settings.summarization_instruction_headroom_tokens;
         if limiting == PromptLimiting::Summarize && max_token_budget <= headroom {
-            faults.add("max_token_budget", format!("must be more than {headroom}, the headroom of SUMMARIZE"));
+            faults.add(
+                "max_token_budget",
+                format!("must be more than {headroom}, the headroom of SUMMARIZE"),
+            );
         }
-        let source_ids = self.source_ids.iter().enumerate().filter_map(|(place, id)| {
-            let parsed = id.parse::<SourceId>();
-            if parsed.is_err() {
-                faults.add(&format!("source_ids[{place}]"), "must be the id of a source".to_owned());
-            }
-            Some(parsed.ok()?.to_string())
-        });
+
+        let source_ids = self
+            .source_ids
+            .iter()
+            .enumerate()
+            .filter_map(|(place, id)| {
+                let parsed = id.parse::<SourceId>();
+                if parsed.is_err() {
+                    faults.add(
+                        &format!("source_ids[{place}]"),
+                        "must be the id of a source".to_owned(),
+                    );
+                }
+
+                Some(parsed.ok()?.to_string())
+            });
+
         let source_ids = source_ids.collect();
         let as_of = self.as_of.as_deref().and_then(|text| {
             let moment = Timestamp::parse_rfc3339(text);
             if moment.is_none() {
-                faults.add("as_of", "must be a moment like 2026-01-31T12:00:00Z".to_owned());
+                faults.add(
+                    "as_of",
+                    "must be a moment like 2026-01-31T12:00:00Z".to_owned(),
+                );
             }
+
             Some(moment?.to_string())
         });
-        if self.max_cost_usd.is_some_and(|usd| !(usd.is_finite() && usd > 0.0)) {
+
+        if self
+            .max_cost_usd
+            .is_some_and(|usd| !(usd.is_finite() && usd > 0.0))
+        {
             faults.add("max_cost_usd", "must be more than 0".to_owned());
         }
         let ask = Ask {
             mode: self.mode,
             strategy,
-            n: if strategy == StrategyName::OneShot { 1 } else { n },
-            n2: faults.number("n2", self.n2, 0..=MOST_N).unwrap_or(settings.n2),
+            n: if strategy == StrategyName::OneShot {
+                1
+            } else {
+                n
+            },
+            n2: faults
+                .number("n2", self.n2, 0..=MOST_N)
+                .unwrap_or(settings.n2),
             per_level_max: faults
                 .number("per_level_max", self.per_level_max, 1..=MOST_N)
                 .unwrap_or(settings.per_level_max),
@@ -202,15 +257,20 @@ impl Wish {
             per_path_limit: faults
                 .number("per_path_limit", self.per_path_limit, 1..=MOST_LIMIT)
                 .unwrap_or(settings.per_path_limit),
-            limit: faults.number("limit", self.limit, 1..=MOST_LIMIT).unwrap_or(settings.limit),
+            limit: faults
+                .number("limit", self.limit, 1..=MOST_LIMIT)
+                .unwrap_or(settings.limit),
             cursor: self.cursor,
             model: self.model,
             deterministic: self.deterministic,
             max_calls: faults.number("max_calls", self.max_calls, 1..=1_000_000),
             max_cost_usd: self.max_cost_usd,
-            timeout_s: faults.number("timeout_s", self.timeout_s, 1..=MOST_SECONDS).unwrap_or(settings.timeout_s),
+            timeout_s: faults
+                .number("timeout_s", self.timeout_s, 1..=MOST_SECONDS)
+                .unwrap_or(settings.timeout_s),
             query: self.query,
         };
+
         faults.into_result().map(|()| ask)
     }
 }
@@ -228,35 +288,78 @@ impl Faults {
         if wish.query.trim().is_empty() {
             self.add("query", "must not be empty".to_owned());
         }
+
         if char_count(&wish.query) > MOST_QUERY_CHARS {
-            self.add("query", format!("must have at most {MOST_QUERY_CHARS} characters"));
+            self.add(
+                "query",
+                format!("must have at most {MOST_QUERY_CHARS} characters"),
+            );
         }
-        for (field, named) in [("source_ids", wish.source_ids.len()), ("tags", wish.tags.len())] {
+
+        for (field, named) in [
+            ("source_ids", wish.source_ids.len()),
+            ("tags", wish.tags.len()),
+        ] {
             if named > MOST_NAMED {
                 self.add(field, format!("must name at most {MOST_NAMED}"));
             }
         }
-        let plain = |text: &str, most: usize| !text.trim().is_empty() && !has_control(text) && char_count(text) <= most;
-        let faulty = wish.tags.iter().enumerate().filter(|(_, tag)| !plain(tag, 100));
+
+        let plain = |text: &str, most: usize| {
+            !text.trim().is_empty() && !has_control(text) && char_count(text) <= most
+        };
+        let faulty = wish
+            .tags
+            .iter()
+            .enumerate()
+            .filter(|(_, tag)| !plain(tag, 100));
+
         for (place, _) in faulty {
             let message = "must be 1 to 100 characters, none of them control characters";
             self.add(&format!("tags[{place}]"), message.to_owned());
         }
-        if wish.user_id.as_deref().is_some_and(|user_id| !plain(user_id, 128)) {
-            self.add("user_id", "must be 1 to 128 characters, none of them control characters".to_owned());
+
+        if wish
+            .user_id
+            .as_deref()
+            .is_some_and(|user_id| !plain(user_id, 128))
+        {
+            self.add(
+                "user_id",
+                "must be 1 to 128 characters, none of them control characters".to_owned(),
+            );
         }
     }
 
-    fn number(&mut self, field: &str, given: Option<i64>, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+    fn number(
+        &mut self,
+        field: &str,
+        given: Option<i64>,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Option<u64> {
         let given = given?;
-        let number = u64::try_from(given).ok().filter(|number| range.contains(number));
+        let number = u64::try_from(given)
+            .ok()
+            .filter(|number| range.contains(number));
         if number.is_none() {
-            self.add(field, format!("must be a whole number from {} to {}", range.start(), range.end()));
+            self.add(
+                field,
+                format!(
+                    "must be a whole number from {} to {}",
+                    range.start(),
+                    range.end()
+                ),
+            );
         }
+
         number
     }
 
     fn into_result(self) -> Result<(), QueryError> {
-        if self.0.is_empty() { Ok(()) } else { Err(QueryError::Invalid(self.0)) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(QueryError::Invalid(self.0))
+        }
     }
 }

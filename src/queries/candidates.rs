@@ -1,4 +1,5 @@
-//! Passages of the leaves that were reached: each leaf once, as many as may be in one trip to the database, in the one order (M-4.3, M-9.D).
+//! Passages of the leaves that were reached: each leaf once, as many as may be in one trip to the
+//! database, in the one order (M-4.3, M-9.D).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use crate::base::text::one_line;
 use crate::model::query::{Candidate, QueryScope, SourceHelper};
 use crate::store::{LeafPart, Store};
 
-/// Leaves that are read in one trip: more than any strategy leads to unless it is told to. What one trip brings must fit
-/// into memory many times over.
+/// Leaves that are read in one trip: more than any strategy leads to unless it is told to. What one
+/// trip brings must fit into memory many times over.
 const LEAVES_AT_ONCE: usize = 16;
 
 /// At most so many documents are described to the model that chooses categories (K-40).
@@ -54,87 +55,150 @@ pub struct Found {
 
 impl Shelf {
     /// Reads what the question may have of each path.
-    pub async fn read(&self, ask: &Ask, paths: &[Path], from: Option<&Cursor>) -> Result<Found, QueryError> {
+    pub async fn read(
+        &self,
+        ask: &Ask,
+        paths: &[Path],
+        from: Option<&Cursor>,
+    ) -> Result<Found, QueryError> {
         let limit = usize::try_from(ask.limit).unwrap_or(usize::MAX);
         let per_path = match ask.per_path_limit {
             0 => usize::MAX,
             most => usize::try_from(most).unwrap_or(usize::MAX),
         };
+
         let first = from.map_or(0, |cursor| cursor.after.path);
         let mut latencies = vec![0.0; paths.len()];
         let mut empty = vec![false; paths.len()];
         let mut rows = Vec::new();
+
         match self {
-            Self::Stored { store, space, scope } => {
+            Self::Stored {
+                store,
+                space,
+                scope,
+            } => {
                 // One more than wanted tells whether there is more.
                 let part = |place: &usize| {
-                    let here = from.filter(|cursor| cursor.after.path == *place).map(|cursor| &cursor.after);
+                    let here = from
+                        .filter(|cursor| cursor.after.path == *place)
+                        .map(|cursor| &cursor.after);
                     LeafPart {
                         leaf: paths[*place].leaf(),
                         after: here.map(Place::passage),
-                        limit: per_path.saturating_sub(here.map_or(0, |here| here.taken)).min(limit + 1),
+                        limit: per_path
+                            .saturating_sub(here.map_or(0, |here| here.taken))
+                            .min(limit + 1),
                     }
                 };
+
                 let places: Vec<usize> = (first..paths.len()).collect();
                 for some in places.chunks(LEAVES_AT_ONCE) {
                     if rows.len() > limit {
                         break;
                     }
+
                     let begun = Instant::now();
                     let parts: Vec<LeafPart> = some.iter().map(part).collect();
                     rows.extend(store.list_candidates(space, scope, &parts).await?);
                     latencies[some[0]] = milliseconds(begun);
+
                     for place in some {
                         empty[*place] = true;
                     }
                 }
+
                 // One that went from a leaf that was read to one that was not is there twice.
                 let mut seen = HashSet::new();
                 rows.retain(|chunk| seen.insert(chunk.id));
             }
-            Self::Recorded { store, space, leaves, .. } => {
+            Self::Recorded {
+                store,
+                space,
+                leaves,
+                ..
+            } => {
                 let begun = Instant::now();
                 let ids: Vec<i64> = leaves.keys().copied().collect();
                 rows = store.list_chunks_by_id(space, &ids).await?;
                 for chunk in &mut rows {
                     chunk.category_id = leaves.get(&chunk.id).copied().unwrap_or(chunk.category_id);
                 }
+
                 if let Some(latency) = latencies.get_mut(first) {
                     *latency = milliseconds(begun);
                 }
             }
         }
-        let numbers: HashMap<i64, usize> = paths.iter().enumerate().map(|(place, path)| (path.leaf(), place)).collect();
-        let known = rows.into_iter().filter_map(|chunk| Some((*numbers.get(&chunk.category_id)?, chunk)));
+
+        let numbers: HashMap<i64, usize> = paths
+            .iter()
+            .enumerate()
+            .map(|(place, path)| (path.leaf(), place))
+            .collect();
+
+        let known = rows
+            .into_iter()
+            .filter_map(|chunk| Some((*numbers.get(&chunk.category_id)?, chunk)));
         let mut chunks: Vec<(usize, Candidate)> = known.collect();
         chunks.sort_by_key(|(place, chunk)| (*place, chunk.created_at, chunk.id));
         for (place, _) in &chunks {
             empty[*place] = false;
         }
+
         let more = chunks.len() > limit;
         chunks.truncate(limit);
         let mut counts = vec![0; paths.len()];
         for (place, _) in &chunks {
             counts[*place] += 1;
         }
+
         let next = chunks.last().filter(|_| more).map(|(place, last)| {
-            let before = from.filter(|cursor| cursor.after.path == *place).map_or(0, |cursor| cursor.after.taken);
+            let before = from
+                .filter(|cursor| cursor.after.path == *place)
+                .map_or(0, |cursor| cursor.after.taken);
             let taken = before + usize::try_from(counts[*place]).unwrap_or(0);
-            Place { path: *place, created_at: last.created_at.as_micros(), id: last.id, taken }
+            Place {
+                path: *place,
+                created_at: last.created_at.as_micros(),
+                id: last.id,
+                taken,
+            }
         });
-        let next = if let Self::Recorded { next, .. } = self { next.clone() } else { next };
-        Ok(Found { chunks, counts, empty, latencies, next })
+
+        let next = if let Self::Recorded { next, .. } = self {
+            next.clone()
+        } else {
+            next
+        };
+
+        Ok(Found {
+            chunks,
+            counts,
+            empty,
+            latencies,
+            next,
+        })
     }
 
     /// What the choosing model is told of the documents, where the question is about a few of them.
     pub async fn described(&self) -> Result<Option<Arc<str>>, QueryError> {
-        let Self::Stored { scope, .. } = self else { return Ok(None) };
+        let Self::Stored { scope, .. } = self else {
+            return Ok(None);
+        };
         if scope.source_ids.is_empty() || scope.source_ids.len() > MOST_DESCRIBED {
             return Ok(None);
         }
+
         let helpers = self.helpers(&scope.source_ids).await?;
         let of = |id: &SourceId| helpers.iter().find(|helper| helper.source_id == *id);
-        let texts: Vec<String> = scope.source_ids.iter().filter_map(of).map(|helper| one_line(&helper.text)).collect();
+        let texts: Vec<String> = scope
+            .source_ids
+            .iter()
+            .filter_map(of)
+            .map(|helper| one_line(&helper.text))
+            .collect();
+
         Ok((!texts.is_empty()).then(|| texts.join(" ").into()))
     }
 
@@ -144,8 +208,21 @@ impl Shelf {
             return Ok(Vec::new());
         }
         Ok(match self {
-            Self::Stored { store, space, scope } => store.list_source_helpers(space, sources, scope.as_of).await?,
-            Self::Recorded { store, space, helpers, .. } => store.list_helper_versions(space, helpers).await?,
+            Self::Stored {
+                store,
+                space,
+                scope,
+            } => {
+                store
+                    .list_source_helpers(space, sources, scope.as_of)
+                    .await?
+            }
+            Self::Recorded {
+                store,
+                space,
+                helpers,
+                ..
+            } => store.list_helper_versions(space, helpers).await?,
         })
     }
 }

@@ -25,9 +25,15 @@ pub enum QueryError {
     NoChunks,
     /// 429: the question may need more than it may cost; nothing was asked.
     #[error("this may take up to {needed} {unit}, and {limit} are allowed; nothing was spent")]
-    MayCostMore { unit: &'static str, limit: f64, needed: f64 },
+    MayCostMore {
+        unit: &'static str,
+        limit: f64,
+        needed: f64,
+    },
     /// 422: not even the best path fits (M-9.B2.4).
-    #[error("the passages do not fit the budget of {budget} tokens: {needed} would be needed for the last path")]
+    #[error(
+        "the passages do not fit the budget of {budget} tokens: {needed} would be needed for the last path"
+    )]
     BudgetExceeded { budget: i64, needed: i64 },
     /// 422: the budget leaves no room for passages (M-9.B3.3c).
     #[error("the budget of {budget} tokens is too small: {reason}")]
@@ -59,7 +65,10 @@ pub struct Failed {
 
 impl From<QueryError> for Failed {
     fn from(error: QueryError) -> Self {
-        Self { error, result: None }
+        Self {
+            error,
+            result: None,
+        }
     }
 }
 
@@ -77,7 +86,11 @@ impl From<LlmError> for Failed {
 
 impl AsStoreError for QueryError {
     fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self { Some(error) } else { None }
+        if let Self::Store(error) = self {
+            Some(error)
+        } else {
+            None
+        }
     }
 }
 
@@ -92,8 +105,12 @@ impl QueryError {
             Self::MayCostMore { .. } => ("spend_cap_reached", 429, "Spend cap reached"),
             Self::BudgetExceeded { .. } => ("budget_exceeded", 422, "Budget exceeded"),
             Self::BudgetTooSmall { .. } => ("budget_too_small", 422, "Budget too small"),
-            Self::CharacterBudget { .. } => ("character_budget_not_met", 422, "Character budget not met"),
-            Self::FinalPromptOverBudget { .. } => ("final_prompt_over_budget", 422, "Final prompt over budget"),
+            Self::CharacterBudget { .. } => {
+                ("character_budget_not_met", 422, "Character budget not met")
+            }
+            Self::FinalPromptOverBudget { .. } => {
+                ("final_prompt_over_budget", 422, "Final prompt over budget")
+            }
             Self::Timeout { .. } => ("query_timeout", 504, "Query timed out"),
             Self::Llm(error) => (error.code(), error.status(), error.title()),
             Self::Store(_) => ("database_unavailable", 503, "Database unavailable"),
@@ -107,11 +124,15 @@ impl QueryError {
     /// What to do about it.
     pub fn remediation(&self) -> String {
         let text = match self {
-            Self::Invalid(_) => "Correct the fields listed in errors; /docs describes each of them.",
+            Self::Invalid(_) => {
+                "Correct the fields listed in errors; /docs describes each of them."
+            }
             Self::Cursor(_) => {
                 "Start again without cursor, then pass on next_cursor as it came, with the same question."
             }
-            Self::NotFound(_) => "Check the id and the space; with audit.persist = false no receipts are kept.",
+            Self::NotFound(_) => {
+                "Check the id and the space; with audit.persist = false no receipts are kept."
+            }
             Self::NoChunks => {
                 "Ask wider: strategy wide_branch or branch_out, or fewer of source_ids, tags, user_id and as_of; \
                  context shows what was chosen. If nothing was brought in yet: POST /v1/ingestions."
@@ -136,7 +157,9 @@ impl QueryError {
                 "Read fewer passages (limit, per_path_limit), use PRUNE, or raise max_token_budget far enough that fewer \
                  need to be shortened."
             }
-            Self::Timeout { .. } => "Raise timeout_s, ask with a narrower strategy, or send it with wait=false.",
+            Self::Timeout { .. } => {
+                "Raise timeout_s, ask with a narrower strategy, or send it with wait=false."
+            }
             Self::Llm(error) => return error.remediation(),
             Self::Store(_) => "Try again when the database is back.",
         };
@@ -149,13 +172,20 @@ impl Failed {
     pub fn context(&self) -> Map<String, Value> {
         let mut context = match &self.error {
             QueryError::Llm(error) => error.context(),
-            QueryError::MayCostMore { unit, limit, needed } => {
+            QueryError::MayCostMore {
+                unit,
+                limit,
+                needed,
+            } => {
                 let facts = json!({"scope": "query", "unit": unit, "limit": limit, "needed": needed, "spent": 0});
                 facts.as_object().cloned().unwrap_or_default()
             }
             _ => Map::new(),
         };
-        let Some(result) = &self.result else { return context };
+
+        let Some(result) = &self.result else {
+            return context;
+        };
         if matches!(self.error, QueryError::NoChunks) {
             // The result itself, in its documented shape (M-4.7).
             if let Ok(Value::Object(whole)) = serde_json::to_value(result) {
@@ -163,6 +193,7 @@ impl Failed {
             }
             return context;
         }
+
         let considered: Vec<&Vec<String>> = result.paths.iter().map(|path| &path.names).collect();
         context.insert("query_id".to_owned(), result.id.as_str().into());
         context.insert("considered_paths".to_owned(), json!(considered));
@@ -172,6 +203,7 @@ impl Failed {
         if let Some(summarization) = &result.summarization {
             context.insert("summarization".to_owned(), json!(summarization));
         }
+
         context
     }
 }
@@ -184,7 +216,8 @@ impl From<Failed> for JobError {
             QueryError::Store(error) => error.into(),
             QueryError::Llm(error) if error.may_pass() => error.into(),
             error => {
-                let mut failure = Failure::new(code, title, status, error.to_string()).fix(error.remediation());
+                let mut failure =
+                    Failure::new(code, title, status, error.to_string()).fix(error.remediation());
                 failure.context = context;
                 Self::fail(failure)
             }

@@ -1,7 +1,9 @@
-//! Known before it is spent: the most that a question can take with each strategy, from the hierarchy as it stands.
+//! Known before it is spent: the most that a question can take with each strategy, from the
+//! hierarchy as it stands.
 //!
-//! Bounds, not guesses: each level is taken at its widest, each answer at the longest that is allowed. Repeated attempts are
-//! told apart, as they are the exception; the caps of a question count them when they happen.
+//! Bounds, not guesses: each level is taken at its widest, each answer at the longest that is
+//! allowed. Repeated attempts are told apart, as they are the exception; the caps of a question
+//! count them when they happen.
 
 use std::sync::Arc;
 
@@ -87,9 +89,14 @@ impl Queries {
         let families = families(&tree, counter);
         let frame = self.level_frame(space, ask, counter).await?;
         let bounds = StrategyName::ALL.iter().map(|name| {
-            let ask = if *name == ask.strategy { ask.clone() } else { ask.with_strategy(*name) };
+            let ask = if *name == ask.strategy {
+                ask.clone()
+            } else {
+                ask.with_strategy(*name)
+            };
             inner.bound(&ask, &families, &tree, &frame)
         });
+
         Ok(Estimates {
             model: inner.llm.target_name("answer", ask.model.as_deref())?,
             tokenizer: counter.name(),
@@ -103,11 +110,19 @@ impl Queries {
         if ask.max_calls.is_none() && ask.max_cost_usd.is_none() {
             return Ok(());
         }
+
         let counter = self.inner.counter(ask);
         let tree = self.tree(space, ask).await?;
         let frame = self.level_frame(space, ask, counter).await?;
-        let bound = self.inner.bound(ask, &families(&tree, counter), &tree, &frame)?;
-        let over = |unit, limit, needed| QueryError::MayCostMore { unit, limit, needed };
+        let bound = self
+            .inner
+            .bound(ask, &families(&tree, counter), &tree, &frame)?;
+        let over = |unit, limit, needed| QueryError::MayCostMore {
+            unit,
+            limit,
+            needed,
+        };
+
         #[expect(clippy::cast_precision_loss, reason = "shown to people")]
         if let Some(most) = ask.max_calls
             && u64::try_from(bound.calls).unwrap_or(0) > most
@@ -117,19 +132,35 @@ impl Queries {
         if let Some(most) = ask.max_cost_usd {
             let Some(cost) = bound.cost_usd else {
                 let message = "cannot be kept: the price of a model is not configured (llm.providers.<name>.prices)";
-                return Err(QueryError::Invalid(vec![FieldError::new("max_cost_usd", message)]));
+                return Err(QueryError::Invalid(vec![FieldError::new(
+                    "max_cost_usd",
+                    message,
+                )]));
             };
             if cost > most {
                 return Err(over("usd", most, cost));
             }
         }
+
         Ok(())
     }
 
     /// Instruction, question, and the descriptions that go with it.
-    async fn level_frame(&self, space: &Space, ask: &Ask, counter: TokenCounter) -> Result<LevelFrame, QueryError> {
+    async fn level_frame(
+        &self,
+        space: &Space,
+        ask: &Ask,
+        counter: TokenCounter,
+    ) -> Result<LevelFrame, QueryError> {
         let (store, scope) = (self.inner.store.clone(), ask.scope());
-        let helper = Shelf::Stored { store, space: space.clone(), scope }.described().await?;
+        let helper = Shelf::Stored {
+            store,
+            space: space.clone(),
+            scope,
+        }
+        .described()
+        .await?;
+
         let task = Select {
             contextual_helper: helper.clone(),
             query: ask.query.as_str().into(),
@@ -139,18 +170,38 @@ impl Queries {
             contents: Arc::default(),
             at_most: 1,
         };
+
         let instruction = self.inner.llm.instruction(ask.model.as_deref(), &task);
-        let texts = [instruction.as_str(), &one_line(&ask.query), helper.as_deref().unwrap_or("none")];
-        let tokens = texts.iter().map(|text| whole(counter.count(text))).sum::<i64>() + 64;
-        Ok(LevelFrame { tokens, twice: instruction != Select::SYSTEM })
+        let texts = [
+            instruction.as_str(),
+            &one_line(&ask.query),
+            helper.as_deref().unwrap_or("none"),
+        ];
+
+        let tokens = texts
+            .iter()
+            .map(|text| whole(counter.count(text)))
+            .sum::<i64>()
+            + 64;
+
+        Ok(LevelFrame {
+            tokens,
+            twice: instruction != Select::SYSTEM,
+        })
     }
 
     async fn tree(&self, space: &Space, ask: &Ask) -> Result<Arc<[Category]>, QueryError> {
         if let Some(part) = self.inner.visible.of(space, &ask.scope()).await? {
             return Ok(part);
         }
+
         let (all, whole) = (CategoryFilter::default(), CategoryPage::default());
-        Ok(self.inner.store.list_categories(space, &all, &whole).await?.into())
+        Ok(self
+            .inner
+            .store
+            .list_categories(space, &all, &whole)
+            .await?
+            .into())
     }
 }
 
@@ -164,25 +215,48 @@ impl Inner {
     ) -> Result<Bound, QueryError> {
         let levels = self.levels(ask, families, frame);
         let select_calls = whole(levels.iter().filter(|level| level.options > 1).count());
-        let leaves = levels.last().filter(|level| level.level == self.depth).map_or(0, |level| level.max_selectable);
+        let leaves = levels
+            .last()
+            .filter(|level| level.level == self.depth)
+            .map_or(0, |level| level.max_selectable);
+
         let chunks = self.chunks(ask, leaves, tree);
         let output = i64::try_from(self.llm.max_output_tokens()).unwrap_or(i64::MAX);
         let budget = i64::try_from(ask.max_token_budget).unwrap_or(i64::MAX);
         let limited = ask.mode == Mode::Answer || ask.budget_named;
-        let summarizing = limited && ask.prompt_limiting_strategy == PromptLimiting::Summarize && leaves > 0;
+        let summarizing =
+            limited && ask.prompt_limiting_strategy == PromptLimiting::Summarize && leaves > 0;
+
         // Each call takes one passage at least, and no more than the whole budget.
         let summarize_calls = if summarizing { chunks } else { 0 };
         let answer_calls = i64::from(ask.mode == Mode::Answer && chunks > 0);
         let stages = [
-            ("select", select_calls, levels.iter().map(|level| level.tokens_prompt).sum()),
-            ("summarize", summarize_calls, summarize_calls.saturating_mul(budget)),
+            (
+                "select",
+                select_calls,
+                levels.iter().map(|level| level.tokens_prompt).sum(),
+            ),
+            (
+                "summarize",
+                summarize_calls,
+                summarize_calls.saturating_mul(budget),
+            ),
             ("answer", answer_calls, answer_calls.saturating_mul(budget)),
         ];
+
         let mut cost_usd = Some(0.0);
         for (stage, calls, prompt) in stages {
-            let cost = self.llm.cost_of(stage, ask.model.as_deref(), prompt, calls.saturating_mul(output))?;
-            cost_usd = cost_usd.zip(if calls == 0 { Some(0.0) } else { cost }).map(|(sum, cost)| sum + cost);
+            let cost = self.llm.cost_of(
+                stage,
+                ask.model.as_deref(),
+                prompt,
+                calls.saturating_mul(output),
+            )?;
+            cost_usd = cost_usd
+                .zip(if calls == 0 { Some(0.0) } else { cost })
+                .map(|(sum, cost)| sum + cost);
         }
+
         let calls = select_calls + summarize_calls + answer_calls;
         let retries = i64::try_from(self.llm.validation_retries()).unwrap_or(i64::MAX);
         let Strategy { name, n, n2, .. } = ask.strategy();
@@ -210,54 +284,90 @@ impl Inner {
         let mut levels = Vec::new();
         let mut parents = 1;
         for level in 1..=self.depth {
-            let here: Vec<&Family> = families.iter().filter(|family| family.level == level).collect();
+            let here: Vec<&Family> = families
+                .iter()
+                .filter(|family| family.level == level)
+                .collect();
+
             let top = |size: &dyn Fn(&Family) -> i64| {
                 let mut sizes: Vec<i64> = here.iter().map(|family| size(family)).collect();
                 sizes.sort_unstable_by(|one, other| other.cmp(one));
                 sizes.into_iter().take(parents).sum::<i64>()
             };
+
             let options = top(&|family| family.children);
             if options == 0 {
                 break;
             }
+
             let several = parents > 1 && here.len() > 1;
-            let lines = if several { top(&|family| family.path_tokens) } else { top(&|family| family.name_tokens) };
+            let lines = if several {
+                top(&|family| family.path_tokens)
+            } else {
+                top(&|family| family.name_tokens)
+            };
+
             let max_selectable = whole(ask.strategy().n(level)).min(options);
             let lines = if frame.twice { lines * 2 } else { lines };
             let tokens_prompt = if options > 1 { frame.tokens + lines } else { 0 };
-            levels.push(LevelBound { level, options, max_selectable, tokens_prompt });
+            levels.push(LevelBound {
+                level,
+                options,
+                max_selectable,
+                tokens_prompt,
+            });
+
             parents = usize::try_from(max_selectable).unwrap_or(1);
         }
+
         levels
     }
 
     /// The most passages that can be read from so many leaves.
     fn chunks(&self, ask: &Ask, leaves: i64, tree: &[Category]) -> i64 {
         let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
-        let per_path =
-            if ask.per_path_limit == 0 { i64::MAX } else { i64::try_from(ask.per_path_limit).unwrap_or(i64::MAX) };
+        let per_path = if ask.per_path_limit == 0 {
+            i64::MAX
+        } else {
+            i64::try_from(ask.per_path_limit).unwrap_or(i64::MAX)
+        };
+
         let leaf = tree.iter().filter(|category| category.level == self.depth);
         // Counts are of what the documents say now; anything else may be more.
         let count = |category: &Category| {
-            if ask.scope().all_versions || ask.as_of.is_some() { limit } else { category.chunk_count }
+            if ask.scope().all_versions || ask.as_of.is_some() {
+                limit
+            } else {
+                category.chunk_count
+            }
         };
+
         let mut counts: Vec<i64> = leaf.map(|category| count(category).min(per_path)).collect();
         counts.sort_unstable_by(|one, other| other.cmp(one));
-        let most = counts.into_iter().take(usize::try_from(leaves).unwrap_or(0));
+        let most = counts
+            .into_iter()
+            .take(usize::try_from(leaves).unwrap_or(0));
         most.fold(0_i64, i64::saturating_add).min(limit)
     }
 }
 
 fn families(tree: &[Category], counter: TokenCounter) -> Vec<Family> {
     use std::collections::BTreeMap;
+
     let mut path_tokens: BTreeMap<i64, i64> = BTreeMap::new();
     let mut families: BTreeMap<(i64, i64), Family> = BTreeMap::new();
+
     // Parents come before children.
     for category in tree {
         let parent = category.parent_id.unwrap_or(0);
         // Dash, line break and the mark between names; in a schema, quotation marks and a comma.
         let as_json = serde_json::to_string(&category.name).unwrap_or_default();
-        let own = whole(counter.count(&category.name).max(counter.count(as_json.trim_matches('"')))) + 3;
+        let own = whole(
+            counter
+                .count(&category.name)
+                .max(counter.count(as_json.trim_matches('"'))),
+        ) + 3;
+
         let path = own + path_tokens.get(&parent).copied().unwrap_or(0);
         path_tokens.insert(category.id, path);
         let family = families.entry((category.level, parent)).or_insert(Family {
@@ -266,10 +376,12 @@ fn families(tree: &[Category], counter: TokenCounter) -> Vec<Family> {
             name_tokens: 0,
             path_tokens: 0,
         });
+
         family.children += 1;
         family.name_tokens += own;
         family.path_tokens += path;
     }
+
     families.into_values().collect()
 }
 

@@ -27,15 +27,30 @@ impl Work for QueryWork {
 }
 
 async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobError> {
-    let ask: Ask = serde_json::from_value(context.take_request())
-        .map_err(|error| JobError::fail(Failure::new("invalid_request", "Invalid request", 422, error.to_string())))?;
+    let ask: Ask = serde_json::from_value(context.take_request()).map_err(|error| {
+        JobError::fail(Failure::new(
+            "invalid_request",
+            "Invalid request",
+            422,
+            error.to_string(),
+        ))
+    })?;
+
     // The question has the job's id: an attempt that had to stop has left its calls under it.
     let id = QueryId::from_stored(context.id().to_string());
     let store = &queries.inner.store;
     let told = store.list_query_calls(context.space(), &id).await?;
     context.report("answering", serde_json::json!({}));
     let payer = store.find_job_payer(context.space(), context.id()).await?;
-    let who = Who { space: context.space().clone(), now: context.clock().now(), traceparent: None, payer };
+    let who = Who {
+        space: context.space().clone(),
+        now: context.clock().now(),
+        traceparent: None,
+        payer,
+    };
+
     let result = queries.answer_as(id, &who, &ask, Some(told)).await?;
-    Ok(Outcome::Done(serde_json::to_value(result).unwrap_or_default()))
+    Ok(Outcome::Done(
+        serde_json::to_value(result).unwrap_or_default(),
+    ))
 }

@@ -1,8 +1,10 @@
-//! Questions: walked down the hierarchy by a model, fitted to their budget, answered, with a receipt.
+//! Questions: walked down the hierarchy by a model, fitted to their budget, answered, with a
+//! receipt.
 //!
-//! `ask` fills in and checks what is wished; `run` takes one question through its steps: `traversal` chooses the paths,
-//! `candidates` reads their passages, `budget` makes them fit. `result` is what the caller gets, `receipt` what is kept,
-//! `replay` proves it, `estimate` tells beforehand what it can take at the most, `job` does it in the background.
+//! `ask` fills in and checks what is wished; `run` takes one question through its steps:
+//! `traversal` chooses the paths, `candidates` reads their passages, `budget` makes them fit.
+//! `result` is what the caller gets, `receipt` what is kept, `replay` proves it, `estimate` tells
+//! beforehand what it can take at the most, `job` does it in the background.
 
 pub mod ask;
 mod budget;
@@ -46,8 +48,9 @@ pub use job::{KIND, QueryWork};
 pub use receipt::{PathRecord, Receipt, SummaryRecord, Totals};
 pub use replay::{Replay, ReplayWish};
 pub use result::{
-    DroppedChunk, DroppedPath, LevelRank, PathError, PromptEstimate, QueryCall, QueryChunk, QueryPath, QueryResult,
-    QueryWarning, Retrieval, Summarization, SummarizedChunk, SummaryPart, UsedChunk,
+    DroppedChunk, DroppedPath, LevelRank, PathError, PromptEstimate, QueryCall, QueryChunk,
+    QueryPath, QueryResult, QueryWarning, Retrieval, Summarization, SummarizedChunk, SummaryPart,
+    UsedChunk,
 };
 pub use traversal::{Choice, Level, Offer};
 
@@ -58,7 +61,8 @@ use run::Trip;
 use traversal::Map;
 use visible::VisibleCache;
 
-/// How long an answer waits for its receipt to be written. A database that is busy does not hold it up any longer.
+/// How long an answer waits for its receipt to be written. A database that is busy does not hold it
+/// up any longer.
 const RECEIPT_PATIENCE: Duration = Duration::from_millis(5);
 /// How long somebody who looks for a receipt waits for those that are being written.
 const LATE_RECEIPT: Duration = Duration::from_millis(200);
@@ -119,7 +123,10 @@ impl Queries {
             audit: config.audit,
             writes: TaskTracker::new(),
         };
-        Self { inner: Arc::new(inner) }
+
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// Fills in what is left out, and checks everything that needs no database.
@@ -131,6 +138,7 @@ impl Queries {
         for stage in ["select", "summarize", "answer"] {
             self.inner.llm.target_name(stage, ask.model.as_deref())?;
         }
+
         Ok(ask)
     }
 
@@ -153,8 +161,17 @@ impl Queries {
         if let Some(part) = inner.visible.of(space, scope).await? {
             return Ok(Map::part(&part));
         }
-        let whole = || Map::Whole { store: inner.store.clone(), space: space.clone() };
-        Ok(inner.options.of(space).await?.map_or_else(whole, Map::Known))
+
+        let whole = || Map::Whole {
+            store: inner.store.clone(),
+            space: space.clone(),
+        };
+
+        Ok(inner
+            .options
+            .of(space)
+            .await?
+            .map_or_else(whole, Map::Known))
     }
 
     /// The same for a job under its own id, going on from what an earlier attempt was told.
@@ -168,10 +185,16 @@ impl Queries {
         let begun = Instant::now();
         let inner = &*self.inner;
         let of_job = told.is_some();
+
         let cursor = match &ask.cursor {
-            Some(text) => Some(Cursor::decode(text, ask, usize::try_from(inner.depth).unwrap_or(0))?),
+            Some(text) => Some(Cursor::decode(
+                text,
+                ask,
+                usize::try_from(inner.depth).unwrap_or(0),
+            )?),
             None => None,
         };
+
         self.check_bound(&who.space, ask).await?;
         let session = Session::of_query(who.space.clone(), id.to_string(), inner.caps(ask))
             .with_model(ask.model.clone())
@@ -179,18 +202,28 @@ impl Queries {
             .traced_by(who.traceparent.clone())
             .paid_by(who.payer.clone())
             .resuming(told.unwrap_or_default());
-        let _forgotten =
-            (!inner.audit.persist).then(|| Forget { queries: self.clone(), space: who.space.clone(), id: id.clone() });
+
+        let _forgotten = (!inner.audit.persist).then(|| Forget {
+            queries: self.clone(),
+            space: who.space.clone(),
+            id: id.clone(),
+        });
+
         let scope = ask.scope();
         let (map, known_paths) = match &cursor {
             Some(cursor) => (None, self.paths_of(&who.space, cursor).await?),
             None => (Some(self.map(&who.space, &scope).await?), Vec::new()),
         };
+
         let mut trip = Trip {
             inner,
             ask,
             session: &session,
-            shelf: Shelf::Stored { store: inner.store.clone(), space: who.space.clone(), scope },
+            shelf: Shelf::Stored {
+                store: inner.store.clone(),
+                space: who.space.clone(),
+                scope,
+            },
             map,
             known_paths,
             cursor,
@@ -200,49 +233,89 @@ impl Queries {
             known_mode: None,
             known_empty: None,
         };
+
         let limit = Duration::from_secs(ask.timeout_s);
         let outcome = tokio::time::timeout(limit, trip.run()).await;
-        let outcome = outcome.unwrap_or(Err(QueryError::Timeout { seconds: ask.timeout_s }));
-        let Trip { mut result, trail, .. } = trip;
+        let outcome = outcome.unwrap_or(Err(QueryError::Timeout {
+            seconds: ask.timeout_s,
+        }));
+        let Trip {
+            mut result, trail, ..
+        } = trip;
         result.account(session.calls(), &trail.levels);
         result.elapsed_ms = milliseconds(begun);
         count(&result, outcome.as_ref().err());
         let receipt = Receipt::new(&result, trail, outcome.as_ref().err().map(QueryError::code));
+
         self.keep(who, ask, id, &result, &receipt, of_job).await;
         match outcome {
             Ok(()) => Ok(result),
-            Err(error) => Err(Failed { error, result: Some(Box::new(result)) }),
+            Err(error) => Err(Failed {
+                error,
+                result: Some(Box::new(result)),
+            }),
         }
     }
 
     /// The paths that a cursor names, with their names.
-    async fn paths_of(&self, space: &Space, cursor: &Cursor) -> Result<Vec<traversal::Path>, QueryError> {
-        let names = self.inner.store.find_category_paths(space, &cursor.leaves()).await?;
-        let name = |leaf| names.get(&leaf).map(|path| path.iter().map(|(_, name)| name.clone()).collect());
+    async fn paths_of(
+        &self,
+        space: &Space,
+        cursor: &Cursor,
+    ) -> Result<Vec<traversal::Path>, QueryError> {
+        let names = self
+            .inner
+            .store
+            .find_category_paths(space, &cursor.leaves())
+            .await?;
+
+        let name = |leaf| {
+            names
+                .get(&leaf)
+                .map(|path| path.iter().map(|(_, name)| name.clone()).collect())
+        };
+
         Ok(cursor.paths(name))
     }
 
     /// Writes the receipt, unless none are kept.
-    async fn keep(&self, who: &Who, ask: &Ask, id: QueryId, result: &QueryResult, receipt: &Receipt, of_job: bool) {
+    async fn keep(
+        &self,
+        who: &Who,
+        ask: &Ask,
+        id: QueryId,
+        result: &QueryResult,
+        receipt: &Receipt,
+        of_job: bool,
+    ) {
         if !self.inner.audit.persist {
             return;
         }
+
         let stored = NewQuery {
             id,
             user_id: ask.user_id.clone().unwrap_or_default(),
             request: serde_json::to_string(ask).unwrap_or_default(),
             receipt: serde_json::to_string(receipt).unwrap_or_default(),
-            state: if receipt.error.is_none() { "succeeded" } else { "failed" }.to_owned(),
-            answer_chars: i64::try_from(result.answer.as_deref().map_or(0, char_count)).unwrap_or(i64::MAX),
+            state: if receipt.error.is_none() {
+                "succeeded"
+            } else {
+                "failed"
+            }
+            .to_owned(),
+            answer_chars: i64::try_from(result.answer.as_deref().map_or(0, char_count))
+                .unwrap_or(i64::MAX),
             elapsed_ms: result.elapsed_ms,
             created_at: who.now,
         };
+
         let (store, space) = (self.inner.store.clone(), who.space.clone());
         let writing = self.inner.writes.spawn(async move {
             if let Err(error) = store.add_query(&space, &stored, of_job).await {
                 tracing::warn!(%error, "the receipt of a question could not be kept");
             }
         });
+
         let _ = tokio::time::timeout(RECEIPT_PATIENCE, writing).await;
     }
 
@@ -254,8 +327,14 @@ impl Queries {
         let days = i64::try_from(self.inner.audit.keep_days).unwrap_or(i64::MAX);
         let before = now.minus_seconds(days.saturating_mul(24 * 60 * 60));
         let mut removed = 0;
+
         loop {
-            let some = if days == 0 { 0 } else { self.inner.store.remove_old_queries(before).await? };
+            let some = if days == 0 {
+                0
+            } else {
+                self.inner.store.remove_old_queries(before).await?
+            };
+
             removed += some;
             if some == 0 {
                 return Ok(removed);
@@ -270,6 +349,7 @@ impl Queries {
     pub async fn find(&self, space: &Space, id: &str) -> Result<Remembered, QueryError> {
         let unknown = || QueryError::NotFound(id.chars().take(64).collect());
         let parsed: QueryId = id.parse().map_err(|_| unknown())?;
+
         // The calls are written by and by.
         self.inner.llm.flush().await?;
         let store = &self.inner.store;
@@ -281,19 +361,30 @@ impl Queries {
             if found.is_some() || !late {
                 break found;
             }
+
             tokio::time::sleep(LOOK_AGAIN).await;
         };
+
         let stored = found.ok_or_else(unknown)?;
         let calls = store.list_query_calls(space, &parsed).await?;
-        Ok(Remembered { receipt: Receipt::of(&stored), stored, calls })
+        Ok(Remembered {
+            receipt: Receipt::of(&stored),
+            stored,
+            calls,
+        })
     }
 
     /// A page of receipts, newest first.
-    pub async fn list(&self, space: &Space, page: &QueryPage) -> Result<Vec<StoredQuery>, QueryError> {
+    pub async fn list(
+        &self,
+        space: &Space,
+        page: &QueryPage,
+    ) -> Result<Vec<StoredQuery>, QueryError> {
         let begun = Instant::now();
         while !self.inner.writes.is_empty() && begun.elapsed() < LATE_RECEIPT {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+
         Ok(self.inner.store.list_queries(space, page).await?)
     }
 
@@ -307,23 +398,44 @@ impl Queries {
 impl Inner {
     /// Counts as the answering model does.
     fn counter(&self, ask: &Ask) -> TokenCounter {
-        TokenCounter::for_model(self.llm.target_name("answer", ask.model.as_deref()).ok().as_deref())
+        TokenCounter::for_model(
+            self.llm
+                .target_name("answer", ask.model.as_deref())
+                .ok()
+                .as_deref(),
+        )
     }
 
     /// The settings' caps and the question's own, whichever is less.
     fn caps(&self, ask: &Ask) -> Caps {
         let settings = self.llm.query_caps();
-        let least = |one: u64, other: u64| if one == 0 || other == 0 { one.max(other) } else { one.min(other) };
+        let least = |one: u64, other: u64| {
+            if one == 0 || other == 0 {
+                one.max(other)
+            } else {
+                one.min(other)
+            }
+        };
+
         let usd = match (settings.usd, ask.max_cost_usd) {
             (usd, Some(own)) if usd > 0.0 => usd.min(own),
             (usd, own) => own.unwrap_or(usd),
         };
-        Caps { calls: least(settings.calls, ask.max_calls.unwrap_or(0)), tokens: settings.tokens, usd }
+
+        Caps {
+            calls: least(settings.calls, ask.max_calls.unwrap_or(0)),
+            tokens: settings.tokens,
+            usd,
+        }
     }
 }
 
 fn count(result: &QueryResult, error: Option<&QueryError>) {
-    let (strategy, outcome) = (result.strategy.clone(), error.map_or("succeeded", QueryError::code));
+    let (strategy, outcome) = (
+        result.strategy.clone(),
+        error.map_or("succeeded", QueryError::code),
+    );
+
     metrics::counter!(names::QUERIES_FINISHED_TOTAL, "strategy" => strategy.clone(), "outcome" => outcome).increment(1);
     let asking: f64 = result.responses.iter().map(|call| call.latency_ms).sum();
     let own = (result.elapsed_ms - asking).max(0.0) / 1000.0;

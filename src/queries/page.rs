@@ -1,4 +1,5 @@
-//! Where a list of passages goes on. The cursor carries the paths, so that the next page needs no walk.
+//! Where a list of passages goes on. The cursor carries the paths, so that the next page needs no
+//! walk.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -41,8 +42,15 @@ impl Place {
 
 impl Cursor {
     pub fn new(ask: &Ask, paths: &[Path], after: Place) -> Self {
-        let paths = paths.iter().map(|path| (path.ids.clone(), path.ranks.clone())).collect();
-        Self { paths, after, of: fingerprint(ask) }
+        let paths = paths
+            .iter()
+            .map(|path| (path.ids.clone(), path.ranks.clone()))
+            .collect();
+        Self {
+            paths,
+            after,
+            of: fingerprint(ask),
+        }
     }
 
     pub fn encode(&self) -> String {
@@ -60,15 +68,20 @@ impl Cursor {
         if cursor.of != fingerprint(ask) {
             return Err(QueryError::Cursor("the cursor belongs to another question"));
         }
+
         // A forged one may name any category of the space, but nothing that makes no sense.
         let whole = |(ids, ranks): &Way| ids.len() == depth && ranks.len() == depth;
-        let fine =
-            cursor.paths.iter().all(whole) && cursor.after.path < cursor.paths.len() && cursor.paths.len() <= 500;
+        let fine = cursor.paths.iter().all(whole)
+            && cursor.after.path < cursor.paths.len()
+            && cursor.paths.len() <= 500;
         if fine { Ok(cursor) } else { Err(not_ours()) }
     }
 
     pub fn leaves(&self) -> Vec<i64> {
-        self.paths.iter().filter_map(|(ids, _)| ids.last().copied()).collect()
+        self.paths
+            .iter()
+            .filter_map(|(ids, _)| ids.last().copied())
+            .collect()
     }
 
     /// The paths, once their names are known.

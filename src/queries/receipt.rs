@@ -1,11 +1,14 @@
-//! What is kept of a question: what was offered and chosen, what was left out and why, what it took. No text of a passage.
+//! What is kept of a question: what was offered and chosen, what was left out and why, what it
+//! took. No text of a passage.
 
 use serde::{Deserialize, Serialize};
 
 use super::ask::Ask;
 use super::budget::ModeTokens;
 use super::page::Place;
-use super::result::{DroppedChunk, DroppedPath, PathError, PromptEstimate, QueryResult, QueryWarning, SummaryPart};
+use super::result::{
+    DroppedChunk, DroppedPath, PathError, PromptEstimate, QueryResult, QueryWarning, SummaryPart,
+};
 use super::traversal::{Level, Path};
 use crate::base::hash::sha256_hex;
 use crate::base::ids::SourceId;
@@ -73,7 +76,11 @@ impl Totals {
         Self {
             calls: i64::try_from(result.responses.len()).unwrap_or(i64::MAX),
             tokens_prompt: result.responses.iter().map(|call| call.tokens_prompt).sum(),
-            tokens_completion: result.responses.iter().map(|call| call.tokens_completion).sum(),
+            tokens_completion: result
+                .responses
+                .iter()
+                .map(|call| call.tokens_completion)
+                .sum(),
             cost_usd: costs.map(|costs| costs.iter().sum::<f64>() + 0.0),
             total_latency: result.total_latency,
         }
@@ -100,15 +107,20 @@ impl Receipt {
             ranks: path.ranks,
             chunk_ids,
         };
+
         let mut chunk_ids = trail.chunk_ids;
         chunk_ids.resize(trail.paths.len(), Vec::new());
-        let summary = result.summarization.as_ref().map(|summarization| SummaryRecord {
-            ratio: summarization.ratio,
-            part_token_cap: summarization.part_token_cap,
-            parts: summarization.parts.clone(),
-            combined_char_count: summarization.combined_char_count,
-            allowed_char_count: summarization.allowed_char_count,
-        });
+        let summary = result
+            .summarization
+            .as_ref()
+            .map(|summarization| SummaryRecord {
+                ratio: summarization.ratio,
+                part_token_cap: summarization.part_token_cap,
+                parts: summarization.parts.clone(),
+                combined_char_count: summarization.combined_char_count,
+                allowed_char_count: summarization.allowed_char_count,
+            });
+
         Self {
             paths: trail.paths.into_iter().zip(chunk_ids).map(record).collect(),
             levels: trail.levels,
@@ -118,8 +130,16 @@ impl Receipt {
             warnings: result.warnings.clone(),
             estimate: result.estimate.clone(),
             summarization: summary,
-            used_chunk_ids: result.used_chunks.iter().map(|chunk| chunk.chunk_id).collect(),
-            helpers: trail.helpers.iter().map(|(id, version)| (id.to_string(), *version)).collect(),
+            used_chunk_ids: result
+                .used_chunks
+                .iter()
+                .map(|chunk| chunk.chunk_id)
+                .collect(),
+            helpers: trail
+                .helpers
+                .iter()
+                .map(|(id, version)| (id.to_string(), *version))
+                .collect(),
             next: trail.next,
             mode_tokens: trail.mode,
             totals: Totals::of(result),
@@ -156,9 +176,11 @@ pub fn fingerprint(result: &QueryResult) -> String {
         call.latency_ms = 0.0;
         call.timestamp.clear();
     }
+
     for retrieval in &mut timeless.retrievals {
         retrieval.latency_ms = 0.0;
     }
+
     // The passages are the larger part by far, and are not copied for this.
     let bytes = serde_json::to_vec(&(timeless, &result.chunks)).unwrap_or_default();
     sha256_hex(&bytes)

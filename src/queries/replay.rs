@@ -1,4 +1,5 @@
-//! A question once more: on its record, which proves what happened, or live in another way, which shows the difference.
+//! A question once more: on its record, which proves what happened, or live in another way, which
+//! shows the difference.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,12 @@ pub enum ReplayWish {
     /// With the answers that the models gave then.
     Recorded,
     /// With models that are asked now.
-    Live { strategy: Option<StrategyName>, n: Option<u64>, n2: Option<u64>, model: Option<String> },
+    Live {
+        strategy: Option<StrategyName>,
+        n: Option<u64>,
+        n2: Option<u64>,
+        model: Option<String>,
+    },
 }
 
 /// Both, side by side.
@@ -46,32 +52,65 @@ impl Queries {
             return Err(QueryError::NotFound(id.to_owned()).into());
         };
         let recorded = matches!(wish, ReplayWish::Recorded);
+
         let outcome = match wish {
             ReplayWish::Recorded => self.recorded(who, &original, &ask).await,
-            ReplayWish::Live { strategy, n, n2, model } => {
+            ReplayWish::Live {
+                strategy,
+                n,
+                n2,
+                model,
+            } => {
                 let mut ask = strategy.map_or_else(|| ask.clone(), |name| ask.with_strategy(name));
-                ask.n = n.filter(|_| ask.strategy != StrategyName::OneShot).unwrap_or(ask.n);
+                ask.n = n
+                    .filter(|_| ask.strategy != StrategyName::OneShot)
+                    .unwrap_or(ask.n);
                 ask.n2 = n2.unwrap_or(ask.n2);
                 ask.model = model.or(ask.model);
                 ask.cursor = None;
                 self.inner.llm.target_name("answer", ask.model.as_deref())?;
+
                 self.answer(who, &ask).await
             }
         };
+
         let (result, error) = match outcome {
             Ok(result) => (Box::new(result), None),
-            Err(Failed { error, result: Some(result) }) => (result, Some(error)),
+            Err(Failed {
+                error,
+                result: Some(result),
+            }) => (result, Some(error)),
             Err(failed) => return Err(failed),
         };
+
         let error = error.map(|error| error.code().to_owned());
-        let same = || original.receipt.error == error && fingerprint(&result) == original.receipt.result_sha256;
+        let same = || {
+            original.receipt.error == error
+                && fingerprint(&result) == original.receipt.result_sha256
+        };
+
         let identical = recorded.then(same);
         let read = |names: &[(Vec<String>, bool)]| -> BTreeSet<Vec<String>> {
-            names.iter().filter(|(_, full)| *full).map(|(names, _)| names.clone()).collect()
+            names
+                .iter()
+                .filter(|(_, full)| *full)
+                .map(|(names, _)| names.clone())
+                .collect()
         };
-        let before: Vec<_> =
-            original.receipt.paths.iter().map(|path| (path.names.clone(), !path.chunk_ids.is_empty())).collect();
-        let after: Vec<_> = result.paths.iter().map(|path| (path.names.clone(), path.chunk_count > 0)).collect();
+
+        let before: Vec<_> = original
+            .receipt
+            .paths
+            .iter()
+            .map(|path| (path.names.clone(), !path.chunk_ids.is_empty()))
+            .collect();
+
+        let after: Vec<_> = result
+            .paths
+            .iter()
+            .map(|path| (path.names.clone(), path.chunk_count > 0))
+            .collect();
+
         let (before, after) = (read(&before), read(&after));
         Ok(Replay {
             identical,
@@ -86,23 +125,47 @@ impl Queries {
     }
 
     /// The question on its record: its options, its models' answers, its passages by their ids.
-    async fn recorded(&self, who: &Who, original: &Remembered, ask: &Ask) -> Result<QueryResult, Failed> {
+    async fn recorded(
+        &self,
+        who: &Who,
+        original: &Remembered,
+        ask: &Ask,
+    ) -> Result<QueryResult, Failed> {
         let inner = &*self.inner;
         let (stored, receipt) = (&original.stored, &original.receipt);
-        let session = Session::of_record(who.space.clone(), stored.id.to_string(), original.calls.clone());
+        let session = Session::of_record(
+            who.space.clone(),
+            stored.id.to_string(),
+            original.calls.clone(),
+        );
+
         let cursor = match &ask.cursor {
-            Some(text) => Some(super::Cursor::decode(text, ask, usize::try_from(inner.depth).unwrap_or(0))?),
+            Some(text) => Some(super::Cursor::decode(
+                text,
+                ask,
+                usize::try_from(inner.depth).unwrap_or(0),
+            )?),
             None => None,
         };
+
         let empty = receipt.path_errors.iter().filter_map(|error| {
             let path = receipt.paths.iter().find(|path| path.names == error.path)?;
             path.ids.last().copied()
         });
+
         let leaves = |path: &PathRecord| {
             let leaf = path.ids.last().copied().unwrap_or_default();
-            path.chunk_ids.iter().map(move |id| (*id, leaf)).collect::<Vec<_>>()
+            path.chunk_ids
+                .iter()
+                .map(move |id| (*id, leaf))
+                .collect::<Vec<_>>()
         };
-        let helpers = receipt.helpers.iter().filter_map(|(id, version)| Some((id.parse().ok()?, *version)));
+
+        let helpers = receipt
+            .helpers
+            .iter()
+            .filter_map(|(id, version)| Some((id.parse().ok()?, *version)));
+
         let books = Shelf::Recorded {
             store: inner.store.clone(),
             space: who.space.clone(),
@@ -110,13 +173,20 @@ impl Queries {
             helpers: helpers.collect(),
             next: receipt.next.clone(),
         };
-        let map = cursor.is_none().then(|| Map::Recorded(receipt.levels.clone()));
+
+        let map = cursor
+            .is_none()
+            .then(|| Map::Recorded(receipt.levels.clone()));
         let mut trip = Trip {
             inner,
             ask,
             session: &session,
             shelf: books,
-            known_paths: if map.is_none() { receipt.paths() } else { Vec::new() },
+            known_paths: if map.is_none() {
+                receipt.paths()
+            } else {
+                Vec::new()
+            },
             map,
             cursor,
             counter: inner.counter(ask),
@@ -125,14 +195,21 @@ impl Queries {
             known_mode: Some(receipt.mode_tokens),
             known_empty: Some(empty.collect()),
         };
+
         let begun = std::time::Instant::now();
         let outcome = trip.run().await;
-        let Trip { mut result, trail, .. } = trip;
+        let Trip {
+            mut result, trail, ..
+        } = trip;
         result.account(session.calls(), &trail.levels);
         result.elapsed_ms = super::milliseconds(begun);
+
         match outcome {
             Ok(()) => Ok(result),
-            Err(error) => Err(Failed { error, result: Some(Box::new(result)) }),
+            Err(error) => Err(Failed {
+                error,
+                result: Some(Box::new(result)),
+            }),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What a question led to: one shape for the answer, for a job's result, and for what could not be answered (M-4.7).
+//! What a question led to: one shape for the answer, for a job's result, and for what could not be
+//! answered (M-4.7).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -114,7 +115,8 @@ pub struct LevelRank {
 pub struct DroppedPath {
     /// Names from level 1 to where it ended.
     pub path: Vec<String>,
-    /// `not_leaf`, `not_selected`, `empty`, `pruned`, or `limited`: earlier paths took all of `limit`.
+    /// `not_leaf`, `not_selected`, `empty`, `pruned`, or `limited`: earlier paths took all of
+    /// `limit`.
     #[schema(example = "pruned")]
     pub reason: String,
 }
@@ -137,8 +139,9 @@ pub struct PathError {
     pub message: String,
 }
 
-/// What the passages take of the budget. Counted piece by piece with the answering model's tokenizer: the fixed part is the
-/// instruction, the question, the descriptions of the documents, and the frame around each passage.
+/// What the passages take of the budget. Counted piece by piece with the answering model's
+/// tokenizer: the fixed part is the instruction, the question, the descriptions of the documents,
+/// and the frame around each passage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PromptEstimate {
     pub fixed_prompt_token_count: i64,
@@ -256,22 +259,41 @@ impl QueryResult {
     }
 
     pub fn warn(&mut self, code: &str, message: impl Into<String>) {
-        self.warnings.push(QueryWarning { code: code.to_owned(), message: message.into() });
+        self.warnings.push(QueryWarning {
+            code: code.to_owned(),
+            message: message.into(),
+        });
     }
 
     pub fn drop_path(&mut self, path: &Path, reason: Reason) {
-        self.dropped_paths.push(DroppedPath { path: path.names.clone(), reason: reason.as_str().to_owned() });
+        self.dropped_paths.push(DroppedPath {
+            path: path.names.clone(),
+            reason: reason.as_str().to_owned(),
+        });
     }
 
     /// Puts in the calls, and sums up the time they and the retrievals took.
     pub fn account(&mut self, calls: Vec<LlmCall>, levels: &[Level]) {
         let most = |call: &LlmCall| {
             let level = call.level.filter(|_| call.stage == "select")?;
-            levels.iter().find(|record| record.level == level).map(|record| record.max_selectable)
+            levels
+                .iter()
+                .find(|record| record.level == level)
+                .map(|record| record.max_selectable)
         };
-        self.responses = calls.into_iter().map(|call| QueryCall::of(most(&call), call)).collect();
+
+        self.responses = calls
+            .into_iter()
+            .map(|call| QueryCall::of(most(&call), call))
+            .collect();
+
         let asking: f64 = self.responses.iter().map(|call| call.latency_ms).sum();
-        let reading: f64 = self.retrievals.iter().map(|retrieval| retrieval.latency_ms).sum();
+        let reading: f64 = self
+            .retrievals
+            .iter()
+            .map(|retrieval| retrieval.latency_ms)
+            .sum();
+
         // The sum of nothing is -0.0, which would be shown.
         self.total_latency = asking + reading + 0.0;
     }
@@ -304,8 +326,10 @@ impl QueryResult {
 
 impl From<&Path> for QueryPath {
     fn from(path: &Path) -> Self {
-        let rank =
-            |(ranked_relevance, best): &(i64, i64)| LevelRank { ranked_relevance: *ranked_relevance, best: *best };
+        let rank = |(ranked_relevance, best): &(i64, i64)| LevelRank {
+            ranked_relevance: *ranked_relevance,
+            best: *best,
+        };
         Self {
             names: path.names.clone(),
             ids: path.ids.clone(),

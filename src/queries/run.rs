@@ -1,4 +1,5 @@
-//! One question from its first level to its answer. Whatever happens on the way, what was done so far is not lost.
+//! One question from its first level to its answer. Whatever happens on the way, what was done so
+//! far is not lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use super::candidates::{Found, Shelf};
 use super::page::Cursor;
 use super::receipt::Trail;
 use super::result::{
-    DroppedChunk, PathError, PromptEstimate, QueryChunk, QueryPath, QueryResult, Retrieval, Summarization,
-    SummarizedChunk, SummaryPart, UsedChunk,
+    DroppedChunk, PathError, PromptEstimate, QueryChunk, QueryPath, QueryResult, Retrieval,
+    Summarization, SummarizedChunk, SummaryPart, UsedChunk,
 };
 use super::traversal::{Map, Path, Reason, Walk, Walker};
 use super::{Inner, QueryError};
@@ -59,25 +60,40 @@ impl Trip<'_> {
         let mut kept = vec![true; chunks.len()];
         let limited = self.ask.mode == Mode::Answer || self.ask.budget_named;
         let mut summaries = None;
+
         if limited && self.ask.prompt_limiting_strategy == PromptLimiting::Prune {
             kept = self.prune(&material, &chunks)?;
         } else if limited {
             summaries = self.summarize(&material).await?;
         }
-        let used = chunks.into_iter().zip(&kept).filter(|(_, kept)| **kept).map(|(chunk, _)| chunk);
+
+        let used = chunks
+            .into_iter()
+            .zip(&kept)
+            .filter(|(_, kept)| **kept)
+            .map(|(chunk, _)| chunk);
+
         self.result.chunks = used.collect();
-        let name =
-            |chunk: &QueryChunk| UsedChunk { chunk_id: chunk.chunk_id, category_path: chunk.category_path.clone() };
+        let name = |chunk: &QueryChunk| UsedChunk {
+            chunk_id: chunk.chunk_id,
+            category_path: chunk.category_path.clone(),
+        };
+
         self.result.used_chunks = self.result.chunks.iter().map(name).collect();
         if self.ask.mode == Mode::Answer {
             self.answer(material, &kept, summaries).await?;
         }
+
         Ok(())
     }
 
     /// From the question to the leaves.
     async fn walk(&mut self) -> Result<(), QueryError> {
-        let mut walk = Walk { leaves: std::mem::take(&mut self.known_paths), ..Walk::default() };
+        let mut walk = Walk {
+            leaves: std::mem::take(&mut self.known_paths),
+            ..Walk::default()
+        };
+
         let mut outcome = Ok(());
         if let Some(map) = self.map.take() {
             let walker = Walker {
@@ -92,51 +108,91 @@ impl Trip<'_> {
             };
             outcome = walker.run(&mut walk).await;
         }
+
         for (path, reason) in &walk.dropped {
             self.result.drop_path(path, *reason);
         }
+
         self.result.paths = walk.leaves.iter().map(QueryPath::from).collect();
         self.trail.levels = walk.levels;
         self.trail.paths = walk.leaves;
         outcome?;
-        if self.trail.paths.is_empty() { Err(QueryError::NoChunks) } else { Ok(()) }
+
+        if self.trail.paths.is_empty() {
+            Err(QueryError::NoChunks)
+        } else {
+            Ok(())
+        }
     }
 
     /// From the leaves to their passages.
     async fn read(&mut self) -> Result<Found, QueryError> {
         let paths = &self.trail.paths;
-        let found = self.shelf.read(self.ask, paths, self.cursor.as_ref()).await?;
+        let found = self
+            .shelf
+            .read(self.ask, paths, self.cursor.as_ref())
+            .await?;
+
         let first = self.cursor.as_ref().map_or(0, |cursor| cursor.after.path);
         for (place, path) in paths.iter().enumerate().skip(first) {
-            let (category_id, chunk_count, latency_ms) = (path.leaf(), found.counts[place], found.latencies[place]);
-            self.result.retrievals.push(Retrieval { category_id, path: path.names.clone(), chunk_count, latency_ms });
+            let (category_id, chunk_count, latency_ms) =
+                (path.leaf(), found.counts[place], found.latencies[place]);
+            self.result.retrievals.push(Retrieval {
+                category_id,
+                path: path.names.clone(),
+                chunk_count,
+                latency_ms,
+            });
+
             self.result.paths[place].chunk_count = chunk_count;
             let empty = match &self.known_empty {
                 Some(known) => known.contains(&path.leaf()),
-                None => found.empty[place] && self.cursor.as_ref().is_none_or(|cursor| cursor.after.path != place),
+                None => {
+                    found.empty[place]
+                        && self
+                            .cursor
+                            .as_ref()
+                            .is_none_or(|cursor| cursor.after.path != place)
+                }
             };
+
             if empty {
                 let message = "the category holds no passages of what was asked for".to_owned();
                 let code = "no_chunks_found".to_owned();
-                self.result.path_errors.push(PathError { path: path.names.clone(), code, message });
+                self.result.path_errors.push(PathError {
+                    path: path.names.clone(),
+                    code,
+                    message,
+                });
+
                 self.result.drop_path(path, Reason::Empty);
             } else if chunk_count == 0 && found.next.is_some() && self.ask.mode == Mode::Answer {
                 // What comes before it has taken the limit: nothing of it can be in the answer.
                 self.result.drop_path(path, Reason::Limited);
             }
         }
+
         self.trail.chunk_ids = vec![Vec::new(); paths.len()];
         for (place, chunk) in &found.chunks {
             self.trail.chunk_ids[*place].push(chunk.id);
         }
+
         self.trail.next.clone_from(&found.next);
         if let Some(next) = &found.next {
             self.result.next_cursor = Some(Cursor::new(self.ask, paths, next.clone()).encode());
-            let message =
-                format!("only the first {} passages were read; next_cursor leads to the others", self.ask.limit);
+            let message = format!(
+                "only the first {} passages were read; next_cursor leads to the others",
+                self.ask.limit
+            );
+
             self.result.warn("limited", message);
         }
-        if found.chunks.is_empty() { Err(QueryError::NoChunks) } else { Ok(found) }
+
+        if found.chunks.is_empty() {
+            Err(QueryError::NoChunks)
+        } else {
+            Ok(found)
+        }
     }
 
     /// The passages as they are shown.
@@ -163,31 +219,59 @@ impl Trip<'_> {
     async fn measure(&mut self, found: Found) -> Result<Material, QueryError> {
         let mut sources: Vec<SourceId> = Vec::new();
         let mut numbers: HashMap<SourceId, usize> = HashMap::new();
-        let labels: Vec<Arc<str>> = self.trail.paths.iter().map(|path| path.label().into()).collect();
+        let labels: Vec<Arc<str>> = self
+            .trail
+            .paths
+            .iter()
+            .map(|path| path.label().into())
+            .collect();
+
         let mut passages = Vec::with_capacity(found.chunks.len());
         for (place, chunk) in found.chunks {
             let source = *numbers.entry(chunk.source_id.clone()).or_insert_with(|| {
                 sources.push(chunk.source_id.clone());
                 sources.len() - 1
             });
+
             let (label, text) = (Arc::clone(&labels[place]), chunk.text.into());
             // What the ingestion has counted alike is not counted again.
-            let counted = (chunk.tokenizer == self.counter.name())
-                .then_some(Size { tokens: chunk.token_count, chars: chunk.end_char - chunk.start_char });
-            passages.push(Passage { chunk_id: chunk.id, path: place, source, label, text, counted });
+            let counted = (chunk.tokenizer == self.counter.name()).then_some(Size {
+                tokens: chunk.token_count,
+                chars: chunk.end_char - chunk.start_char,
+            });
+
+            passages.push(Passage {
+                chunk_id: chunk.id,
+                path: place,
+                source,
+                label,
+                text,
+                counted,
+            });
         }
+
         let known = self.shelf.helpers(&sources).await?;
-        self.trail.helpers = known.iter().map(|helper| (helper.source_id.clone(), helper.version)).collect();
+        self.trail.helpers = known
+            .iter()
+            .map(|helper| (helper.source_id.clone(), helper.version))
+            .collect();
+
         let of = |id: &SourceId| known.iter().find(|helper| helper.source_id == *id);
-        let helpers: Vec<Option<Arc<str>>> =
-            sources.iter().map(|id| of(id).map(|helper| helper.text.as_str().into())).collect();
+        let helpers: Vec<Option<Arc<str>>> = sources
+            .iter()
+            .map(|id| of(id).map(|helper| helper.text.as_str().into()))
+            .collect();
+
         let query = self.ask.query.as_str().into();
-        let mode =
-            self.known_mode.unwrap_or_else(|| ModeTokens::of(&self.inner.llm, self.ask.model.as_deref(), self.counter));
+        let mode = self.known_mode.unwrap_or_else(|| {
+            ModeTokens::of(&self.inner.llm, self.ask.model.as_deref(), self.counter)
+        });
         self.trail.mode = mode;
-        let sheet = Sheet::count(self.counter, mode, query, helpers.clone(), passages.clone()).await;
+        let sheet =
+            Sheet::count(self.counter, mode, query, helpers.clone(), passages.clone()).await;
         let all = vec![true; passages.len()];
         let (fixed, content) = (sheet.fixed(&all), sheet.content(&all));
+
         self.result.estimate = Some(PromptEstimate {
             fixed_prompt_token_count: fixed.tokens,
             chunks_total_token_count: content.tokens,
@@ -199,21 +283,48 @@ impl Trip<'_> {
             tokenizer: self.counter.name().to_owned(),
             exact: self.counter.is_exact(),
         });
-        Ok(Material { passages, helpers, sheet })
+
+        Ok(Material {
+            passages,
+            helpers,
+            sheet,
+        })
     }
 
-    fn prune(&mut self, material: &Material, chunks: &[QueryChunk]) -> Result<Vec<bool>, QueryError> {
+    fn prune(
+        &mut self,
+        material: &Material,
+        chunks: &[QueryChunk],
+    ) -> Result<Vec<bool>, QueryError> {
         let paths = &self.trail.paths;
         // Paths without a passage have nothing that could be dropped.
         let full = |place: &usize| self.result.paths[*place].chunk_count > 0;
         let relevance: Vec<f64> = paths.iter().map(Path::relevance).collect();
-        let order: Vec<usize> = prune::order(&relevance, self.ask.use_rankings).into_iter().filter(full).collect();
-        let scores = |_| keywords::scores(&self.ask.query, material.passages.iter().map(|passage| &*passage.text));
-        let pruned = prune(&material.sheet, self.budget(), &order, self.ask.overflow, scores);
+        let order: Vec<usize> = prune::order(&relevance, self.ask.use_rankings)
+            .into_iter()
+            .filter(full)
+            .collect();
+
+        let scores = |_| {
+            keywords::scores(
+                &self.ask.query,
+                material.passages.iter().map(|passage| &*passage.text),
+            )
+        };
+
+        let pruned = prune(
+            &material.sheet,
+            self.budget(),
+            &order,
+            self.ask.overflow,
+            scores,
+        );
+
         let dropped = match &pruned {
             Ok(pruned) => &pruned.dropped,
             Err(refused) => &refused.dropped,
         };
+
         for place in dropped {
             let path = &paths[*place];
             self.result.dropped_paths.push(super::result::DroppedPath {
@@ -221,11 +332,21 @@ impl Trip<'_> {
                 reason: Reason::Pruned.as_str().to_owned(),
             });
         }
+
         let pruned = pruned.map_err(|_| {
             let last = order.last().copied().unwrap_or(0);
-            let only: Vec<bool> = material.passages.iter().map(|passage| passage.path == last).collect();
-            QueryError::BudgetExceeded { budget: self.budget(), needed: material.sheet.tokens(&only) }
+            let only: Vec<bool> = material
+                .passages
+                .iter()
+                .map(|passage| passage.path == last)
+                .collect();
+
+            QueryError::BudgetExceeded {
+                budget: self.budget(),
+                needed: material.sheet.tokens(&only),
+            }
         })?;
+
         if pruned.trimmed {
             let last = order.last().copied().unwrap_or(0);
             let left_out = chunks.iter().zip(&material.passages).zip(&pruned.kept);
@@ -235,16 +356,25 @@ impl Trip<'_> {
                 category_path: chunk.category_path.clone(),
                 reason: "over_budget".to_owned(),
             });
+
             self.result.dropped_chunks = dropped.collect();
         }
+
         Ok(pruned.kept)
     }
 
     /// The summaries by passage, where the passages themselves do not fit.
-    async fn summarize(&mut self, material: &Material) -> Result<Option<Vec<Arc<str>>>, QueryError> {
+    async fn summarize(
+        &mut self,
+        material: &Material,
+    ) -> Result<Option<Vec<Arc<str>>>, QueryError> {
         if self.ask.use_rankings {
-            self.result.warn("use_rankings_ignored", "SUMMARIZE shortens every passage; rankings play no part in it");
+            self.result.warn(
+                "use_rankings_ignored",
+                "SUMMARIZE shortens every passage; rankings play no part in it",
+            );
         }
+
         let rules = self.inner.rules(self.budget());
         let planned = plan(self.counter, &material.sheet, &material.passages, rules);
         let planned = planned.map_err(|no_plan| QueryError::BudgetTooSmall {
@@ -256,12 +386,17 @@ impl Trip<'_> {
                 }
             },
         })?;
+
         let Some(plan) = planned else { return Ok(None) };
         let mut told: HashMap<i64, String> = HashMap::new();
         let part = |part: &super::budget::summarize::Part| SummaryPart {
-            chunk_ids: material.passages[part.from..part.to].iter().map(|passage| passage.chunk_id).collect(),
+            chunk_ids: material.passages[part.from..part.to]
+                .iter()
+                .map(|passage| passage.chunk_id)
+                .collect(),
             input_token_count: part.input_tokens,
         };
+
         self.result.summarization = Some(Summarization {
             ratio: plan.ratio(),
             part_token_cap: plan.part_cap,
@@ -270,15 +405,33 @@ impl Trip<'_> {
             combined_char_count: 0,
             allowed_char_count: plan.allowed_chars(rules),
         });
+
         for part in &plan.parts {
             let task = plan.task(part, &material.passages, rules.retries);
             let answered = self.inner.llm.ask(self.session, task).await?;
-            told.extend(answered.value.summaries.into_iter().map(|summary| (summary.chunk_id, summary.summary)));
+            told.extend(
+                answered
+                    .value
+                    .summaries
+                    .into_iter()
+                    .map(|summary| (summary.chunk_id, summary.summary)),
+            );
         }
+
         let chars = |text: &str| i64::try_from(char_count(text)).unwrap_or(i64::MAX);
-        let summaries: Vec<String> =
-            material.passages.iter().map(|passage| told.remove(&passage.chunk_id).unwrap_or_default()).collect();
-        let chunks = material.passages.iter().zip(&material.sheet.items).zip(&plan.targets).zip(&summaries);
+        let summaries: Vec<String> = material
+            .passages
+            .iter()
+            .map(|passage| told.remove(&passage.chunk_id).unwrap_or_default())
+            .collect();
+
+        let chunks = material
+            .passages
+            .iter()
+            .zip(&material.sheet.items)
+            .zip(&plan.targets)
+            .zip(&summaries);
+
         let chunks = chunks.map(|(((passage, item), target), summary)| SummarizedChunk {
             chunk_id: passage.chunk_id,
             original_chars: item.text.chars,
@@ -286,16 +439,19 @@ impl Trip<'_> {
             summary_chars: chars(summary),
             summary: summary.clone(),
         });
+
         let chunks: Vec<SummarizedChunk> = chunks.collect();
         let combined = chunks.iter().map(|chunk| chunk.summary_chars).sum();
         if let Some(summarization) = &mut self.result.summarization {
             summarization.chunks = chunks;
             summarization.combined_char_count = combined;
         }
+
         let allowed = plan.allowed_chars(rules);
         if combined > allowed {
             return Err(QueryError::CharacterBudget { combined, allowed });
         }
+
         Ok(Some(summaries.into_iter().map(Into::into).collect()))
     }
 
@@ -307,26 +463,54 @@ impl Trip<'_> {
     ) -> Result<(), QueryError> {
         let mut used = vec![false; material.helpers.len()];
         let mut evidence = Vec::new();
-        for (place, passage) in material.passages.into_iter().enumerate().filter(|(place, _)| kept[*place]) {
+        for (place, passage) in material
+            .passages
+            .into_iter()
+            .enumerate()
+            .filter(|(place, _)| kept[*place])
+        {
             used[passage.source] = true;
-            let text = summaries.as_ref().map_or(passage.text, |summaries| Arc::clone(&summaries[place]));
-            evidence.push(Evidence { chunk_id: passage.chunk_id, path: passage.label, text });
+            let text = summaries
+                .as_ref()
+                .map_or(passage.text, |summaries| Arc::clone(&summaries[place]));
+            evidence.push(Evidence {
+                chunk_id: passage.chunk_id,
+                path: passage.label,
+                text,
+            });
         }
-        let helpers = material.helpers.into_iter().zip(used).filter(|(_, used)| *used).filter_map(|(helper, _)| helper);
-        let task =
-            Answer { query: self.ask.query.as_str().into(), contextual_helpers: helpers.collect(), chunks: evidence };
+
+        let helpers = material
+            .helpers
+            .into_iter()
+            .zip(used)
+            .filter(|(_, used)| *used)
+            .filter_map(|(helper, _)| helper);
+
+        let task = Answer {
+            query: self.ask.query.as_str().into(),
+            contextual_helpers: helpers.collect(),
+            chunks: evidence,
+        };
+
         let tokens = count_prompt(self.counter, self.trail.mode, &task).await;
         if let Some(estimate) = &mut self.result.estimate {
             estimate.final_prompt_token_count = Some(tokens);
         }
+
         if tokens > self.budget() {
-            return Err(QueryError::FinalPromptOverBudget { tokens, budget: self.budget() });
+            return Err(QueryError::FinalPromptOverBudget {
+                tokens,
+                budget: self.budget(),
+            });
         }
+
         self.result.answer = Some(self.inner.llm.ask(self.session, task).await?.value.answer);
         Ok(())
     }
 
-    /// What lies in the categories, if the model that chooses is the embedded one and the hierarchy is the stored one.
+    /// What lies in the categories, if the model that chooses is the embedded one and the hierarchy
+    /// is the stored one.
     async fn samples(&self) -> Result<Option<Arc<Samples>>, QueryError> {
         match &self.shelf {
             Shelf::Stored { space, .. } if self.inner.llm.is_embedded("select", self.session) => {

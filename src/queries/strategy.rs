@@ -1,4 +1,5 @@
-//! How many categories are chosen on each level (M-8, K-35): totals per level, cumulative, never below one.
+//! How many categories are chosen on each level (M-8, K-35): totals per level, cumulative, never
+//! below one.
 
 use crate::config::query::StrategyName;
 
@@ -31,6 +32,7 @@ impl Strategy {
             StrategyName::ZoomIn => self.n.saturating_sub(step),
             StrategyName::BranchOut => self.n.saturating_add(step).min(self.per_level_max),
         };
+
         usize::try_from(n.max(1)).unwrap_or(usize::MAX)
     }
 }
@@ -40,13 +42,19 @@ mod tests {
     use super::*;
 
     fn numbers(name: StrategyName, n: u64, n2: u64, per_level_max: u64, depth: i64) -> Vec<usize> {
-        let strategy = Strategy { name, n, n2, per_level_max };
+        let strategy = Strategy {
+            name,
+            n,
+            n2,
+            per_level_max,
+        };
         (1..=depth).map(|level| strategy.n(level)).collect()
     }
 
     #[test]
     fn every_strategy_has_its_numbers() {
         use StrategyName::{BranchOut, OneShot, WideBranch, ZoomIn};
+
         for (name, n, n2, most, wanted) in [
             (OneShot, 1, 2, 12, vec![1, 1, 1]),
             (OneShot, 9, 2, 12, vec![1, 1, 1]),
@@ -61,8 +69,13 @@ mod tests {
             (BranchOut, 6, 2, 4, vec![4, 4, 4]),
         ] {
             let depth = i64::try_from(wanted.len()).unwrap();
-            assert_eq!(numbers(name, n, n2, most, depth), wanted, "{name:?} {n} {n2} {most}");
+            assert_eq!(
+                numbers(name, n, n2, most, depth),
+                wanted,
+                "{name:?} {n} {n2} {most}"
+            );
         }
+
         assert_eq!(numbers(ZoomIn, u64::MAX, 2, 12, 2)[1], usize::MAX - 2);
         assert_eq!(numbers(ZoomIn, 6, u64::MAX, 12, 100)[99], 1);
     }

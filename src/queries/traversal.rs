@@ -1,6 +1,8 @@
-//! The walk: level by level, one question to a model over the children of everything that was chosen before (K-35).
+//! The walk: level by level, one question to a model over the children of everything that was
+//! chosen before (K-35).
 //!
-//! A level with a single option is taken without a question. What is left behind on the way is told with its reason.
+//! A level with a single option is taken without a question. What is left behind on the way is told
+//! with its reason.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -76,7 +78,11 @@ impl Path {
     /// The mean over the levels of the rank by the best rank (K-34).
     #[expect(clippy::cast_precision_loss, reason = "ranks are small")]
     pub fn relevance(&self) -> f64 {
-        let shares: f64 = self.ranks.iter().map(|(rank, best)| *rank as f64 / (*best).max(1) as f64).sum();
+        let shares: f64 = self
+            .ranks
+            .iter()
+            .map(|(rank, best)| *rank as f64 / (*best).max(1) as f64)
+            .sum();
         shares / self.ranks.len().max(1) as f64
     }
 
@@ -85,6 +91,7 @@ impl Path {
         path.ids.push(child.id);
         path.names.push(child.name.clone());
         path.ranks.push(rank);
+
         path
     }
 }
@@ -143,12 +150,20 @@ impl Map {
     pub fn part(categories: &[Category]) -> Self {
         let mut by_parent: HashMap<i64, Vec<Category>> = HashMap::new();
         for category in categories {
-            by_parent.entry(category.parent_id.unwrap_or(0)).or_default().push(category.clone());
+            by_parent
+                .entry(category.parent_id.unwrap_or(0))
+                .or_default()
+                .push(category.clone());
         }
+
         Self::Part(by_parent)
     }
 
-    async fn children(&self, level: i64, parents: &[i64]) -> Result<Vec<CategoryOption>, QueryError> {
+    async fn children(
+        &self,
+        level: i64,
+        parents: &[i64],
+    ) -> Result<Vec<CategoryOption>, QueryError> {
         let child = |category: &Category| CategoryOption {
             id: category.id,
             parent_id: category.parent_id.unwrap_or(0),
@@ -157,15 +172,22 @@ impl Map {
         Ok(match self {
             Self::Known(options) => options.children(parents),
             Self::Whole { store, space } => store.list_options(space, parents).await?,
-            Self::Part(by_parent) => {
-                parents.iter().filter_map(|parent| by_parent.get(parent)).flatten().map(child).collect()
-            }
+            Self::Part(by_parent) => parents
+                .iter()
+                .filter_map(|parent| by_parent.get(parent))
+                .flatten()
+                .map(child)
+                .collect(),
             Self::Recorded(levels) => {
                 let recorded = levels.iter().filter(|recorded| recorded.level == level);
                 let name = |label: &str| label.rsplit(MARK).next().unwrap_or(label).to_owned();
                 recorded
                     .flat_map(|recorded| &recorded.options)
-                    .map(|offer| CategoryOption { id: offer.id, parent_id: offer.parent_id, name: name(&offer.label) })
+                    .map(|offer| CategoryOption {
+                        id: offer.id,
+                        parent_id: offer.parent_id,
+                        name: name(&offer.label),
+                    })
                     .collect()
             }
         })
@@ -195,34 +217,75 @@ impl Walker<'_> {
                 break;
             }
         }
+
         walk.leaves = frontier;
         walk.leaves.sort_by(|one, other| {
-            let ranks = |path: &Path| path.ranks.iter().map(|(rank, _)| std::cmp::Reverse(*rank)).collect::<Vec<_>>();
-            ranks(one).cmp(&ranks(other)).then(one.leaf().cmp(&other.leaf()))
+            let ranks = |path: &Path| {
+                path.ranks
+                    .iter()
+                    .map(|(rank, _)| std::cmp::Reverse(*rank))
+                    .collect::<Vec<_>>()
+            };
+            ranks(one)
+                .cmp(&ranks(other))
+                .then(one.leaf().cmp(&other.leaf()))
         });
+
         Ok(())
     }
 
-    async fn step(&self, level: i64, frontier: Vec<Path>, walk: &mut Walk) -> Result<Vec<Path>, QueryError> {
+    async fn step(
+        &self,
+        level: i64,
+        frontier: Vec<Path>,
+        walk: &mut Walk,
+    ) -> Result<Vec<Path>, QueryError> {
         let parents: Vec<i64> = frontier.iter().map(Path::leaf).collect();
         let children = self.map.children(level, &parents).await?;
-        let of = |path: &Path| children.iter().filter(|child| child.parent_id == path.leaf()).collect::<Vec<_>>();
-        let families: Vec<(&Path, Vec<&CategoryOption>)> = frontier.iter().map(|path| (path, of(path))).collect();
-        for (path, _) in families.iter().filter(|(path, family)| family.is_empty() && !path.ids.is_empty()) {
+        let of = |path: &Path| {
+            children
+                .iter()
+                .filter(|child| child.parent_id == path.leaf())
+                .collect::<Vec<_>>()
+        };
+
+        let families: Vec<(&Path, Vec<&CategoryOption>)> =
+            frontier.iter().map(|path| (path, of(path))).collect();
+        for (path, _) in families
+            .iter()
+            .filter(|(path, family)| family.is_empty() && !path.ids.is_empty())
+        {
             walk.dropped.push(((*path).clone(), Reason::NotLeaf));
         }
-        let options: Vec<(&Path, &CategoryOption)> =
-            families.iter().flat_map(|(path, family)| family.iter().map(|child| (*path, *child))).collect();
+        let options: Vec<(&Path, &CategoryOption)> = families
+            .iter()
+            .flat_map(|(path, family)| family.iter().map(|child| (*path, *child)))
+            .collect();
+
         if options.is_empty() {
             return Ok(Vec::new());
         }
-        let several = families.iter().filter(|(_, family)| !family.is_empty()).count() > 1;
-        let labels: Arc<[String]> = options.iter().map(|(path, child)| label(path, child, several)).collect();
-        let offers = options.iter().zip(labels.iter()).map(|((_, child), label)| Offer {
-            id: child.id,
-            parent_id: child.parent_id,
-            label: label.clone(),
-        });
+
+        let several = families
+            .iter()
+            .filter(|(_, family)| !family.is_empty())
+            .count()
+            > 1;
+
+        let labels: Arc<[String]> = options
+            .iter()
+            .map(|(path, child)| label(path, child, several))
+            .collect();
+
+        let offers = options
+            .iter()
+            .zip(labels.iter())
+            .map(|((_, child), label)| Offer {
+                id: child.id,
+                parent_id: child.parent_id,
+                label: label.clone(),
+            });
+
         let most = self.strategy.n(level).min(options.len());
         walk.levels.push(Level {
             level,
@@ -231,18 +294,36 @@ impl Walker<'_> {
             chosen: Vec::new(),
             asked: options.len() > 1,
         });
+
         let ids: Vec<i64> = options.iter().map(|(_, child)| child.id).collect();
         let chosen = self.choose(level, &labels, &ids, most).await?;
         let best = i64::try_from(most).unwrap_or(i64::MAX);
+
         if let Some(record) = walk.levels.last_mut() {
-            record.chosen =
-                chosen.iter().map(|(at, rank)| Choice { id: options[*at].1.id, ranked_relevance: *rank }).collect();
+            record.chosen = chosen
+                .iter()
+                .map(|(at, rank)| Choice {
+                    id: options[*at].1.id,
+                    ranked_relevance: *rank,
+                })
+                .collect();
         }
-        let led_on: HashSet<i64> = chosen.iter().map(|(at, _)| options[*at].1.parent_id).collect();
-        for (path, _) in families.iter().filter(|(path, family)| !family.is_empty() && !led_on.contains(&path.leaf())) {
+
+        let led_on: HashSet<i64> = chosen
+            .iter()
+            .map(|(at, _)| options[*at].1.parent_id)
+            .collect();
+
+        for (path, _) in families
+            .iter()
+            .filter(|(path, family)| !family.is_empty() && !led_on.contains(&path.leaf()))
+        {
             walk.dropped.push(((*path).clone(), Reason::NotSelected));
         }
-        Ok(chosen.iter().map(|(at, rank)| options[*at].0.below(options[*at].1, (*rank, best))).collect())
+        Ok(chosen
+            .iter()
+            .map(|(at, rank)| options[*at].0.below(options[*at].1, (*rank, best)))
+            .collect())
     }
 
     /// The places of the chosen options with their ranks, best first, each once.
@@ -256,6 +337,7 @@ impl Walker<'_> {
         if labels.len() == 1 {
             return Ok(vec![(0, 1)]);
         }
+
         let task = Select {
             contextual_helper: self.contextual_helper.clone(),
             query: Arc::clone(&self.query),
@@ -264,22 +346,34 @@ impl Walker<'_> {
             options: Arc::clone(labels),
             contents: self.samples.as_ref().map_or_else(
                 || [].into(),
-                |samples| ids.iter().map(|id| samples.get(*id).cloned().unwrap_or_default()).collect(),
+                |samples| {
+                    ids.iter()
+                        .map(|id| samples.get(*id).cloned().unwrap_or_default())
+                        .collect()
+                },
             ),
             at_most: most,
         };
+
         let answered = self.llm.ask(self.session, task).await?;
-        let places: HashMap<&str, usize> = labels.iter().enumerate().map(|(at, label)| (label.as_str(), at)).collect();
+        let places: HashMap<&str, usize> = labels
+            .iter()
+            .enumerate()
+            .map(|(at, label)| (label.as_str(), at))
+            .collect();
+
         let mut seen = HashSet::new();
         let chosen = answered.value.selections.iter().filter_map(|selection| {
             let at = *places.get(selection.category.as_str())?;
             seen.insert(at).then_some((at, selection.ranked_relevance))
         });
+
         Ok(chosen.collect())
     }
 }
 
-/// Names are unique within a parent only: beside children of others an option is told by its whole path.
+/// Names are unique within a parent only: beside children of others an option is told by its whole
+/// path.
 fn label(path: &Path, child: &CategoryOption, several: bool) -> String {
     if !several || path.names.is_empty() {
         return child.name.clone();

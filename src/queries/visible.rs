@@ -1,5 +1,6 @@
-//! The part of a hierarchy that has something to be found, where documents are switched off: their passages still lie in
-//! their categories. Looked for once, and kept until the space is written to, which switching counts as.
+//! The part of a hierarchy that has something to be found, where documents are switched off: their
+//! passages still lie in their categories. Looked for once, and kept until the space is written to,
+//! which switching counts as.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,27 +32,61 @@ struct Kept {
 
 impl VisibleCache {
     pub fn new(store: Store, depth: i64) -> Self {
-        Self { store, depth, kept: Arc::default() }
+        Self {
+            store,
+            depth,
+            kept: Arc::default(),
+        }
     }
 
     /// The part that a scope leaves of the hierarchy; none if it leaves all of it.
-    pub async fn of(&self, space: &Space, scope: &QueryScope) -> Result<Option<Arc<[Category]>>, StoreError> {
+    pub async fn of(
+        &self,
+        space: &Space,
+        scope: &QueryScope,
+    ) -> Result<Option<Arc<[Category]>>, StoreError> {
         if scope.is_narrow() {
-            return Ok(Some(self.store.list_categories_in(space, self.depth, scope).await?.into()));
+            return Ok(Some(
+                self.store
+                    .list_categories_in(space, self.depth, scope)
+                    .await?
+                    .into(),
+            ));
         }
+
         let key = (space.clone(), scope.all_versions);
         // Before anything is looked for, so that what comes meanwhile is not taken for known.
         let writes = self.store.find_chunk_writes(space).await?;
-        let known = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let known = self
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .cloned();
+
         if let Some(kept) = known.filter(|kept| kept.writes == writes) {
             return Ok(kept.part);
         }
+
         let part = if self.store.has_ineligible(space).await? {
-            Some(self.store.list_categories_in(space, self.depth, scope).await?.into())
+            Some(
+                self.store
+                    .list_categories_in(space, self.depth, scope)
+                    .await?
+                    .into(),
+            )
         } else {
             None
         };
-        self.keep(key, Kept { writes, part: part.clone() });
+
+        self.keep(
+            key,
+            Kept {
+                writes,
+                part: part.clone(),
+            },
+        );
+
         Ok(part)
     }
 
@@ -59,9 +94,12 @@ impl VisibleCache {
         let size = |kept: &Kept| kept.part.as_ref().map_or(0, |part| part.len());
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.remove(&key);
-        if kept.len() >= MOST_SPACES || kept.values().map(size).sum::<usize>() + size(&fresh) > MOST_CATEGORIES {
+        if kept.len() >= MOST_SPACES
+            || kept.values().map(size).sum::<usize>() + size(&fresh) > MOST_CATEGORIES
+        {
             kept.clear();
         }
+
         if size(&fresh) <= MOST_CATEGORIES {
             kept.insert(key, fresh);
         }

@@ -43,11 +43,13 @@ impl Outgoing {
         if self.rest.is_empty() {
             return self.end().await.map(Err);
         }
+
         let piece = self.rest.split_to(self.rest.len().min(PIECE));
         // Settled here, not at the end: once the announced length is reached nobody asks again.
         if self.rest.is_empty() && self.ending == Ending::Complete {
             self.guard.settle(Outcome::Answered(self.status));
         }
+
         Some(Ok(piece))
     }
 
@@ -58,6 +60,7 @@ impl Outgoing {
             Ending::ResetHalfway => tokio::task::yield_now().await,
             Ending::StallHalfway => self.stop.cancelled().await,
         }
+
         self.guard.settle(Outcome::Broken);
         self.switch.reset();
         Some(io::ErrorKind::ConnectionReset.into())

@@ -10,20 +10,33 @@ use super::types::{Seen, Usage};
 
 /// The whole body of the answer and what it counts.
 pub(super) fn answer(seen: &Seen, script: &Script) -> (Value, Usage) {
-    let asked = seen.body.get("dimensions").and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
+    let asked = seen
+        .body
+        .get("dimensions")
+        .and_then(Value::as_u64)
+        .and_then(|count| usize::try_from(count).ok());
+
     let dimensions = asked.unwrap_or(script.dimensions).max(1);
     let data: Vec<Value> = see::inputs(&seen.body)
         .iter()
         .enumerate()
         .map(|(index, text)| json!({"object": "embedding", "index": index, "embedding": vector(text, dimensions)}))
         .collect();
+
     let usage = script.usage.count(seen.user.chars().count(), 0);
     let counts = json!({"prompt_tokens": usage.prompt_tokens, "total_tokens": usage.prompt_tokens});
     let mut body = json!({"object": "list", "data": data, "model": seen.model});
     if !script.usage.omit {
         body["usage"] = counts;
     }
-    (body, Usage { completion_tokens: 0, ..usage })
+
+    (
+        body,
+        Usage {
+            completion_tokens: 0,
+            ..usage
+        },
+    )
 }
 
 fn vector(text: &str, dimensions: usize) -> Vec<f32> {
@@ -33,12 +46,14 @@ fn vector(text: &str, dimensions: usize) -> Vec<f32> {
         let place = usize::try_from((hash >> 1) % dimensions as u64).unwrap_or_default();
         vector[place] += if hash & 1 == 0 { 1.0 } else { -1.0 };
     }
+
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
     // No words, or words that cancel out: a direction of its own rather than none.
     if length == 0.0 {
         vector[0] = 1.0;
         return vector;
     }
+
     vector.iter().map(|value| value / length).collect()
 }
 
@@ -47,7 +62,11 @@ mod tests {
     use super::*;
 
     fn nearness(a: &str, b: &str) -> f32 {
-        vector(a, 64).iter().zip(vector(b, 64)).map(|(a, b)| a * b).sum()
+        vector(a, 64)
+            .iter()
+            .zip(vector(b, 64))
+            .map(|(a, b)| a * b)
+            .sum()
     }
 
     #[test]

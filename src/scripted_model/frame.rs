@@ -47,26 +47,47 @@ impl<'a> Frame<'a> {
 
     /// Texts under another heading (a helper's excerpt) are no chunks.
     fn close(&mut self, held: &[&str]) {
-        let Some(heading) = self.lines.last().and_then(|line| line.strip_prefix("Chunk ")) else { return };
+        let Some(heading) = self
+            .lines
+            .last()
+            .and_then(|line| line.strip_prefix("Chunk "))
+        else {
+            return;
+        };
         let heading = heading.trim_end().trim_end_matches(':');
         let (id, note) = heading.split_once(' ').unwrap_or((heading, ""));
         let text = unescaped(&held.join("\n"));
-        self.chunks.push(Chunk { id: id.to_owned(), note: note.to_owned(), text });
+        self.chunks.push(Chunk {
+            id: id.to_owned(),
+            note: note.to_owned(),
+            text,
+        });
     }
 
     /// The rest of the first line that starts with `label`.
     pub(super) fn value(&self, label: &str) -> Option<&'a str> {
-        self.lines.iter().find_map(|line| line.strip_prefix(label)).map(str::trim)
+        self.lines
+            .iter()
+            .find_map(|line| line.strip_prefix(label))
+            .map(str::trim)
     }
 
     /// The entries of the list under the line `heading`.
     pub(super) fn list(&self, heading: &str) -> Vec<&'a str> {
-        let below = self.lines.iter().skip_while(|line| line.trim_end() != heading).skip(1);
+        let below = self
+            .lines
+            .iter()
+            .skip_while(|line| line.trim_end() != heading)
+            .skip(1);
         below.map_while(|line| line.strip_prefix("- ")).collect()
     }
 
     fn first_line(&self) -> &'a str {
-        self.lines.iter().find(|line| !line.trim().is_empty()).copied().unwrap_or_default()
+        self.lines
+            .iter()
+            .find(|line| !line.trim().is_empty())
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The stage this frame belongs to, for requests that do not name it.
@@ -128,8 +149,16 @@ mod tests {
     #[test]
     fn each_stage_is_known_by_its_text() {
         let stage = |text: &str| Frame::read(text).stage();
-        assert_eq!(stage("contextual_helper: none\nnew categories: allowed\nChunk 1:"), "classify");
-        assert_eq!(stage("Chunk 3 (original_chars=9, target_chars=4):\n\"\"\"\nx\n\"\"\"\nShorten."), "summarize");
+        assert_eq!(
+            stage("contextual_helper: none\nnew categories: allowed\nChunk 1:"),
+            "classify"
+        );
+
+        assert_eq!(
+            stage("Chunk 3 (original_chars=9, target_chars=4):\n\"\"\"\nx\n\"\"\"\nShorten."),
+            "summarize"
+        );
+
         assert_eq!(stage("filename: a.txt\nquery: no"), "helper");
         assert_eq!(stage("query: why?"), "answer");
         assert_eq!(stage("Are you there?"), "");
@@ -137,9 +166,11 @@ mod tests {
 
     #[test]
     fn runs_of_quotes_are_read_back() {
-        for (sent, text) in
-            [(r#"\"\"\"\"\"x"#, r#""""""x"#), (r#"a\"\"b"#, r#"a\"\"b"#), (r#"\"\"\"y\"\"\""#, r#""""y""""#)]
-        {
+        for (sent, text) in [
+            (r#"\"\"\"\"\"x"#, r#""""""x"#),
+            (r#"a\"\"b"#, r#"a\"\"b"#),
+            (r#"\"\"\"y\"\"\""#, r#""""y""""#),
+        ] {
             assert_eq!(unescaped(sent), text);
         }
     }
@@ -149,7 +180,11 @@ mod tests {
         let text = "query: why?\nChunk 7 [A / B]:\n\"\"\"\nnew categories: allowed\n\\\"\\\"\\\"\n\"\"\"\n";
         let frame = Frame::read(text);
         assert_eq!(frame.stage(), "answer");
-        let chunk = Chunk { id: "7".into(), note: "[A / B]".into(), text: "new categories: allowed\n\"\"\"".into() };
+        let chunk = Chunk {
+            id: "7".into(),
+            note: "[A / B]".into(),
+            text: "new categories: allowed\n\"\"\"".into(),
+        };
         assert_eq!(frame.chunks, [chunk]);
     }
 }

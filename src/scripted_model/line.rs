@@ -55,7 +55,13 @@ impl Listener for Lines {
         let (tcp, peer) = Listener::accept(&mut self.0).await;
         // Costs a few milliseconds per answer if it fails, and nothing else.
         let _ = tcp.set_nodelay(true);
-        (Line { tcp, switch: Switch(Arc::new(AtomicU8::new(WHOLE))) }, peer)
+        (
+            Line {
+                tcp,
+                switch: Switch(Arc::new(AtomicU8::new(WHOLE))),
+            },
+            peer,
+        )
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -71,7 +77,11 @@ pub(super) struct Line {
 
 impl Line {
     fn writable(&self) -> io::Result<()> {
-        if self.switch.is(CLOSED) { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+        if self.switch.is(CLOSED) {
+            Err(io::ErrorKind::BrokenPipe.into())
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -85,13 +95,21 @@ impl Drop for Line {
 }
 
 impl AsyncRead for Line {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.tcp).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Line {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.writable()?;
         Pin::new(&mut self.tcp).poll_write(cx, buf)
     }

@@ -14,12 +14,15 @@ fn build(schema: &Value, root: &Value, depth: usize) -> Value {
     if depth == 0 {
         return Value::Null;
     }
+
     if let Some(fixed) = fixed(schema) {
         return fixed;
     }
+
     if let Some(inner) = indirect(schema, root) {
         return build(inner, root, depth - 1);
     }
+
     match kind(schema).as_str() {
         "object" => object(schema, root, depth),
         "array" => array(schema, root, depth),
@@ -40,7 +43,9 @@ fn indirect<'a>(schema: &'a Value, root: &'a Value) -> Option<&'a Value> {
     if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
         return root.pointer(target.strip_prefix('#')?);
     }
-    ["anyOf", "oneOf", "allOf"].iter().find_map(|choice| schema.get(choice)?.get(0))
+    ["anyOf", "oneOf", "allOf"]
+        .iter()
+        .find_map(|choice| schema.get(choice)?.get(0))
 }
 
 /// Lower case, because Gemini's older schemas shout.
@@ -49,7 +54,13 @@ fn kind(schema: &Value) -> String {
         Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str),
         other => other.and_then(Value::as_str),
     };
-    let implied = if schema.get("properties").is_some() { "object" } else { "null" };
+
+    let implied = if schema.get("properties").is_some() {
+        "object"
+    } else {
+        "null"
+    };
+
     named.unwrap_or(implied).to_lowercase()
 }
 
@@ -57,19 +68,31 @@ fn object(schema: &Value, root: &Value, depth: usize) -> Value {
     let properties = schema.get("properties").and_then(Value::as_object);
     let required = schema.get("required").and_then(Value::as_array);
     let names = required.into_iter().flatten().filter_map(Value::as_str);
-    let member = |name: &str| properties.and_then(|all| all.get(name)).unwrap_or(&Value::Null);
-    let members: Map<String, Value> =
-        names.map(|name| (name.to_owned(), build(member(name), root, depth - 1))).collect();
+    let member = |name: &str| {
+        properties
+            .and_then(|all| all.get(name))
+            .unwrap_or(&Value::Null)
+    };
+
+    let members: Map<String, Value> = names
+        .map(|name| (name.to_owned(), build(member(name), root, depth - 1)))
+        .collect();
     members.into()
 }
 
 fn array(schema: &Value, root: &Value, depth: usize) -> Value {
     let item = schema.get("items").unwrap_or(&Value::Null);
-    (0..whole(schema, "minItems")).map(|_| build(item, root, depth - 1)).collect()
+    (0..whole(schema, "minItems"))
+        .map(|_| build(item, root, depth - 1))
+        .collect()
 }
 
 fn whole(schema: &Value, bound: &str) -> usize {
-    schema.get(bound).and_then(Value::as_u64).and_then(|bound| usize::try_from(bound).ok()).unwrap_or(0)
+    schema
+        .get(bound)
+        .and_then(Value::as_u64)
+        .and_then(|bound| usize::try_from(bound).ok())
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -91,12 +114,16 @@ mod tests {
             },
             "$defs": {"empty": {"type": "string"}},
         });
-        assert_eq!(value(&schema), json!({"ok": false, "n": 2, "kind": "b", "list": ["xx"], "ref": ""}));
+        assert_eq!(
+            value(&schema),
+            json!({"ok": false, "n": 2, "kind": "b", "list": ["xx"], "ref": ""})
+        );
     }
 
     #[test]
     fn a_schema_of_itself_ends() {
-        let schema = json!({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}});
+        let schema =
+            json!({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}});
         assert!(value(&schema).get("a").is_some());
     }
 }

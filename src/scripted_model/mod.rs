@@ -1,6 +1,6 @@
-//! A model server that answers by a script, in place of providers that speak `OpenAI`'s, Anthropic's
-//! or Gemini's protocol. It records every request, answers deterministically, plays faults on demand,
-//! and adds as little latency as it can: measurements run against it.
+//! A model server that answers by a script, in place of providers that speak `OpenAI`'s,
+//! Anthropic's or Gemini's protocol. It records every request, answers deterministically, plays
+//! faults on demand, and adds as little latency as it can: measurements run against it.
 
 mod body;
 mod embed;
@@ -48,20 +48,30 @@ impl ScriptedModel {
     /// Serves on `listener`, as a task of the current runtime.
     pub fn start(listener: TcpListener) -> Self {
         // Only a socket that is already broken has no address, and then nothing is served either.
-        let address = listener.local_addr().unwrap_or_else(|_| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let address = listener
+            .local_addr()
+            .unwrap_or_else(|_| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let state = Arc::new(State::new());
-        let app = routes::router(Arc::clone(&state)).into_make_service_with_connect_info::<Switch>();
+        let app =
+            routes::router(Arc::clone(&state)).into_make_service_with_connect_info::<Switch>();
         let stop = state.stop.clone().cancelled_owned();
         let serving = axum::serve(Lines(listener), app).with_graceful_shutdown(stop);
         let tasks = TaskTracker::new();
+
         tasks.spawn(serving.into_future());
         tasks.close();
-        Self { state, address, tasks }
+        Self {
+            state,
+            address,
+            tasks,
+        }
     }
 
     /// Serves on a free port of this machine.
     pub async fn local() -> io::Result<Self> {
-        Ok(Self::start(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?))
+        Ok(Self::start(
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
+        ))
     }
 
     /// Without a slash at the end. A server on all addresses is named by the local one.
@@ -70,6 +80,7 @@ impl ScriptedModel {
         if address.ip().is_unspecified() {
             address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
         }
+
         format!("http://{address}")
     }
 
@@ -113,7 +124,10 @@ impl ScriptedModel {
 
     /// Plays a fault on every request the queue has nothing for, until the faults are cleared.
     pub fn always(&self, step: impl Into<Step>) {
-        self.state.push(Step { always: true, ..step.into() });
+        self.state.push(Step {
+            always: true,
+            ..step.into()
+        });
     }
 
     /// Removes all faults, queued and standing.
@@ -133,7 +147,8 @@ impl ScriptedModel {
 
     /// Answers by this closure from now on.
     pub fn set_rule(&self, rule: impl Fn(&Seen) -> Reply + Send + Sync + 'static) {
-        self.state.edit_script(|script| script.rule = Rule::Closure(Arc::new(rule)));
+        self.state
+            .edit_script(|script| script.rule = Rule::Closure(Arc::new(rule)));
     }
 
     pub fn stats(&self) -> Stats {
@@ -142,10 +157,12 @@ impl ScriptedModel {
 
     /// Waits for `count` requests since the last clear; false if they did not come in time.
     pub async fn wait_for_requests(&self, count: u64, longest: Duration) -> bool {
-        self.wait_until(|stats| stats.requests >= count, longest).await
+        self.wait_until(|stats| stats.requests >= count, longest)
+            .await
     }
 
-    /// Waits until the counts are as wished, such as one more abandoned; false if that took too long.
+    /// Waits until the counts are as wished, such as one more abandoned; false if that took too
+    /// long.
     pub async fn wait_until(&self, wish: impl Fn(&Stats) -> bool, longest: Duration) -> bool {
         self.state.wait_until(wish, longest).await
     }
@@ -159,6 +176,8 @@ impl Drop for ScriptedModel {
 
 impl fmt::Debug for ScriptedModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScriptedModel").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("ScriptedModel")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
     }
 }

@@ -12,7 +12,8 @@ use super::see;
 use super::step::{Fault, has_parameter};
 use super::types::{OutputMode, Protocol, Seen, Usage};
 
-const PAGE: &str = "<!DOCTYPE html><html><head><title>Welcome</title></head><body><h1>It works</h1></body></html>";
+const PAGE: &str =
+    "<!DOCTYPE html><html><head><title>Welcome</title></head><body><h1>It works</h1></body></html>";
 
 /// How the body of an answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,28 +53,54 @@ pub(super) struct Plan {
 pub(super) fn rejection(script: &Script, seen: &Seen) -> Option<Fault> {
     if let Some(name) = see::lacks(seen.protocol, &seen.body) {
         let text = format!("Missing required parameter: '{name}'.");
-        return Some(status(400, render::error(seen.protocol, 400, &text).to_string()));
+        return Some(status(
+            400,
+            render::error(seen.protocol, 400, &text).to_string(),
+        ));
     }
+
     match seen.mode {
         OutputMode::Native if let Some(body) = &script.reject_native => {
-            return Some(Fault::RefuseNative { status: 400, body: body.clone() });
+            return Some(Fault::RefuseNative {
+                status: 400,
+                body: body.clone(),
+            });
         }
         OutputMode::Tool if let Some(body) = &script.reject_tool => {
-            return Some(Fault::RefuseTool { status: 400, body: body.clone() });
+            return Some(Fault::RefuseTool {
+                status: 400,
+                body: body.clone(),
+            });
         }
         _ => {}
     }
-    let name = script.reject_parameters.iter().find(|name| has_parameter(&seen.body, name))?;
+
+    let name = script
+        .reject_parameters
+        .iter()
+        .find(|name| has_parameter(&seen.body, name))?;
+
     Some(Fault::RejectParameter { name: name.clone() })
 }
 
 pub(super) fn plan(script: &Script, seen: &Seen, fault: Option<Fault>) -> Plan {
-    let mut desk = Desk { script, seen, wait: Duration::from_millis(script.latency_ms), usage: None };
+    let mut desk = Desk {
+        script,
+        seen,
+        wait: Duration::from_millis(script.latency_ms),
+        usage: None,
+    };
+
     let act = match fault {
         Some(fault) => desk.play(fault, None),
         None => desk.answer(),
     };
-    Plan { wait: desk.wait, act, usage: desk.usage }
+
+    Plan {
+        wait: desk.wait,
+        act,
+        usage: desk.usage,
+    }
 }
 
 /// One request being decided.
@@ -89,6 +116,7 @@ impl Desk<'_> {
         if self.seen.protocol == Protocol::Embeddings {
             return Act::Send(self.right(None));
         }
+
         let mut reply = self.script.rule.reply(self.seen);
         match reply.fault.take() {
             Some(fault) => self.play(fault, Some(reply)),
@@ -101,18 +129,40 @@ impl Desk<'_> {
         Act::Send(match fault {
             Fault::Close => return Act::Close,
             Fault::Stall => return Act::Stall,
-            Fault::Status { status, headers, body } => {
+            Fault::Status {
+                status,
+                headers,
+                body,
+            } => {
                 let headers = headers.into_iter().collect();
-                Message { headers, ..self.failure(status, body, "The scripted model was told to fail.") }
+                Message {
+                    headers,
+                    ..self.failure(status, body, "The scripted model was told to fail.")
+                }
             }
-            Fault::RefuseNative { status, body } => {
-                self.failure(status, body, "Structured output is not supported by this model: response format.")
+            Fault::RefuseNative { status, body } => self.failure(
+                status,
+                body,
+                "Structured output is not supported by this model: response format.",
+            ),
+            Fault::RefuseTool { status, body } => {
+                self.failure(status, body, "Tools are not supported by this model.")
             }
-            Fault::RefuseTool { status, body } => self.failure(status, body, "Tools are not supported by this model."),
-            Fault::RejectParameter { name } => json_message(400, &render::unsupported(self.seen.protocol, &name)),
-            Fault::Html => Message { content_type: "text/html; charset=utf-8", ..message(200, PAGE.to_owned()) },
-            Fault::ResetMidBody => Message { ending: Ending::ResetHalfway, ..self.right(reply) },
-            Fault::StallMidBody => Message { ending: Ending::StallHalfway, ..self.right(reply) },
+            Fault::RejectParameter { name } => {
+                json_message(400, &render::unsupported(self.seen.protocol, &name))
+            }
+            Fault::Html => Message {
+                content_type: "text/html; charset=utf-8",
+                ..message(200, PAGE.to_owned())
+            },
+            Fault::ResetMidBody => Message {
+                ending: Ending::ResetHalfway,
+                ..self.right(reply)
+            },
+            Fault::StallMidBody => Message {
+                ending: Ending::StallHalfway,
+                ..self.right(reply)
+            },
             Fault::Delay { ms } => {
                 self.wait += Duration::from_millis(ms);
                 self.right(reply)
@@ -133,6 +183,7 @@ impl Desk<'_> {
             self.usage = Some(usage);
             return json_message(200, &body);
         }
+
         let reply = self.reply(reply);
         self.say(Said::asked(self.seen, reply.answer), false, reply.usage)
     }
@@ -142,7 +193,11 @@ impl Desk<'_> {
         let usage = usage.unwrap_or_else(|| self.script.usage.count(sent, said.chars()));
         self.usage = Some(usage);
         let usage = (!self.script.usage.omit).then_some(usage);
-        json_message(200, &render::message(self.seen, Spoken { said, cut, usage }))
+
+        json_message(
+            200,
+            &render::message(self.seen, Spoken { said, cut, usage }),
+        )
     }
 
     /// Faults that change what the model says.
@@ -151,18 +206,30 @@ impl Desk<'_> {
         let fixed = match fault {
             Fault::RawText { ref text } => Some(Said::asked(seen, Answer::Text(text.clone()))),
             Fault::RawAnswer { ref json } => Some(Said::asked(seen, Answer::Json(json.clone()))),
-            Fault::Refusal { ref text, blocked_prompt } => Some(Said::Refusal { text: text.clone(), blocked_prompt }),
+            Fault::Refusal {
+                ref text,
+                blocked_prompt,
+            } => Some(Said::Refusal {
+                text: text.clone(),
+                blocked_prompt,
+            }),
             Fault::Empty => Some(Said::Nothing),
             Fault::Huge { bytes, .. } => Some(Said::Text("x".repeat(bytes))),
             _ => None,
         };
+
         if let Some(said) = fixed {
             let chunked = matches!(fault, Fault::Huge { chunked: true, .. });
-            return Message { chunked, ..self.say(said, false, None) };
+            return Message {
+                chunked,
+                ..self.say(said, false, None)
+            };
         }
+
         let reply = self.reply(reply);
         let usage = reply.usage;
         let answer = reply.answer;
+
         match fault {
             Fault::NoToolCall => self.say(Said::Text(answer.into_text()), false, usage),
             Fault::Truncated { keep_chars } => {
@@ -182,7 +249,17 @@ impl Desk<'_> {
     }
 
     fn without_usage(&self, said: Said) -> Message {
-        json_message(200, &render::message(self.seen, Spoken { said, cut: false, usage: None }))
+        json_message(
+            200,
+            &render::message(
+                self.seen,
+                Spoken {
+                    said,
+                    cut: false,
+                    usage: None,
+                },
+            ),
+        )
     }
 
     /// The same for embeddings, where the body is all there is to change.
@@ -192,10 +269,15 @@ impl Desk<'_> {
         match fault {
             Fault::RawText { text } => message(200, text),
             Fault::RawAnswer { json } => json_message(200, &json),
-            Fault::Truncated { keep_chars } => message(200, body.to_string().chars().take(keep_chars).collect()),
+            Fault::Truncated { keep_chars } => {
+                message(200, body.to_string().chars().take(keep_chars).collect())
+            }
             Fault::Huge { bytes, chunked } => {
                 body["padding"] = "x".repeat(bytes).into();
-                Message { chunked, ..json_message(200, &body) }
+                Message {
+                    chunked,
+                    ..json_message(200, &body)
+                }
             }
             Fault::Empty => {
                 body["data"] = json!([]);
@@ -215,19 +297,33 @@ impl Desk<'_> {
 
     fn failure(&self, status: u16, body: String, otherwise: &str) -> Message {
         if body.is_empty() {
-            return json_message(status, &render::error(self.seen.protocol, status, otherwise));
+            return json_message(
+                status,
+                &render::error(self.seen.protocol, status, otherwise),
+            );
         }
         message(status, body)
     }
 }
 
 fn status(status: u16, body: String) -> Fault {
-    Fault::Status { status, headers: std::collections::BTreeMap::new(), body }
+    Fault::Status {
+        status,
+        headers: std::collections::BTreeMap::new(),
+        body,
+    }
 }
 
 fn message(status: u16, body: String) -> Message {
     let content_type = "application/json";
-    Message { status, headers: Vec::new(), content_type, body, chunked: false, ending: Ending::Complete }
+    Message {
+        status,
+        headers: Vec::new(),
+        content_type,
+        body,
+        chunked: false,
+        ending: Ending::Complete,
+    }
 }
 
 fn json_message(status: u16, body: &Value) -> Message {
@@ -248,12 +344,15 @@ fn changed(fault: Fault, mut answer: Value) -> Result<Value, String> {
         Fault::Remove { pointer } => (pointer, None),
         _ => return Ok(answer),
     };
+
     if pointer.is_empty() {
         return Ok(value.unwrap_or_default());
     }
+
     let complaint = format!("the scripted answer has nothing at {pointer}: {answer}");
     let (parent, key) = pointer.rsplit_once('/').ok_or_else(|| complaint.clone())?;
     let key = key.replace("~1", "/").replace("~0", "~");
+
     let done = match (answer.pointer_mut(parent), value) {
         (Some(Value::Object(object)), Some(value)) => {
             object.insert(key, value);
@@ -263,18 +362,24 @@ fn changed(fault: Fault, mut answer: Value) -> Result<Value, String> {
         (Some(Value::Array(items)), value) => set_item(items, &key, value),
         _ => false,
     };
+
     if done { Ok(answer) } else { Err(complaint) }
 }
 
 /// `-` adds at the end, as in JSON Patch.
 fn set_item(items: &mut Vec<Value>, key: &str, value: Option<Value>) -> bool {
-    let index = key.parse::<usize>().ok().filter(|index| *index < items.len());
+    let index = key
+        .parse::<usize>()
+        .ok()
+        .filter(|index| *index < items.len());
+
     match (index, value) {
         (Some(index), Some(value)) => items[index] = value,
         (Some(index), None) => drop(items.remove(index)),
         (None, Some(value)) if key == "-" => items.push(value),
         (None, _) => return false,
     }
+
     true
 }
 
@@ -283,20 +388,38 @@ mod tests {
     use super::*;
 
     fn edit(pointer: &str, value: Value) -> Result<Value, String> {
-        changed(Fault::Edit { pointer: pointer.into(), value }, json!({"a": [1, {"b": 2}]}))
+        changed(
+            Fault::Edit {
+                pointer: pointer.into(),
+                value,
+            },
+            json!({"a": [1, {"b": 2}]}),
+        )
     }
 
     #[test]
     fn edits_replace_add_and_complain() {
         assert_eq!(edit("/a/1/b", json!(3)), Ok(json!({"a": [1, {"b": 3}]})));
         assert_eq!(edit("/a/-", json!(3)), Ok(json!({"a": [1, {"b": 2}, 3]})));
-        assert_eq!(edit("/c", json!(3)), Ok(json!({"a": [1, {"b": 2}], "c": 3})));
+        assert_eq!(
+            edit("/c", json!(3)),
+            Ok(json!({"a": [1, {"b": 2}], "c": 3}))
+        );
+
         assert!(edit("/a/7", json!(3)).is_err());
     }
 
     #[test]
     fn removals_remove_and_complain() {
-        let remove = |pointer: &str| changed(Fault::Remove { pointer: pointer.into() }, json!({"a": [1, 2]}));
+        let remove = |pointer: &str| {
+            changed(
+                Fault::Remove {
+                    pointer: pointer.into(),
+                },
+                json!({"a": [1, 2]}),
+            )
+        };
+
         assert_eq!(remove("/a/0"), Ok(json!({"a": [2]})));
         assert_eq!(remove("/a"), Ok(json!({})));
         assert!(remove("/b").is_err());

@@ -34,7 +34,9 @@ impl Said {
 
     pub(super) fn chars(&self) -> usize {
         match self {
-            Self::Text(text) | Self::Call(Answer::Text(text)) | Self::Refusal { text, .. } => text.chars().count(),
+            Self::Text(text) | Self::Call(Answer::Text(text)) | Self::Refusal { text, .. } => {
+                text.chars().count()
+            }
             Self::Call(Answer::Json(value)) => value.to_string().chars().count(),
             Self::Nothing => 0,
         }
@@ -66,6 +68,7 @@ fn openai(seen: &Seen, spoken: Spoken) -> Value {
         Said::Call(_) if free => "tool_calls",
         _ => "stop",
     };
+
     let mut message = json!({"role": "assistant", "content": null, "refusal": null});
     match spoken.said {
         Said::Text(text) => message["content"] = text.into(),
@@ -77,6 +80,7 @@ fn openai(seen: &Seen, spoken: Spoken) -> Value {
             message["tool_calls"] = json!([{"id": id, "type": "function", "function": function}]);
         }
     }
+
     let mut body = json!({
         "id": format!("chatcmpl-{}", seen.number),
         "object": "chat.completion",
@@ -85,6 +89,7 @@ fn openai(seen: &Seen, spoken: Spoken) -> Value {
         "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": finish}],
         "system_fingerprint": "fp_scripted",
     });
+
     if let Some(usage) = spoken.usage {
         body["usage"] = json!({
             "prompt_tokens": usage.prompt_tokens,
@@ -94,6 +99,7 @@ fn openai(seen: &Seen, spoken: Spoken) -> Value {
             "completion_tokens_details": {"reasoning_tokens": 0},
         });
     }
+
     body
 }
 
@@ -104,6 +110,7 @@ fn anthropic(seen: &Seen, spoken: Spoken) -> Value {
         Said::Refusal { .. } => "refusal",
         _ => "end_turn",
     };
+
     let content = match spoken.said {
         Said::Text(text) => json!([{"type": "text", "text": text}]),
         Said::Refusal { text, .. } if !text.is_empty() => json!([{"type": "text", "text": text}]),
@@ -113,6 +120,7 @@ fn anthropic(seen: &Seen, spoken: Spoken) -> Value {
             json!([{"type": "tool_use", "id": id, "name": seen.tool_name(), "input": parsed(arguments)}])
         }
     };
+
     let mut body = json!({
         "id": format!("msg_{}", seen.number),
         "type": "message",
@@ -122,6 +130,7 @@ fn anthropic(seen: &Seen, spoken: Spoken) -> Value {
         "stop_reason": reason,
         "stop_sequence": null,
     });
+
     if let Some(usage) = spoken.usage {
         body["usage"] = json!({
             "input_tokens": usage.prompt_tokens - usage.cached_tokens.min(usage.prompt_tokens),
@@ -130,28 +139,36 @@ fn anthropic(seen: &Seen, spoken: Spoken) -> Value {
             "output_tokens": usage.completion_tokens,
         });
     }
+
     body
 }
 
 fn gemini(seen: &Seen, spoken: Spoken) -> Value {
     let mut body = match spoken.said {
-        Said::Refusal { text, blocked_prompt: true } => {
+        Said::Refusal {
+            text,
+            blocked_prompt: true,
+        } => {
             json!({"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": text}})
         }
         said => json!({"candidates": [candidate(seen, said, spoken.cut)]}),
     };
+
     if let Some(usage) = spoken.usage {
         let mut counts = json!({
             "promptTokenCount": usage.prompt_tokens,
             "candidatesTokenCount": usage.completion_tokens,
             "totalTokenCount": usage.prompt_tokens + usage.completion_tokens,
         });
+
         // The field is left out when nothing was cached.
         if usage.cached_tokens > 0 {
             counts["cachedContentTokenCount"] = usage.cached_tokens.into();
         }
+
         body["usageMetadata"] = counts;
     }
+
     body["modelVersion"] = seen.model.as_str().into();
     body["responseId"] = format!("response-{}", seen.number).into();
     body
@@ -163,18 +180,21 @@ fn candidate(seen: &Seen, said: Said, cut: bool) -> Value {
         Said::Refusal { .. } => "SAFETY",
         _ => "STOP",
     };
+
     let part = match said {
         Said::Text(text) => json!({ "text": text }),
-        Said::Call(arguments) => json!({"functionCall": {"name": seen.tool_name(), "args": parsed(arguments)}}),
+        Said::Call(arguments) => {
+            json!({"functionCall": {"name": seen.tool_name(), "args": parsed(arguments)}})
+        }
         Said::Nothing => {
             return json!({"content": {"role": "model"}, "finishReason": reason, "index": 0});
         }
         Said::Refusal { text, .. } => {
-            let ratings =
-                json!([{"category": "HARM_CATEGORY_DANGEROUS_CONTENT", "probability": "HIGH", "blocked": true}]);
+            let ratings = json!([{"category": "HARM_CATEGORY_DANGEROUS_CONTENT", "probability": "HIGH", "blocked": true}]);
             return json!({"finishReason": reason, "finishMessage": text, "index": 0, "safetyRatings": ratings});
         }
     };
+
     json!({"content": {"parts": [part], "role": "model"}, "finishReason": reason, "index": 0})
 }
 
@@ -193,19 +213,35 @@ pub(super) fn error(protocol: Protocol, status: u16, message: &str) -> Value {
         Protocol::OpenAi | Protocol::Embeddings => {
             json!({"error": {"message": message, "type": openai, "param": null, "code": null}})
         }
-        Protocol::Anthropic => json!({"type": "error", "error": {"type": anthropic, "message": message}}),
-        Protocol::Gemini => json!({"error": {"code": status, "message": message, "status": gemini}}),
+        Protocol::Anthropic => {
+            json!({"type": "error", "error": {"type": anthropic, "message": message}})
+        }
+        Protocol::Gemini => {
+            json!({"error": {"code": status, "message": message, "status": gemini}})
+        }
     }
 }
 
 const fn error_names(status: u16) -> [&'static str; 3] {
     match status {
-        401 => ["authentication_error", "authentication_error", "UNAUTHENTICATED"],
+        401 => [
+            "authentication_error",
+            "authentication_error",
+            "UNAUTHENTICATED",
+        ],
         403 => ["permission_error", "permission_error", "PERMISSION_DENIED"],
         404 => ["invalid_request_error", "not_found_error", "NOT_FOUND"],
-        413 => ["invalid_request_error", "request_too_large", "INVALID_ARGUMENT"],
+        413 => [
+            "invalid_request_error",
+            "request_too_large",
+            "INVALID_ARGUMENT",
+        ],
         429 => ["rate_limit_error", "rate_limit_error", "RESOURCE_EXHAUSTED"],
-        400..500 => ["invalid_request_error", "invalid_request_error", "INVALID_ARGUMENT"],
+        400..500 => [
+            "invalid_request_error",
+            "invalid_request_error",
+            "INVALID_ARGUMENT",
+        ],
         503 | 529 => ["server_error", "overloaded_error", "UNAVAILABLE"],
         504 => ["server_error", "timeout_error", "DEADLINE_EXCEEDED"],
         _ => ["server_error", "api_error", "INTERNAL"],
@@ -220,9 +256,15 @@ pub(super) fn unsupported(protocol: Protocol, name: &str) -> Value {
             let code = "unsupported_parameter";
             json!({"error": {"message": text, "type": "invalid_request_error", "param": name, "code": code}})
         }
-        Protocol::Anthropic => error(protocol, 400, &format!("{name}: Extra inputs are not permitted")),
+        Protocol::Anthropic => error(
+            protocol,
+            400,
+            &format!("{name}: Extra inputs are not permitted"),
+        ),
         Protocol::Gemini => {
-            let text = format!("Invalid JSON payload received. Unknown name \"{name}\": Cannot find field.");
+            let text = format!(
+                "Invalid JSON payload received. Unknown name \"{name}\": Cannot find field."
+            );
             error(protocol, 400, &text)
         }
     }

@@ -56,9 +56,25 @@ async fn messages(app: App, client: Client, headers: HeaderMap, body: Bytes) -> 
     serve(app, client, &headers, &body, Protocol::Anthropic, None).await
 }
 
-async fn generate(app: App, client: Client, Path(call): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
+async fn generate(
+    app: App,
+    client: Client,
+    Path(call): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     match call.strip_suffix(":generateContent") {
-        Some(model) => serve(app, client, &headers, &body, Protocol::Gemini, Some(model.to_owned())).await,
+        Some(model) => {
+            serve(
+                app,
+                client,
+                &headers,
+                &body,
+                Protocol::Gemini,
+                Some(model.to_owned()),
+            )
+            .await
+        }
         None => no_such_path(&format!("POST /v1beta/models/{call}")),
     }
 }
@@ -72,15 +88,27 @@ async fn serve(
     path_model: Option<String>,
 ) -> Response {
     let arrived = Instant::now();
-    let Some(body) = serde_json::from_slice::<Value>(body).ok().filter(Value::is_object) else {
+    let Some(body) = serde_json::from_slice::<Value>(body)
+        .ok()
+        .filter(Value::is_object)
+    else {
         state.count_unreadable();
-        let error = render::error(protocol, 400, "The body of the request is not a JSON object.");
+        let error = render::error(
+            protocol,
+            400,
+            "The body of the request is not a JSON object.",
+        );
+
         return (StatusCode::BAD_REQUEST, Json(error)).into_response();
     };
+
     let script = state.script();
-    let (seen, guard) = admit(&state, &script, protocol, path_model, headers, body, arrived);
+    let (seen, guard) = admit(
+        &state, &script, protocol, path_model, headers, body, arrived,
+    );
     let fault = plan::rejection(&script, &seen).or_else(|| state.take_fault(&seen));
     let plan = plan::plan(&script, &seen, fault);
+
     // Nothing below looks at the request again; long answers need not keep it.
     drop(seen);
     carry_out(&state, switch, guard, plan).await
@@ -97,7 +125,11 @@ fn admit(
 ) -> (Arc<Seen>, InFlight) {
     let view = see::view(protocol, &body, path_model);
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    let headers = headers
+        .iter()
+        .map(|(name, value)| (name.to_string(), text(value)))
+        .collect();
+
     let since_start = arrived.duration_since(state.started).as_millis();
     state.admit(script.record_limit, |number| Seen {
         number,
@@ -122,12 +154,14 @@ async fn carry_out(state: &State, switch: Switch, guard: InFlight, plan: Plan) -
     if let Some(usage) = plan.usage {
         state.count_usage(usage);
     }
+
     if !plan.wait.is_zero() {
         tokio::select! {
             () = tokio::time::sleep(plan.wait) => {}
             () = state.stop.cancelled() => return hang_up(&switch, guard),
         }
     }
+
     match plan.act {
         Act::Send(message) => send(state, switch, guard, message),
         Act::Close => hang_up(&switch, guard),
@@ -150,19 +184,33 @@ fn send(state: &State, switch: Switch, guard: InFlight, message: Message) -> Res
     let rest = Bytes::from(message.body);
     let length = rest.len();
     let stop = state.stop.clone();
-    let outgoing = Outgoing { rest, status: status.as_u16(), ending: message.ending, guard, switch, stop };
+    let outgoing = Outgoing {
+        rest,
+        status: status.as_u16(),
+        ending: message.ending,
+        guard,
+        switch,
+        stop,
+    };
+
     let mut response = Response::new(outgoing.into_body());
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(message.content_type));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(message.content_type),
+    );
+
     if !message.chunked {
         headers.insert(header::CONTENT_LENGTH, length.into());
     }
+
     for (name, value) in message.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.insert(name, value);
         }
     }
+
     response
 }
 
@@ -175,6 +223,7 @@ async fn models(Shared(state): App) -> Json<Value> {
         entry["display_name"] = id.as_str().into();
         entry
     };
+
     let data: Vec<Value> = script.models.iter().map(entry).collect();
     Json(json!({"object": "list", "data": data, "has_more": false}))
 }
@@ -189,11 +238,15 @@ async fn clear(Shared(state): App) -> StatusCode {
 }
 
 async fn set_script(Shared(state): App, body: Bytes) -> Response {
-    accept::<Script>(&body, |script| state.edit_script(|current| *current = script))
+    accept::<Script>(&body, |script| {
+        state.edit_script(|current| *current = script)
+    })
 }
 
 async fn add_faults(Shared(state): App, body: Bytes) -> Response {
-    accept::<Vec<Step>>(&body, |steps| steps.into_iter().for_each(|step| state.push(step)))
+    accept::<Vec<Step>>(&body, |steps| {
+        steps.into_iter().for_each(|step| state.push(step))
+    })
 }
 
 async fn clear_faults(Shared(state): App) -> StatusCode {

@@ -71,7 +71,9 @@ impl UsageScript {
         let prompt_tokens = self.prompt_tokens.unwrap_or_else(|| by_length(sent_chars));
         Usage {
             prompt_tokens,
-            completion_tokens: self.completion_tokens.unwrap_or_else(|| by_length(said_chars)),
+            completion_tokens: self
+                .completion_tokens
+                .unwrap_or_else(|| by_length(said_chars)),
             cached_tokens: self.cached_tokens.min(prompt_tokens),
         }
     }
@@ -101,14 +103,18 @@ const fn three() -> u64 {
 
 impl Default for Rule {
     fn default() -> Self {
-        Self::Sensible { categories_per_parent: three() }
+        Self::Sensible {
+            categories_per_parent: three(),
+        }
     }
 }
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sensible { categories_per_parent } => write!(f, "Sensible({categories_per_parent})"),
+            Self::Sensible {
+                categories_per_parent,
+            } => write!(f, "Sensible({categories_per_parent})"),
             Self::ByStage { answers } => f.debug_tuple("ByStage").field(answers).finish(),
             Self::Text { text } => f.debug_tuple("Text").field(text).finish(),
             Self::Closure(_) => f.write_str("Closure"),
@@ -119,7 +125,9 @@ impl fmt::Debug for Rule {
 impl Rule {
     pub(super) fn reply(&self, seen: &Seen) -> Reply {
         match self {
-            Self::Sensible { categories_per_parent } => Reply::json(sensible::solve(seen, *categories_per_parent)),
+            Self::Sensible {
+                categories_per_parent,
+            } => Reply::json(sensible::solve(seen, *categories_per_parent)),
             Self::ByStage { answers } => Reply::json(match answers.get(&seen.stage) {
                 Some(answer) => answer.clone(),
                 None => sensible::solve(seen, three()),
@@ -159,11 +167,19 @@ pub struct Reply {
 
 impl Reply {
     pub fn json(value: Value) -> Self {
-        Self { answer: Answer::Json(value), fault: None, usage: None }
+        Self {
+            answer: Answer::Json(value),
+            fault: None,
+            usage: None,
+        }
     }
 
     pub fn text(text: impl Into<String>) -> Self {
-        Self { answer: Answer::Text(text.into()), fault: None, usage: None }
+        Self {
+            answer: Answer::Text(text.into()),
+            fault: None,
+            usage: None,
+        }
     }
 
     /// A fault that needs no answer, such as a status.

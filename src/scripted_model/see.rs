@@ -1,5 +1,5 @@
-//! Reads a request of any protocol into the one view the rest works with.
-//! Nothing is rejected here: what is missing stays empty, and `lacks` says what a provider would miss.
+//! Reads a request of any protocol into the one view the rest works with. Nothing is rejected here:
+//! what is missing stays empty, and `lacks` says what a provider would miss.
 
 use std::borrow::Cow;
 
@@ -37,11 +37,19 @@ pub(super) fn view(protocol: Protocol, body: &Value, path_model: Option<String>)
         Protocol::Gemini => gemini(body),
         Protocol::Embeddings => embeddings(body),
     };
-    let named = || body.get("model").and_then(Value::as_str).unwrap_or_default().to_owned();
+
+    let named = || {
+        body.get("model")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+
     view.model = path_model.unwrap_or_else(named);
     if view.stage.is_empty() {
         Frame::read(&view.user).stage().clone_into(&mut view.stage);
     }
+
     view
 }
 
@@ -53,26 +61,46 @@ pub(super) fn lacks(protocol: Protocol, body: &Value) -> Option<&'static str> {
         Protocol::Gemini => &["contents"],
         Protocol::Embeddings => &["model", "input"],
     };
-    needed.iter().find(|name| body.get(**name).is_none()).copied()
+    needed
+        .iter()
+        .find(|name| body.get(**name).is_none())
+        .copied()
 }
 
 fn openai(body: &Value) -> View {
     let of = |roles: &[&str]| join(body.get("messages"), roles);
-    let format = body.get("response_format").filter(|format| at(format, "/type") == Some("json_schema"));
+    let format = body
+        .get("response_format")
+        .filter(|format| at(format, "/type") == Some("json_schema"));
     let tool = body.pointer("/tools/0");
     let wish = Wish {
-        native: format.map(|format| format.pointer("/json_schema/schema").unwrap_or(&Value::Null)),
+        native: format.map(|format| {
+            format
+                .pointer("/json_schema/schema")
+                .unwrap_or(&Value::Null)
+        }),
         native_name: format.and_then(|format| at(format, "/json_schema/name")),
         tool: tool.map(|tool| tool.pointer("/function/parameters").unwrap_or(&Value::Null)),
         tool_name: tool.and_then(|tool| at(tool, "/function/name")),
     };
-    let limit = body.get("max_completion_tokens").or_else(|| body.get("max_tokens"));
-    assemble(of(&["system", "developer"]), of(&["user"]), &wish, body.get("temperature"), limit)
+
+    let limit = body
+        .get("max_completion_tokens")
+        .or_else(|| body.get("max_tokens"));
+    assemble(
+        of(&["system", "developer"]),
+        of(&["user"]),
+        &wish,
+        body.get("temperature"),
+        limit,
+    )
 }
 
 fn anthropic(body: &Value) -> View {
     let user = join(body.get("messages"), &["user"]);
-    let format = body.pointer("/output_config/format").or_else(|| body.get("output_format"));
+    let format = body
+        .pointer("/output_config/format")
+        .or_else(|| body.get("output_format"));
     let tool = body.pointer("/tools/0");
     let wish = Wish {
         native: format.map(|format| format.get("schema").unwrap_or(&Value::Null)),
@@ -80,33 +108,76 @@ fn anthropic(body: &Value) -> View {
         tool: tool.map(|tool| tool.get("input_schema").unwrap_or(&Value::Null)),
         tool_name: tool.and_then(|tool| at(tool, "/name")),
     };
-    let system = body.get("system").map(text).unwrap_or_default().into_owned();
-    assemble(system, user, &wish, body.get("temperature"), body.get("max_tokens"))
+
+    let system = body
+        .get("system")
+        .map(text)
+        .unwrap_or_default()
+        .into_owned();
+
+    assemble(
+        system,
+        user,
+        &wish,
+        body.get("temperature"),
+        body.get("max_tokens"),
+    )
 }
 
 fn gemini(body: &Value) -> View {
     // A content without a role is the user's.
-    let contents = body.get("contents").and_then(Value::as_array).into_iter().flatten();
+    let contents = body
+        .get("contents")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+
     let turns = contents.filter(|content| at(content, "/role").is_none_or(|role| role == "user"));
-    let user: Vec<_> = turns.filter_map(|content| content.get("parts")).map(text).collect();
+    let user: Vec<_> = turns
+        .filter_map(|content| content.get("parts"))
+        .map(text)
+        .collect();
+
     let settings = body.get("generationConfig").unwrap_or(&Value::Null);
     let tool = body.pointer("/tools/0/functionDeclarations/0");
     let wish = Wish {
-        native: settings.get("responseJsonSchema").or_else(|| settings.get("responseSchema")),
+        native: settings
+            .get("responseJsonSchema")
+            .or_else(|| settings.get("responseSchema")),
         native_name: None,
         tool: tool.map(parameters),
         tool_name: tool.and_then(|tool| at(tool, "/name")),
     };
-    let system = body.pointer("/systemInstruction/parts").map(text).unwrap_or_default().into_owned();
-    assemble(system, user.join("\n\n"), &wish, settings.get("temperature"), settings.get("maxOutputTokens"))
+
+    let system = body
+        .pointer("/systemInstruction/parts")
+        .map(text)
+        .unwrap_or_default()
+        .into_owned();
+
+    assemble(
+        system,
+        user.join("\n\n"),
+        &wish,
+        settings.get("temperature"),
+        settings.get("maxOutputTokens"),
+    )
 }
 
 fn parameters(tool: &Value) -> &Value {
-    tool.get("parametersJsonSchema").or_else(|| tool.get("parameters")).unwrap_or(&Value::Null)
+    tool.get("parametersJsonSchema")
+        .or_else(|| tool.get("parameters"))
+        .unwrap_or(&Value::Null)
 }
 
 fn embeddings(body: &Value) -> View {
-    let none = Wish { native: None, native_name: None, tool: None, tool_name: None };
+    let none = Wish {
+        native: None,
+        native_name: None,
+        tool: None,
+        tool_name: None,
+    };
+
     let mut view = assemble(String::new(), inputs(body).join("\n\n"), &none, None, None);
     "embed".clone_into(&mut view.stage);
     view
@@ -114,15 +185,27 @@ fn embeddings(body: &Value) -> View {
 
 /// The texts to embed; lists of token numbers are taken as their JSON.
 pub(super) fn inputs(body: &Value) -> Vec<String> {
-    let as_text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let as_text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
     match body.get("input") {
-        Some(Value::Array(items)) if items.iter().any(|item| !item.is_number()) => items.iter().map(as_text).collect(),
+        Some(Value::Array(items)) if items.iter().any(|item| !item.is_number()) => {
+            items.iter().map(as_text).collect()
+        }
         Some(single) => vec![as_text(single)],
         None => Vec::new(),
     }
 }
 
-fn assemble(system: String, user: String, wish: &Wish<'_>, temperature: Option<&Value>, limit: Option<&Value>) -> View {
+fn assemble(
+    system: String,
+    user: String,
+    wish: &Wish<'_>,
+    temperature: Option<&Value>,
+    limit: Option<&Value>,
+) -> View {
     let (mode, name, schema) = match (wish.native, wish.tool) {
         (Some(schema), _) => (OutputMode::Native, wish.native_name, Some(schema)),
         (None, Some(schema)) => (OutputMode::Tool, wish.tool_name, Some(schema)),
@@ -143,8 +226,13 @@ fn assemble(system: String, user: String, wish: &Wish<'_>, temperature: Option<&
 /// The texts of all messages in one of these roles, a blank line between them.
 fn join(messages: Option<&Value>, roles: &[&str]) -> String {
     let list = messages.and_then(Value::as_array).into_iter().flatten();
-    let wanted = list.filter(|message| at(message, "/role").is_some_and(|role| roles.contains(&role)));
-    let texts: Vec<_> = wanted.filter_map(|message| message.get("content")).map(text).collect();
+    let wanted =
+        list.filter(|message| at(message, "/role").is_some_and(|role| roles.contains(&role)));
+    let texts: Vec<_> = wanted
+        .filter_map(|message| message.get("content"))
+        .map(text)
+        .collect();
+
     texts.join("\n\n")
 }
 

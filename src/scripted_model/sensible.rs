@@ -31,26 +31,43 @@ fn classify(frame: &Frame<'_>, kinds: u64) -> Value {
         .iter()
         .map(|chunk| json!({"id": id(chunk), "category": category(&chunk.text, level, kinds, &listed, may_add)}))
         .collect();
+
     json!({ "chunks": chunks })
 }
 
 fn category(text: &str, level: u64, kinds: u64, listed: &[&str], may_add: bool) -> String {
     let label = format!("category{level}:");
-    let told = text.lines().find_map(|line| line.strip_prefix(&label)).map(|name| name.trim().to_owned());
+    let told = text
+        .lines()
+        .find_map(|line| line.strip_prefix(&label))
+        .map(|name| name.trim().to_owned());
+
     let wished = told.unwrap_or_else(|| format!("L{level}-{}", hash(text) % kinds));
     if may_add || listed.is_empty() || listed.contains(&wished.as_str()) {
         return wished;
     }
+
     let nearest = hash(text) % listed.len() as u64;
-    listed.iter().zip(0u64..).find(|(_, index)| *index == nearest).map_or(wished, |(name, _)| (*name).to_owned())
+    listed
+        .iter()
+        .zip(0u64..)
+        .find(|(_, index)| *index == nearest)
+        .map_or(wished, |(name, _)| (*name).to_owned())
 }
 
 fn select(frame: &Frame<'_>) -> Value {
     let options = frame.list("options:");
     let query = words(frame.value("query:").unwrap_or_default());
-    let most = frame.value("select: at most").and_then(first_number).unwrap_or(1);
-    let count = options.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+    let most = frame
+        .value("select: at most")
+        .and_then(first_number)
+        .unwrap_or(1);
+
+    let count = options
+        .len()
+        .min(usize::try_from(most).unwrap_or(usize::MAX));
     let mut ranked = options;
+
     // Stable, so that equals stay in the order they were offered.
     ranked.sort_by_key(|label| Reverse(words(label).intersection(&query).count()));
     let selections: Vec<Value> = ranked
@@ -59,6 +76,7 @@ fn select(frame: &Frame<'_>) -> Value {
         .enumerate()
         .map(|(place, label)| json!({"category": label, "ranked_relevance": count - place}))
         .collect();
+
     json!({ "selections": selections })
 }
 
@@ -67,7 +85,10 @@ fn summarize(frame: &Frame<'_>) -> Value {
         .chunks
         .iter()
         .map(|chunk| {
-            let target = chunk.note.split_once("target_chars=").and_then(|(_, rest)| first_number(rest));
+            let target = chunk
+                .note
+                .split_once("target_chars=")
+                .and_then(|(_, rest)| first_number(rest));
             json!({"chunk_id": id(chunk), "summary": head(&chunk.text, target.unwrap_or(100))})
         })
         .collect();
@@ -75,7 +96,9 @@ fn summarize(frame: &Frame<'_>) -> Value {
 }
 
 fn answer(frame: &Frame<'_>) -> Value {
-    let Some(first) = frame.chunks.first() else { return json!({"answer": "No chunks were given."}) };
+    let Some(first) = frame.chunks.first() else {
+        return json!({"answer": "No chunks were given."});
+    };
     let ids: Vec<&str> = frame.chunks.iter().map(|chunk| chunk.id.as_str()).collect();
     json!({"answer": format!("From chunks {}: {}", ids.join(", "), head(&first.text, 80))})
 }
@@ -92,34 +115,51 @@ fn helper(frame: &Frame<'_>) -> Value {
 
 /// In prompted mode the schema is looked for in the prompt.
 fn other(seen: &Seen) -> Value {
-    let schema = seen.schema.clone().or_else(|| written_schema(&seen.system)).or_else(|| written_schema(&seen.user));
+    let schema = seen
+        .schema
+        .clone()
+        .or_else(|| written_schema(&seen.system))
+        .or_else(|| written_schema(&seen.user));
     schema.map_or_else(|| json!({}), |schema| minimal::value(&schema))
 }
 
 /// The first JSON object in `text` that looks like a schema.
 fn written_schema(text: &str) -> Option<Value> {
     text.match_indices('{').find_map(|(at, _)| {
-        let value = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>().next()?.ok()?;
+        let value = serde_json::Deserializer::from_str(&text[at..])
+            .into_iter::<Value>()
+            .next()?
+            .ok()?;
         (value.get("properties").is_some() || value.get("$ref").is_some()).then_some(value)
     })
 }
 
 /// Ids that are numbers are answered as numbers, as the schemas want them.
 fn id(chunk: &Chunk) -> Value {
-    chunk.id.parse::<u64>().map_or_else(|_| chunk.id.as_str().into(), Value::from)
+    chunk
+        .id
+        .parse::<u64>()
+        .map_or_else(|_| chunk.id.as_str().into(), Value::from)
 }
 
 fn head(text: &str, chars: u64) -> String {
-    text.chars().take(usize::try_from(chars).unwrap_or(usize::MAX)).collect()
+    text.chars()
+        .take(usize::try_from(chars).unwrap_or(usize::MAX))
+        .collect()
 }
 
 pub(super) fn words(text: &str) -> HashSet<String> {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
 }
 
 /// FNV-1a: the standard library's hasher may change between releases, answers must not.
 pub(super) fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -137,7 +177,10 @@ mod tests {
     fn classify_follows_the_text_and_the_hash() {
         let answer = classify(&Frame::read(&classify_frame("allowed")), 3);
         assert_eq!(answer["chunks"][0], json!({"id": 1, "category": "Sound"}));
-        assert_eq!(answer["chunks"][1]["category"], format!("L2-{}", hash("Lonely") % 3));
+        assert_eq!(
+            answer["chunks"][1]["category"],
+            format!("L2-{}", hash("Lonely") % 3)
+        );
     }
 
     #[test]
@@ -156,20 +199,29 @@ mod tests {
             {"category": "Sea / Waves", "ranked_relevance": 2},
             {"category": "Art", "ranked_relevance": 1},
         ]);
+
         assert_eq!(answer["selections"], expected);
     }
 
     #[test]
     fn summarize_cuts_characters_not_bytes() {
-        let frame = "Chunk 12 (original_chars=6, target_chars=3):\n\"\"\"\näöüabc\n\"\"\"\nSummarize.";
+        let frame =
+            "Chunk 12 (original_chars=6, target_chars=3):\n\"\"\"\näöüabc\n\"\"\"\nSummarize.";
         let answer = summarize(&Frame::read(frame));
-        assert_eq!(answer, json!({"summaries": [{"chunk_id": 12, "summary": "äöü"}]}));
+        assert_eq!(
+            answer,
+            json!({"summaries": [{"chunk_id": 12, "summary": "äöü"}]})
+        );
     }
 
     #[test]
     fn answer_cites_all_and_quotes_the_first() {
-        let frame = "query: q\nChunk 4 [A]:\n\"\"\"\nfour\n\"\"\"\nChunk 9 [B]:\n\"\"\"\nnine\n\"\"\"\n";
-        assert_eq!(answer(&Frame::read(frame)), json!({"answer": "From chunks 4, 9: four"}));
+        let frame =
+            "query: q\nChunk 4 [A]:\n\"\"\"\nfour\n\"\"\"\nChunk 9 [B]:\n\"\"\"\nnine\n\"\"\"\n";
+        assert_eq!(
+            answer(&Frame::read(frame)),
+            json!({"answer": "From chunks 4, 9: four"})
+        );
     }
 
     #[test]

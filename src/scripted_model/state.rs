@@ -42,7 +42,8 @@ struct Entry {
     outcome: Outcome,
 }
 
-/// A panic elsewhere (a rule's assertion, say) must not hide the record from the test that reads it.
+/// A panic elsewhere (a rule's assertion, say) must not hide the record from the test that reads
+/// it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -86,27 +87,46 @@ impl State {
         let place = faults.queue.iter().position(|step| step.matches(seen));
         let step = match place {
             Some(place) => faults.queue.remove(place),
-            None => faults.standing.iter().find(|step| step.matches(seen)).cloned(),
+            None => faults
+                .standing
+                .iter()
+                .find(|step| step.matches(seen))
+                .cloned(),
         }?;
+
         drop(faults);
         lock(&self.ledger).stats.faults_met += 1;
         Some(step.fault)
     }
 
     /// Records a request; `make` gets its number.
-    pub(super) fn admit(self: &Arc<Self>, limit: usize, make: impl FnOnce(u64) -> Seen) -> (Arc<Seen>, InFlight) {
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        limit: usize,
+        make: impl FnOnce(u64) -> Seen,
+    ) -> (Arc<Seen>, InFlight) {
         let mut ledger = lock(&self.ledger);
         ledger.last += 1;
         let seen = Arc::new(make(ledger.last));
-        let guard = InFlight { state: Arc::clone(self), number: seen.number, open: true };
+        let guard = InFlight {
+            state: Arc::clone(self),
+            number: seen.number,
+            open: true,
+        };
+
         ledger.stats.requests += 1;
         *ledger.stats.by_stage.entry(seen.stage.clone()).or_default() += 1;
         ledger.stats.in_flight += 1;
         ledger.stats.max_in_flight = ledger.stats.max_in_flight.max(ledger.stats.in_flight);
-        ledger.entries.push_back(Entry { seen: Arc::clone(&seen), outcome: Outcome::Pending });
+        ledger.entries.push_back(Entry {
+            seen: Arc::clone(&seen),
+            outcome: Outcome::Pending,
+        });
+
         while ledger.entries.len() > limit {
             ledger.entries.pop_front();
         }
+
         drop(ledger);
         self.changed.notify_waiters();
         (seen, guard)
@@ -130,7 +150,14 @@ impl State {
 
     pub(super) fn requests(&self) -> Vec<Seen> {
         let ledger = lock(&self.ledger);
-        ledger.entries.iter().map(|entry| Seen { outcome: entry.outcome, ..Seen::clone(&entry.seen) }).collect()
+        ledger
+            .entries
+            .iter()
+            .map(|entry| Seen {
+                outcome: entry.outcome,
+                ..Seen::clone(&entry.seen)
+            })
+            .collect()
     }
 
     /// Forgets the requests and starts the counts anew.
@@ -139,16 +166,28 @@ impl State {
         let in_flight = ledger.stats.in_flight;
         ledger.cleared = ledger.last;
         ledger.entries.clear();
-        ledger.stats = Stats { in_flight, max_in_flight: in_flight, ..Stats::default() };
+
+        ledger.stats = Stats {
+            in_flight,
+            max_in_flight: in_flight,
+            ..Stats::default()
+        };
     }
 
     pub(super) fn stats(&self) -> Stats {
         let queued = lock(&self.faults).queue.len() as u64;
-        Stats { faults_queued: queued, ..lock(&self.ledger).stats.clone() }
+        Stats {
+            faults_queued: queued,
+            ..lock(&self.ledger).stats.clone()
+        }
     }
 
     /// Waits until the counts are as wished; false if that took too long.
-    pub(super) async fn wait_until(&self, wish: impl Fn(&Stats) -> bool, longest: Duration) -> bool {
+    pub(super) async fn wait_until(
+        &self,
+        wish: impl Fn(&Stats) -> bool,
+        longest: Duration,
+    ) -> bool {
         let waiting = async {
             loop {
                 let mut change = std::pin::pin!(self.changed.notified());
@@ -157,6 +196,7 @@ impl State {
                 if wish(&self.stats()) {
                     return;
                 }
+
                 change.await;
             }
         };
@@ -170,6 +210,7 @@ impl Ledger {
         if number <= self.cleared {
             return;
         }
+
         match outcome {
             Outcome::Answered(status) => {
                 self.stats.answered += 1;
@@ -179,9 +220,12 @@ impl Ledger {
             Outcome::Broken => self.stats.broken += 1,
             Outcome::Pending => {}
         }
+
         // Numbers follow each other without a gap, so the distance to the first is the place.
         let first = self.entries.front().map_or(0, |entry| entry.seen.number);
-        let place = number.checked_sub(first).and_then(|place| usize::try_from(place).ok());
+        let place = number
+            .checked_sub(first)
+            .and_then(|place| usize::try_from(place).ok());
         if let Some(entry) = place.and_then(|place| self.entries.get_mut(place)) {
             entry.outcome = outcome;
         }
@@ -207,6 +251,10 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         let ended_here = self.state.stop.is_cancelled();
-        self.settle(if ended_here { Outcome::Broken } else { Outcome::Abandoned });
+        self.settle(if ended_here {
+            Outcome::Broken
+        } else {
+            Outcome::Abandoned
+        });
     }
 }

@@ -123,7 +123,12 @@ pub struct Step {
 
 impl Step {
     pub fn new(fault: Fault) -> Self {
-        Self { fault, only_stage: None, only_model: None, always: false }
+        Self {
+            fault,
+            only_stage: None,
+            only_model: None,
+            always: false,
+        }
     }
 
     #[must_use]
@@ -139,8 +144,13 @@ impl Step {
     }
 
     pub(super) fn matches(&self, seen: &Seen) -> bool {
-        self.only_stage.as_ref().is_none_or(|stage| *stage == seen.stage)
-            && self.only_model.as_ref().is_none_or(|model| *model == seen.model)
+        self.only_stage
+            .as_ref()
+            .is_none_or(|stage| *stage == seen.stage)
+            && self
+                .only_model
+                .as_ref()
+                .is_none_or(|model| *model == seen.model)
             && self.fault.concerns(seen)
     }
 }
@@ -161,7 +171,13 @@ impl TryFrom<Map<String, Value>> for Step {
         let only_model = serde_json::from_value(take("only_model"))?;
         let always: Option<bool> = serde_json::from_value(take("always"))?;
         let fault = serde_json::from_value(Value::Object(map))?;
-        Ok(Self { fault, only_stage, only_model, always: always.unwrap_or_default() })
+
+        Ok(Self {
+            fault,
+            only_stage,
+            only_model,
+            always: always.unwrap_or_default(),
+        })
     }
 }
 
@@ -175,7 +191,11 @@ mod tests {
     fn a_step_survives_the_way_through_json() {
         let step = Step::new(Fault::Delay { ms: 5 }).only_stage("select");
         let json = serde_json::to_value(&step).unwrap();
-        assert_eq!(json, json!({"kind": "delay", "ms": 5, "only_stage": "select", "always": false}));
+        assert_eq!(
+            json,
+            json!({"kind": "delay", "ms": 5, "only_stage": "select", "always": false})
+        );
+
         assert_eq!(serde_json::from_value::<Step>(json).unwrap(), step);
     }
 

@@ -71,14 +71,26 @@ pub struct Seen {
 impl Seen {
     /// The first header of this name, which is compared without regard to case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     /// The tool the answer has to call: the one the caller insists on, or else the first.
     pub(super) fn tool_name(&self) -> &str {
         let forced = ["/tool_choice/function/name", "/tool_choice/name"];
-        let first = ["/tools/0/function/name", "/tools/0/name", "/tools/0/functionDeclarations/0/name"];
-        forced.iter().chain(&first).find_map(|path| self.body.pointer(path)?.as_str()).unwrap_or_default()
+        let first = [
+            "/tools/0/function/name",
+            "/tools/0/name",
+            "/tools/0/functionDeclarations/0/name",
+        ];
+
+        forced
+            .iter()
+            .chain(&first)
+            .find_map(|path| self.body.pointer(path)?.as_str())
+            .unwrap_or_default()
     }
 }
 
@@ -86,7 +98,8 @@ impl Seen {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
-    /// Everything sent, cached tokens included (Anthropic's `input_tokens` is rendered without them).
+    /// Everything sent, cached tokens included (Anthropic's `input_tokens` is rendered without
+    /// them).
     pub prompt_tokens: u64,
     pub completion_tokens: u64,
     pub cached_tokens: u64,

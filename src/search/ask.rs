@@ -56,50 +56,97 @@ impl Wish {
         if self.query.trim().is_empty() {
             refuse("query", "must not be empty".to_owned());
         }
+
         if char_count(&self.query) > MOST_QUERY_CHARS {
-            refuse("query", format!("must have at most {MOST_QUERY_CHARS} characters"));
+            refuse(
+                "query",
+                format!("must have at most {MOST_QUERY_CHARS} characters"),
+            );
         }
+
         if self.k.is_some_and(|k| !(1..=MOST_K).contains(&k)) {
             refuse("k", format!("must be a whole number from 1 to {MOST_K}"));
         }
-        if self.min_score.is_some_and(|score| !(0.0..=1.0).contains(&score)) {
+
+        if self
+            .min_score
+            .is_some_and(|score| !(0.0..=1.0).contains(&score))
+        {
             refuse("min_score", "must be from 0 to 1".to_owned());
         }
-        for (field, named) in [("filters.source_ids", self.source_ids.len()), ("filters.tags", self.tags.len())] {
+        for (field, named) in [
+            ("filters.source_ids", self.source_ids.len()),
+            ("filters.tags", self.tags.len()),
+        ] {
             if named > MOST_NAMED {
                 refuse(field, format!("must name at most {MOST_NAMED}"));
             }
         }
-        let plain = |text: &str, most: usize| !text.trim().is_empty() && !has_control(text) && char_count(text) <= most;
-        for (place, _) in self.tags.iter().enumerate().filter(|(_, tag)| !plain(tag, 100)) {
+
+        let plain = |text: &str, most: usize| {
+            !text.trim().is_empty() && !has_control(text) && char_count(text) <= most
+        };
+        for (place, _) in self
+            .tags
+            .iter()
+            .enumerate()
+            .filter(|(_, tag)| !plain(tag, 100))
+        {
             let rule = "must be 1 to 100 characters, none of them control characters";
             refuse(&format!("filters.tags[{place}]"), rule.to_owned());
         }
-        if self.user_id.as_deref().is_some_and(|user_id| !plain(user_id, 128)) {
-            refuse("filters.user_id", "must be 1 to 128 characters, none of them control characters".to_owned());
+
+        if self
+            .user_id
+            .as_deref()
+            .is_some_and(|user_id| !plain(user_id, 128))
+        {
+            refuse(
+                "filters.user_id",
+                "must be 1 to 128 characters, none of them control characters".to_owned(),
+            );
         }
+
         let mut source_ids = Vec::new();
         for (place, id) in self.source_ids.iter().enumerate() {
             match id.parse::<SourceId>() {
                 Ok(id) => source_ids.push(id),
-                Err(_) => refuse(&format!("filters.source_ids[{place}]"), "must be the id of a source".to_owned()),
+                Err(_) => refuse(
+                    &format!("filters.source_ids[{place}]"),
+                    "must be the id of a source".to_owned(),
+                ),
             }
         }
+
         let as_of = self.as_of.as_deref().map(Timestamp::parse_rfc3339);
         if as_of == Some(None) {
-            refuse("filters.as_of", "must be a moment like 2026-01-31T12:00:00Z".to_owned());
+            refuse(
+                "filters.as_of",
+                "must be a moment like 2026-01-31T12:00:00Z".to_owned(),
+            );
         }
+
         if !errors.is_empty() {
             return Err(SearchError::Invalid(errors));
         }
+
         let (tags, user_id, as_of) = (self.tags, self.user_id, as_of.flatten());
         Ok(Ask {
             query: self.query,
             kind: self.kind.unwrap_or(Kind::Hybrid),
             by_source: self.by_source,
-            k: self.k.and_then(|k| usize::try_from(k).ok()).unwrap_or(USUAL_K),
+            k: self
+                .k
+                .and_then(|k| usize::try_from(k).ok())
+                .unwrap_or(USUAL_K),
             min_score: self.min_score,
-            scope: QueryScope { source_ids, tags, user_id, as_of, all_versions: false },
+            scope: QueryScope {
+                source_ids,
+                tags,
+                user_id,
+                as_of,
+                all_versions: false,
+            },
             category_id: self.category_id,
         })
     }

@@ -1,6 +1,7 @@
-//! A space that does not fit into memory, searched in the database: by words through the engine's own full-text index,
-//! by meaning by reading every vector once. The ranking rule is the same, only slower; how common a term is goes by all
-//! versions here, and of words that very many passages hold only the first so many passages are compared.
+//! A space that does not fit into memory, searched in the database: by words through the engine's
+//! own full-text index, by meaning by reading every vector once. The ranking rule is the same, only
+//! slower; how common a term is goes by all versions here, and of words that very many passages
+//! hold only the first so many passages are compared.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +18,8 @@ use crate::store::{Store, StoreError};
 
 /// The rarest terms that together match no more passages than this lead to the candidates.
 const CANDIDATES: u64 = 5_000;
-/// Passages that are taken apart for one question at the most, where even the rarest term is common.
+/// Passages that are taken apart for one question at the most, where even the rarest term is
+/// common.
 const MOST: usize = 50_000;
 /// Beyond this a term is common, whatever its number.
 const COMMON: i64 = 100_000;
@@ -54,6 +56,7 @@ impl Numbers {
         if let Some(known) = self.0.get(source_id) {
             return *known;
         }
+
         let next = self.0.len() as u64;
         self.0.insert(source_id.to_owned(), next);
         next
@@ -61,39 +64,64 @@ impl Numbers {
 }
 
 impl Beyond<'_> {
-    /// The best passages for a question. Which documents may be seen the statements know; the filter names passages.
-    pub async fn search(&self, question: &Question, filter: &Filter) -> Result<Vec<Hit>, StoreError> {
+    /// The best passages for a question. Which documents may be seen the statements know; the
+    /// filter names passages.
+    pub async fn search(
+        &self,
+        question: &Question,
+        filter: &Filter,
+    ) -> Result<Vec<Hit>, StoreError> {
         let mut numbers = Numbers::default();
         let wanted = question.depth(usize::MAX);
         let hits = match question.kind {
             Kind::Keyword => {
                 let query = self.query(question).await?;
-                let found = self.holders(question, &query, filter, wanted, &mut numbers).await?;
+                let found = self
+                    .holders(question, &query, filter, wanted, &mut numbers)
+                    .await?;
                 let hit = |found: Scored| {
                     let share = query.share(found.score);
-                    Hit { keyword: Some(share), ..plain(found, share) }
+                    Hit {
+                        keyword: Some(share),
+                        ..plain(found, share)
+                    }
                 };
+
                 found.into_iter().map(hit).collect()
             }
             Kind::Semantic => {
-                let near = self.nearest(question, filter, question.k.max(1), &mut numbers).await?;
-                near.into_iter().map(|near| Hit { semantic: Some(near.score), ..plain(near, near.score) }).collect()
+                let near = self
+                    .nearest(question, filter, question.k.max(1), &mut numbers)
+                    .await?;
+                near.into_iter()
+                    .map(|near| Hit {
+                        semantic: Some(near.score),
+                        ..plain(near, near.score)
+                    })
+                    .collect()
             }
             Kind::Hybrid => self.by_both(question, filter, &mut numbers).await?,
         };
+
         Ok(finish(hits, question))
     }
 
     /// The question with its terms weighed by the whole space.
     async fn query(&self, question: &Question) -> Result<KeywordQuery, StoreError> {
-        let tokens: Vec<String> = question.terms.iter().map(|asked| token(&asked.term)).collect();
+        let tokens: Vec<String> = question
+            .terms
+            .iter()
+            .map(|asked| token(&asked.term))
+            .collect();
+
         let counts = self.store.count_tokens(self.space, &tokens, COMMON).await?;
         let counts: Vec<u64> = counts.into_iter().map(unsigned).collect();
         let collection = Collection::of(unsigned(self.size.passages), unsigned(self.size.terms));
         Ok(KeywordQuery::new(&question.terms, &counts, collection))
     }
 
-    /// Passages with the question's rarest terms, scored by all of them; with any of its terms, if others could be better.
+    /// Passages with the question's rarest terms, scored by all of them; with any of its terms, if
+    /// others could be better.
     async fn holders(
         &self,
         question: &Question,
@@ -104,13 +132,19 @@ impl Beyond<'_> {
     ) -> Result<Vec<Scored>, StoreError> {
         let order = query.by_rarity();
         let rare = query.rarest(CANDIDATES).len();
-        let found = self.score(question, query, &order[..rare], filter, wanted, numbers).await?;
+        let found = self
+            .score(question, query, &order[..rare], filter, wanted, numbers)
+            .await?;
+
         // What a passage can reach that holds none of these terms.
         let others: f64 = order[rare..].iter().map(|term| query.weight(*term)).sum();
-        if rare == order.len() || (found.len() >= wanted && found.last().is_some_and(|last| last.score >= others)) {
+        if rare == order.len()
+            || (found.len() >= wanted && found.last().is_some_and(|last| last.score >= others))
+        {
             return Ok(found);
         }
-        self.score(question, query, &order, filter, wanted, numbers).await
+        self.score(question, query, &order, filter, wanted, numbers)
+            .await
     }
 
     /// The best passages that hold any of some terms.
@@ -123,27 +157,45 @@ impl Beyond<'_> {
         wanted: usize,
         numbers: &mut Numbers,
     ) -> Result<Vec<Scored>, StoreError> {
-        let tokens: Vec<String> = terms.iter().map(|number| token(&query.terms()[*number].term)).collect();
+        let tokens: Vec<String> = terms
+            .iter()
+            .map(|number| token(&query.terms()[*number].term))
+            .collect();
+
         let mut best = Vec::new();
         let (mut after, mut read) = (0, 0);
         while !tokens.is_empty() && read < MOST {
-            let page = self.store.list_holders(self.space, self.scope, &tokens, after, PAGE).await?;
+            let page = self
+                .store
+                .list_holders(self.space, self.scope, &tokens, after, PAGE)
+                .await?;
+
             let Some(last) = page.last() else { break };
             after = last.chunk_id;
             read += page.len();
+
             for some in page.chunks(AT_ONCE) {
                 for passage in some.iter().filter(|passage| filter.lets(passage.chunk_id)) {
-                    let score = query.score(&passage.tokens, u32::try_from(passage.length).unwrap_or(u32::MAX));
-                    best.push(Scored { chunk_id: passage.chunk_id, source: numbers.of(&passage.source_id), score });
+                    let score = query.score(
+                        &passage.tokens,
+                        u32::try_from(passage.length).unwrap_or(u32::MAX),
+                    );
+                    best.push(Scored {
+                        chunk_id: passage.chunk_id,
+                        source: numbers.of(&passage.source_id),
+                        score,
+                    });
                 }
                 // Many at once would keep other requests waiting.
                 tokio::task::yield_now().await;
             }
+
             keep_best(&mut best, wanted, question.by_source);
             if page.len() < PAGE {
                 break;
             }
         }
+
         Ok(best)
     }
 
@@ -155,43 +207,68 @@ impl Beyond<'_> {
         wanted: usize,
         numbers: &mut Numbers,
     ) -> Result<Vec<Scored>, StoreError> {
-        let (Some(model), Some(asked)) = (self.model, &question.vector) else { return Ok(Vec::new()) };
+        let (Some(model), Some(asked)) = (self.model, &question.vector) else {
+            return Ok(Vec::new());
+        };
         let asked: Vec<f32> = unit(asked).collect();
         if asked.iter().all(|value| *value == 0.0) {
             return Ok(Vec::new());
         }
-        // What may be seen is no business of the database's copy: where it is little, the pages below are faster.
+
+        // What may be seen is no business of the database's copy: where it is little, the pages
+        // below are faster.
         if self.store.compares_vectors() && !self.scope.is_narrow() && filter.chunks.is_none() {
-            match self.compared(model, &asked, question.by_source, wanted, numbers).await {
+            match self
+                .compared(model, &asked, question.by_source, wanted, numbers)
+                .await
+            {
                 Ok(Some(best)) => return Ok(best),
                 Ok(None) => {}
-                Err(error) => tracing::warn!(%error, "pgvector gave no answer: vectors are read one by one"),
+                Err(error) => {
+                    tracing::warn!(%error, "pgvector gave no answer: vectors are read one by one")
+                }
             }
         }
+
         let mut best = Vec::new();
         let mut after = 0;
         loop {
-            let page = self.store.list_placed_vectors(self.space, self.scope, model, None, after, PAGE).await?;
+            let page = self
+                .store
+                .list_placed_vectors(self.space, self.scope, model, None, after, PAGE)
+                .await?;
+
             let Some((_, last)) = page.last() else { break };
             after = last.chunk_id;
             for some in page.chunks(AT_ONCE) {
-                for (source_id, vector) in some.iter().filter(|(_, vector)| filter.lets(vector.chunk_id)) {
+                for (source_id, vector) in some
+                    .iter()
+                    .filter(|(_, vector)| filter.lets(vector.chunk_id))
+                {
                     if let Some(score) = cosine(&asked, vector) {
-                        best.push(Scored { chunk_id: vector.chunk_id, source: numbers.of(source_id), score });
+                        best.push(Scored {
+                            chunk_id: vector.chunk_id,
+                            source: numbers.of(source_id),
+                            score,
+                        });
                     }
                 }
+
                 tokio::task::yield_now().await;
             }
+
             keep_best(&mut best, wanted, question.by_source);
             if page.len() < PAGE {
                 break;
             }
         }
+
         Ok(best)
     }
 
-    /// The same, found by the database. It knows nothing of former versions and documents that are switched off; none
-    /// where these leave too few. Scored here, so that the order is the same everywhere.
+    /// The same, found by the database. It knows nothing of former versions and documents that are
+    /// switched off; none where these leave too few. Scored here, so that the order is the same
+    /// everywhere.
     async fn compared(
         &self,
         model: &str,
@@ -201,21 +278,39 @@ impl Beyond<'_> {
         numbers: &mut Numbers,
     ) -> Result<Option<Vec<Scored>>, StoreError> {
         // A scan costs the same for few.
-        let ids = self.store.list_nearest(self.space, model, asked, PAGE).await?;
+        let ids = self
+            .store
+            .list_nearest(self.space, model, asked, PAGE)
+            .await?;
+
         let mut best = Vec::new();
         for some in ids.chunks(AT_ONCE) {
-            let placed = self.store.list_placed_vectors(self.space, self.scope, model, Some(some), 0, AT_ONCE);
+            let placed = self.store.list_placed_vectors(
+                self.space,
+                self.scope,
+                model,
+                Some(some),
+                0,
+                AT_ONCE,
+            );
+
             for (source_id, vector) in placed.await? {
                 if let Some(score) = cosine(asked, &vector) {
-                    best.push(Scored { chunk_id: vector.chunk_id, source: numbers.of(&source_id), score });
+                    best.push(Scored {
+                        chunk_id: vector.chunk_id,
+                        source: numbers.of(&source_id),
+                        score,
+                    });
                 }
             }
+
             keep_best(&mut best, wanted, by_source);
             // They come nearest first, so those that follow are no nearer.
             if best.len() >= wanted {
                 return Ok(Some(best));
             }
         }
+
         Ok((ids.len() < PAGE).then_some(best))
     }
 
@@ -226,26 +321,54 @@ impl Beyond<'_> {
         numbers: &mut Numbers,
     ) -> Result<Vec<Hit>, StoreError> {
         let query = self.query(question).await?;
-        let held = self.holders(question, &query, filter, SAMPLE, numbers).await?;
+        let held = self
+            .holders(question, &query, filter, SAMPLE, numbers)
+            .await?;
         let near = self.nearest(question, filter, SAMPLE, numbers).await?;
-        let sources: HashMap<i64, u64> = held.iter().chain(&near).map(|found| (found.chunk_id, found.source)).collect();
-        let mut scores: HashMap<i64, f64> = held.iter().map(|found| (found.chunk_id, found.score)).collect();
+        let sources: HashMap<i64, u64> = held
+            .iter()
+            .chain(&near)
+            .map(|found| (found.chunk_id, found.source))
+            .collect();
+
+        let mut scores: HashMap<i64, f64> = held
+            .iter()
+            .map(|found| (found.chunk_id, found.score))
+            .collect();
+
         let ids: Vec<i64> = sources.keys().copied().collect();
-        let unscored: Vec<i64> = ids.iter().filter(|id| !scores.contains_key(id)).copied().collect();
+        let unscored: Vec<i64> = ids
+            .iter()
+            .filter(|id| !scores.contains_key(id))
+            .copied()
+            .collect();
+
         for some in unscored.chunks(AT_ONCE) {
             for passage in self.store.list_terms_of(self.space, some).await? {
                 let length = u32::try_from(passage.length).unwrap_or(u32::MAX);
                 scores.insert(passage.chunk_id, query.score(&passage.tokens, length));
             }
         }
+
         let mut vectors: HashMap<i64, Vec<f32>> = HashMap::new();
         for some in ids.chunks(AT_ONCE) {
             let Some(model) = self.model else { break };
             let found = self.store.list_vectors_of(self.space, model, some).await?;
-            vectors.extend(found.into_iter().map(|row| (row.chunk_id, unit(&from_bytes(&row.vector)).collect())));
+            vectors.extend(
+                found
+                    .into_iter()
+                    .map(|row| (row.chunk_id, unit(&from_bytes(&row.vector)).collect())),
+            );
         }
+
         let keyword = |id: i64| scores.get(&id).copied().unwrap_or(0.0);
-        let fused = fuse_all(&ids, keyword, |id| vectors.get(&id).cloned(), question.vector.as_deref());
+        let fused = fuse_all(
+            &ids,
+            keyword,
+            |id| vectors.get(&id).cloned(),
+            question.vector.as_deref(),
+        );
+
         let hit = |(fused, semantic): (Fused<i64>, Option<f64>)| Hit {
             chunk_id: fused.id,
             source: sources.get(&fused.id).copied().unwrap_or(u64::MAX),
@@ -254,22 +377,36 @@ impl Beyond<'_> {
             semantic,
             standing: Some((&fused).into()),
         };
+
         Ok(fused.into_iter().map(hit).collect())
     }
 }
 
 /// The best so far; where one of each document counts, that one.
 fn keep_best(best: &mut Vec<Scored>, count: usize, by_source: bool) {
-    best.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.chunk_id.cmp(&b.chunk_id)));
+    best.sort_by(|a, b| {
+        b.score
+            .total_cmp(&a.score)
+            .then(a.chunk_id.cmp(&b.chunk_id))
+    });
+
     if by_source {
         let mut seen = HashSet::new();
         best.retain(|found| seen.insert(found.source));
     }
+
     best.truncate(count);
 }
 
 fn plain(found: Scored, score: f64) -> Hit {
-    Hit { chunk_id: found.chunk_id, source: found.source, score, keyword: None, semantic: None, standing: None }
+    Hit {
+        chunk_id: found.chunk_id,
+        source: found.source,
+        score,
+        keyword: None,
+        semantic: None,
+        standing: None,
+    }
 }
 
 fn cosine(asked: &[f32], row: &VectorRow) -> Option<f64> {

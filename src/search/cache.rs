@@ -1,5 +1,5 @@
-//! The indexes in memory: loaded when a space is first searched, kept in step by its count of writes, given up when
-//! others need the room.
+//! The indexes in memory: loaded when a space is first searched, kept in step by its count of
+//! writes, given up when others need the room.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,8 @@ use crate::store::{Store, StoreError};
 const PAGE: usize = 4_000;
 /// Of these, how many are added while searches wait.
 const HELD: usize = 250;
-/// Bytes that a term of a passage, and a passage, take in memory at the most; known before any is read.
+/// Bytes that a term of a passage, and a passage, take in memory at the most; known before any is
+/// read.
 const TERM_BYTES: u64 = 8;
 const PASSAGE_BYTES: u64 = 256;
 
@@ -58,7 +59,9 @@ impl Known {
         }
         match self.too_big {
             Some(size) => Some(Place::Database(size)),
-            None if vectors && self.vectors_too_big => Some(Place::Database(entry.index().live_size())),
+            None if vectors && self.vectors_too_big => {
+                Some(Place::Database(entry.index().live_size()))
+            }
             None if vectors && !self.vectors => None,
             None => Some(Place::Memory(Arc::clone(entry))),
         }
@@ -82,17 +85,26 @@ impl Entry {
     }
 
     fn measure(&self) {
-        self.bytes.store(u64::try_from(self.index().bytes()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.bytes.store(
+            u64::try_from(self.index().bytes()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
     }
 }
 
 impl IndexCache {
     pub fn new(store: Store, memory_mb: u64) -> Self {
         let most_bytes = memory_mb.saturating_mul(1024 * 1024);
-        Self { store, most_bytes, spaces: Arc::default(), clock: Arc::default() }
+        Self {
+            store,
+            most_bytes,
+            spaces: Arc::default(),
+            clock: Arc::default(),
+        }
     }
 
-    /// The index of a space with everything that was written before, with its vectors if they are wanted.
+    /// The index of a space with everything that was written before, with its vectors if they are
+    /// wanted.
     pub async fn of(&self, space: &Space, vectors: bool) -> Result<Place, StoreError> {
         // Read first: what is written after it counts as another write.
         let writes = self.store.find_chunk_writes(space).await?;
@@ -100,20 +112,28 @@ impl IndexCache {
             // Nothing was ever written there, and nothing is remembered of it.
             return Ok(Place::Memory(Arc::default()));
         }
+
         let entry = {
             let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(spaces.entry(space.clone()).or_default())
         };
-        entry.used.store(self.clock.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+
+        entry.used.store(
+            self.clock.fetch_add(1, Ordering::Relaxed) + 1,
+            Ordering::Relaxed,
+        );
+
         if let Some(place) = entry.known.lock().await.place(&entry, writes, vectors) {
             return Ok(place);
         }
+
         let (cache, space) = (self.clone(), space.clone());
         #[expect(
             clippy::disallowed_methods,
             reason = "must outlive a caller who goes away: half of it would be read twice"
         )]
-        let read = tokio::spawn(async move { cache.bring_up(&space, &entry, writes, vectors).await });
+        let read =
+            tokio::spawn(async move { cache.bring_up(&space, &entry, writes, vectors).await });
         read.await.unwrap_or_else(|_| Err(stopped()))
     }
 
@@ -130,7 +150,9 @@ impl IndexCache {
             if let Some(place) = known.place(entry, writes, vectors) {
                 return Ok(place);
             }
-            self.refresh(space, entry, &mut known, writes, vectors).await?;
+
+            self.refresh(space, entry, &mut known, writes, vectors)
+                .await?;
             self.make_room(space);
         }
     }
@@ -144,18 +166,30 @@ impl IndexCache {
         vectors: bool,
     ) -> Result<(), StoreError> {
         let anew = known.writes.is_none() || known.too_big.is_some() || entry.index().is_worn();
-        let size = if anew { self.store.find_search_size(space).await? } else { entry.index().whole_size() };
+        let size = if anew {
+            self.store.find_search_size(space).await?
+        } else {
+            entry.index().whole_size()
+        };
+
         if !self.fits(space, size, false).await? {
             entry.change(|index| *index = Index::default());
             entry.measure();
-            *known = Known { writes: Some(writes), too_big: Some(size), ..Known::default() };
+            *known = Known {
+                writes: Some(writes),
+                too_big: Some(size),
+                ..Known::default()
+            };
+
             return Ok(());
         }
+
         let wanted = vectors || known.vectors;
         let vectors = wanted && self.fits(space, size, true).await?;
         if known.vectors && !vectors {
             entry.change(Index::drop_vectors);
         }
+
         if anew {
             // Made aside, so that searches that have begun go on with the former.
             let fresh = Arc::new(Entry::default());
@@ -163,12 +197,14 @@ impl IndexCache {
             if vectors {
                 self.load_vectors(space, &fresh).await?;
             }
+
             let mut index = fresh.change(std::mem::take);
             index = blocking(move || {
                 index.settle();
                 index
             })
             .await?;
+
             entry.change(|former| *former = index);
         } else {
             if known.writes != Some(writes) {
@@ -178,20 +214,39 @@ impl IndexCache {
                 self.load_vectors(space, entry).await?;
             }
         }
+
         entry.measure();
-        *known = Known { writes: Some(writes), vectors, vectors_too_big: wanted && !vectors, too_big: None };
+        *known = Known {
+            writes: Some(writes),
+            vectors,
+            vectors_too_big: wanted && !vectors,
+            too_big: None,
+        };
+
         Ok(())
     }
 
     /// Whether a space's index fits into the memory that there is for all of them.
-    async fn fits(&self, space: &Space, size: SearchSize, vectors: bool) -> Result<bool, StoreError> {
-        let [passages, terms] = [size.passages, size.terms].map(|number| u64::try_from(number).unwrap_or(0));
+    async fn fits(
+        &self,
+        space: &Space,
+        size: SearchSize,
+        vectors: bool,
+    ) -> Result<bool, StoreError> {
+        let [passages, terms] =
+            [size.passages, size.terms].map(|number| u64::try_from(number).unwrap_or(0));
         let mut bytes = passages * PASSAGE_BYTES + terms * TERM_BYTES;
         if vectors && let Some(model) = self.store.find_embedding_model(space).await? {
-            let dim = self.store.find_vector_dim(space, &model).await?.unwrap_or(0);
+            let dim = self
+                .store
+                .find_vector_dim(space, &model)
+                .await?
+                .unwrap_or(0);
             bytes += passages * u64::try_from(dim).unwrap_or(0) * 4;
         }
-        Ok(bytes <= self.most_bytes && usize::try_from(passages).is_ok_and(|passages| passages < MOST_ROWS))
+
+        Ok(bytes <= self.most_bytes
+            && usize::try_from(passages).is_ok_and(|passages| passages < MOST_ROWS))
     }
 
     /// Passages that have come, and what every document says now.
@@ -200,14 +255,26 @@ impl IndexCache {
         let mut rows = self.store.list_terms(space, after, PAGE).await?;
         while let Some(last) = rows.last().map(|row| row.chunk_id) {
             let full = rows.len() == PAGE;
-            let next = async { if full { self.store.list_terms(space, last, PAGE).await } else { Ok(Vec::new()) } };
+            let next = async {
+                if full {
+                    self.store.list_terms(space, last, PAGE).await
+                } else {
+                    Ok(Vec::new())
+                }
+            };
+
             let entry = Arc::clone(entry);
-            let add = move || rows.chunks(HELD).for_each(|some| entry.change(|index| index.add(some)));
+            let add = move || {
+                rows.chunks(HELD)
+                    .for_each(|some| entry.change(|index| index.add(some)))
+            };
+
             // The database reads the next while these are taken apart.
             let (next, added) = tokio::join!(next, blocking(add));
             added?;
             rows = next?;
         }
+
         let sources = self.store.list_search_sources(space).await?;
         let entry = Arc::clone(entry);
         blocking(move || entry.change(|index| index.set_sources(&sources))).await
@@ -215,40 +282,72 @@ impl IndexCache {
 
     /// Vectors that have come; all of them where the space has turned to another model.
     async fn load_vectors(&self, space: &Space, entry: &Arc<Entry>) -> Result<(), StoreError> {
-        let Some(model) = self.store.find_embedding_model(space).await? else { return Ok(()) };
-        let mut after = if entry.index().model() == Some(model.as_str()) { entry.index().last_vector() } else { None };
+        let Some(model) = self.store.find_embedding_model(space).await? else {
+            return Ok(());
+        };
+        let mut after = if entry.index().model() == Some(model.as_str()) {
+            entry.index().last_vector()
+        } else {
+            None
+        };
+
         if after.is_none() {
-            let Some(dim) = self.store.find_vector_dim(space, &model).await? else { return Ok(()) };
+            let Some(dim) = self.store.find_vector_dim(space, &model).await? else {
+                return Ok(());
+            };
             let dims = usize::try_from(dim).unwrap_or(0);
             entry.change(|index| index.begin_vectors(&model, dims));
             after = Some(0);
         }
-        let mut rows = self.store.list_vectors(space, &model, after.unwrap_or(0), PAGE).await?;
+
+        let mut rows = self
+            .store
+            .list_vectors(space, &model, after.unwrap_or(0), PAGE)
+            .await?;
+
         while let Some(last) = rows.last().map(|row| row.chunk_id) {
             let full = rows.len() == PAGE;
-            let next =
-                async { if full { self.store.list_vectors(space, &model, last, PAGE).await } else { Ok(Vec::new()) } };
+            let next = async {
+                if full {
+                    self.store.list_vectors(space, &model, last, PAGE).await
+                } else {
+                    Ok(Vec::new())
+                }
+            };
+
             let entry = Arc::clone(entry);
-            let add = move || rows.chunks(HELD).for_each(|some| entry.change(|index| index.add_vectors(some)));
+            let add = move || {
+                rows.chunks(HELD)
+                    .for_each(|some| entry.change(|index| index.add_vectors(some)))
+            };
+
             let (next, added) = tokio::join!(next, blocking(add));
             added?;
             rows = next?;
         }
+
         entry.change(Index::finish_vectors);
         Ok(())
     }
 
-    /// Gives up the indexes that were searched least lately, until all fit; never the one just asked for.
+    /// Gives up the indexes that were searched least lately, until all fit; never the one just
+    /// asked for.
     fn make_room(&self, space: &Space) {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         let size = |entry: &Arc<Entry>| entry.bytes.load(Ordering::Relaxed);
         let mut all: u64 = spaces.values().map(size).fold(0, u64::saturating_add);
+
         while all > self.most_bytes {
-            let others = spaces.iter().filter(|(other, entry)| *other != space && size(entry) > 0);
+            let others = spaces
+                .iter()
+                .filter(|(other, entry)| *other != space && size(entry) > 0);
             let oldest = others.min_by_key(|(_, entry)| entry.used.load(Ordering::Relaxed));
-            let Some((oldest, entry)) = oldest.map(|(oldest, entry)| (oldest.clone(), Arc::clone(entry))) else {
+            let Some((oldest, entry)) =
+                oldest.map(|(oldest, entry)| (oldest.clone(), Arc::clone(entry)))
+            else {
                 return;
             };
+
             // Whoever searches it now still holds it.
             spaces.remove(&oldest);
             all = all.saturating_sub(size(&entry));
@@ -258,18 +357,27 @@ impl IndexCache {
     /// Bytes of the vectors that are held for a space.
     pub fn vector_bytes(&self, space: &Space) -> usize {
         let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        spaces.get(space).map_or(0, |entry| entry.index().vector_bytes())
+        spaces
+            .get(space)
+            .map_or(0, |entry| entry.index().vector_bytes())
     }
 }
 
 /// Computes apart from the requests of others.
-pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
-    #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StoreError> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "pure computation that ends by itself"
+    )]
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| stopped())
 }
 
 /// A panic may quote the text it was about.
 fn stopped() -> StoreError {
-    StoreError::Broken { cause: "a search stopped on a defect of its own".to_owned() }
+    StoreError::Broken {
+        cause: "a search stopped on a defect of its own".to_owned(),
+    }
 }

@@ -48,14 +48,29 @@ pub fn hybrid<Id: Copy + Ord>(
     vector: impl Fn(Id) -> Option<Vec<f32>>,
 ) -> Vec<Fused<Id>> {
     let first = fuse(candidates);
-    let best = first.first().and_then(|fused| vector(fused.id)).filter(|best| best.len() == query.len());
-    let Some(best) = best.filter(|_| query.iter().any(|value| *value != 0.0)) else { return first };
-    let moved: Vec<f32> = query.iter().zip(&best).map(|(asked, found)| asked + FEEDBACK * found).collect();
+    let best = first
+        .first()
+        .and_then(|fused| vector(fused.id))
+        .filter(|best| best.len() == query.len());
+
+    let Some(best) = best.filter(|_| query.iter().any(|value| *value != 0.0)) else {
+        return first;
+    };
+    let moved: Vec<f32> = query
+        .iter()
+        .zip(&best)
+        .map(|(asked, found)| asked + FEEDBACK * found)
+        .collect();
+
     // The length of `moved` does not matter: standard scores have no unit.
     let again: Vec<Candidate<Id>> = candidates
         .iter()
-        .map(|c| Candidate { semantic: vector(c.id).map(|found| f64::from(dot(&moved, &found))), ..*c })
+        .map(|c| Candidate {
+            semantic: vector(c.id).map(|found| f64::from(dot(&moved, &found))),
+            ..*c
+        })
         .collect();
+
     fuse(&again)
 }
 
@@ -68,13 +83,28 @@ pub fn fuse<Id: Copy + Ord>(candidates: &[Candidate<Id>]) -> Vec<Fused<Id>> {
     let mut fused: Vec<Fused<Id>> = candidates
         .iter()
         .map(|c| {
-            let (keyword, semantic) = (keyword.standard(Some(c.keyword)), semantic.standard(c.semantic));
+            let (keyword, semantic) = (
+                keyword.standard(Some(c.keyword)),
+                semantic.standard(c.semantic),
+            );
+
             let mean = f64::midpoint(keyword, semantic);
-            Fused { id: c.id, score: 1.0 / (1.0 + (-mean).exp()), keyword, semantic }
+            Fused {
+                id: c.id,
+                score: 1.0 / (1.0 + (-mean).exp()),
+                keyword,
+                semantic,
+            }
         })
         .collect();
+
     // By the mean itself: the score in 0..1 runs out of digits far from the middle.
-    fused.sort_by(|a, b| (b.keyword + b.semantic).total_cmp(&(a.keyword + a.semantic)).then(a.id.cmp(&b.id)));
+    fused.sort_by(|a, b| {
+        (b.keyword + b.semantic)
+            .total_cmp(&(a.keyword + a.semantic))
+            .then(a.id.cmp(&b.id))
+    });
+
     fused
 }
 
@@ -88,16 +118,27 @@ fn distinct<Id: Copy + Ord>(candidates: &[Candidate<Id>]) -> Vec<Candidate<Id>> 
 
 /// The best of each part: by keyword those with any match, by meaning all with a vector.
 fn sample<Id: Copy + Ord>(candidates: &[Candidate<Id>]) -> Vec<Candidate<Id>> {
-    let mut by_keyword: Vec<_> = candidates.iter().filter(|c| c.keyword > 0.0).copied().collect();
+    let mut by_keyword: Vec<_> = candidates
+        .iter()
+        .filter(|c| c.keyword > 0.0)
+        .copied()
+        .collect();
+
     by_keyword.sort_by(|a, b| b.keyword.total_cmp(&a.keyword).then(a.id.cmp(&b.id)));
     by_keyword.truncate(SAMPLE);
-    let mut both: Vec<_> = candidates.iter().filter(|c| c.semantic.is_some()).copied().collect();
+    let mut both: Vec<_> = candidates
+        .iter()
+        .filter(|c| c.semantic.is_some())
+        .copied()
+        .collect();
+
     let cosine = |c: &Candidate<Id>| c.semantic.unwrap_or(f64::NEG_INFINITY);
     both.sort_by(|a, b| cosine(b).total_cmp(&cosine(a)).then(a.id.cmp(&b.id)));
     both.truncate(SAMPLE);
     both.extend(by_keyword);
     both.sort_by_key(|c| c.id);
     both.dedup_by_key(|c| c.id);
+
     both
 }
 
@@ -111,10 +152,21 @@ struct Scale {
 impl Scale {
     fn of(values: impl Iterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-        let count = u32::try_from(values.len()).map_or(f64::MAX, f64::from).max(1.0);
+        let count = u32::try_from(values.len())
+            .map_or(f64::MAX, f64::from)
+            .max(1.0);
         let mean = values.iter().sum::<f64>() / count;
-        let spread = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-        Self { mean, deviation: spread.sqrt(), least: values.iter().copied().fold(f64::INFINITY, f64::min) }
+        let spread = values
+            .iter()
+            .map(|value| (value - mean).powi(2))
+            .sum::<f64>()
+            / count;
+
+        Self {
+            mean,
+            deviation: spread.sqrt(),
+            least: values.iter().copied().fold(f64::INFINITY, f64::min),
+        }
     }
 
     /// Standard score. A part that says the same of all candidates says
@@ -123,7 +175,10 @@ impl Scale {
         if self.deviation < 1e-12 {
             return 0.0;
         }
-        let value = value.filter(|value| value.is_finite()).unwrap_or(self.least);
+
+        let value = value
+            .filter(|value| value.is_finite())
+            .unwrap_or(self.least);
         (value - self.mean) / self.deviation
     }
 }
@@ -133,7 +188,11 @@ mod tests {
     use super::*;
 
     fn candidate(id: u32, keyword: f64, semantic: f64) -> Candidate<u32> {
-        Candidate { id, keyword, semantic: Some(semantic) }
+        Candidate {
+            id,
+            keyword,
+            semantic: Some(semantic),
+        }
     }
 
     fn order(candidates: &[Candidate<u32>]) -> Vec<u32> {
@@ -142,7 +201,13 @@ mod tests {
 
     #[test]
     fn both_parts_count_alike() {
-        let all = [candidate(1, 9.0, 0.1), candidate(2, 0.0, 0.9), candidate(3, 8.0, 0.8), candidate(4, 1.0, 0.2)];
+        let all = [
+            candidate(1, 9.0, 0.1),
+            candidate(2, 0.0, 0.9),
+            candidate(3, 8.0, 0.8),
+            candidate(4, 1.0, 0.2),
+        ];
+
         assert_eq!(order(&all)[0], 3);
         let fused = fuse(&all);
         assert!(fused.iter().all(|f| f.score > 0.0 && f.score < 1.0));
@@ -151,17 +216,38 @@ mod tests {
 
     #[test]
     fn units_do_not_matter() {
-        let all = [candidate(1, 9.0, 0.1), candidate(2, 0.0, 0.9), candidate(3, 2.0, 0.5), candidate(4, 1.0, 0.2)];
-        let other: Vec<_> =
-            all.iter().map(|c| candidate(c.id, c.keyword * 50.0, c.semantic.unwrap() * 0.1 + 0.8)).collect();
+        let all = [
+            candidate(1, 9.0, 0.1),
+            candidate(2, 0.0, 0.9),
+            candidate(3, 2.0, 0.5),
+            candidate(4, 1.0, 0.2),
+        ];
+
+        let other: Vec<_> = all
+            .iter()
+            .map(|c| candidate(c.id, c.keyword * 50.0, c.semantic.unwrap() * 0.1 + 0.8))
+            .collect();
+
         assert_eq!(order(&all), order(&other));
     }
 
     #[test]
     fn a_part_without_opinion_leaves_the_other_alone() {
-        let same = [candidate(1, 0.0, 0.1), candidate(2, 0.0, 0.9), candidate(3, 0.0, 0.5)];
+        let same = [
+            candidate(1, 0.0, 0.1),
+            candidate(2, 0.0, 0.9),
+            candidate(3, 0.0, 0.5),
+        ];
+
         assert_eq!(order(&same), vec![2, 3, 1]);
-        let none: Vec<_> = (1..4).map(|id| Candidate { id, keyword: f64::from(id), semantic: None }).collect();
+        let none: Vec<_> = (1..4)
+            .map(|id| Candidate {
+                id,
+                keyword: f64::from(id),
+                semantic: None,
+            })
+            .collect();
+
         assert_eq!(order(&none), vec![3, 2, 1]);
         assert!(fuse::<u32>(&[]).is_empty());
         assert!((fuse(&[candidate(1, 3.0, 0.3)])[0].score - 0.5).abs() < 1e-12);
@@ -169,14 +255,30 @@ mod tests {
 
     #[test]
     fn a_passage_without_a_vector_is_not_favoured() {
-        let mut all = vec![candidate(1, 5.0, 0.1), candidate(2, 1.0, 0.6), candidate(3, 0.0, 0.3)];
-        all.push(Candidate { id: 4, keyword: 5.0, semantic: None });
+        let mut all = vec![
+            candidate(1, 5.0, 0.1),
+            candidate(2, 1.0, 0.6),
+            candidate(3, 0.0, 0.3),
+        ];
+
+        all.push(Candidate {
+            id: 4,
+            keyword: 5.0,
+            semantic: None,
+        });
+
         assert_eq!(order(&all)[..2], [2, 1]);
     }
 
     #[test]
     fn what_resembles_the_best_rises() {
-        let vectors: [[f32; 3]; 4] = [[0.8, 0.6, 0.0], [0.6, 0.0, 0.8], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]];
+        let vectors: [[f32; 3]; 4] = [
+            [0.8, 0.6, 0.0],
+            [0.6, 0.0, 0.8],
+            [0.6, 0.8, 0.0],
+            [0.0, 0.0, 1.0],
+        ];
+
         let query = [1.0, 0.0, 0.0];
         let all: Vec<_> = [9.0, 1.0, 1.0, 0.0]
             .into_iter()
@@ -184,10 +286,12 @@ mod tests {
             .zip(0u32..)
             .map(|((keyword, vector), id)| candidate(id, keyword, f64::from(dot(&query, vector))))
             .collect();
+
         let ids = |fused: &[Fused<u32>]| fused.iter().map(|f| f.id).collect::<Vec<_>>();
         assert_eq!(ids(&fuse(&all)), vec![0, 1, 2, 3]);
         let vector = |id: u32| vectors.get(id as usize).map(|v| v.to_vec());
         assert_eq!(ids(&hybrid(&all, &query, vector)), vec![0, 2, 1, 3]);
+
         // Nothing to move: no vectors, or a question the model cannot read.
         assert_eq!(hybrid(&all, &query, |_| None), fuse(&all));
         assert_eq!(hybrid(&all, &[0.0; 3], vector), fuse(&all));
@@ -195,12 +299,14 @@ mod tests {
 
     #[test]
     fn the_order_of_arrival_does_not_matter() {
-        let mut all: Vec<_> =
-            (0..500u32).map(|n| candidate(n, f64::from(n * 7 % 50), f64::from(n * 13 % 97) / 97.0)).collect();
+        let mut all: Vec<_> = (0..500u32)
+            .map(|n| candidate(n, f64::from(n * 7 % 50), f64::from(n * 13 % 97) / 97.0))
+            .collect();
         let first = order(&all);
         all.reverse();
         all.extend_from_within(..10);
         assert_eq!(order(&all), first);
+
         assert_eq!(first.len(), 500);
     }
 }

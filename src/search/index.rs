@@ -1,8 +1,9 @@
 //! A space's passages as they are searched: who holds which term, and the vectors, in memory.
 //!
-//! Rows are numbered in the order of the passages' ids, so that ties fall the same way everywhere. Passages of every
-//! version are here; what a question may see is decided by its filter. How common a term is goes by what the documents
-//! say now, so that one which was brought in a hundred times does not make its own words look common.
+//! Rows are numbered in the order of the passages' ids, so that ties fall the same way everywhere.
+//! Passages of every version are here; what a question may see is decided by its filter. How common
+//! a term is goes by what the documents say now, so that one which was brought in a hundred times
+//! does not make its own words look common.
 
 use std::collections::HashMap;
 
@@ -30,7 +31,8 @@ pub struct Index {
     versions: Vec<i64>,
     created: Vec<i64>,
     lengths: Vec<u32>,
-    /// Rows of what the eligible documents say now, how many there are, and the sum of their lengths.
+    /// Rows of what the eligible documents say now, how many there are, and the sum of their
+    /// lengths.
     live: Vec<bool>,
     live_count: usize,
     live_length: u64,
@@ -43,7 +45,8 @@ pub struct Index {
     source_numbers: HashMap<Box<str>, u32>,
     states: Vec<State>,
     vectors: Option<Vectors>,
-    /// Vectors of another model that are being loaded; searches go by the former until they are all here.
+    /// Vectors of another model that are being loaded; searches go by the former until they are all
+    /// here.
     coming: Option<Vectors>,
 }
 
@@ -109,7 +112,8 @@ impl Index {
     /// How much memory the vectors take.
     pub fn vector_bytes(&self) -> usize {
         let sizes = |vectors: &Vectors| {
-            vectors.matrix.bytes() + (vectors.rows.capacity() + vectors.places.capacity()) * size_of::<u32>()
+            vectors.matrix.bytes()
+                + (vectors.rows.capacity() + vectors.places.capacity()) * size_of::<u32>()
         };
         self.vectors.as_ref().map_or(0, sizes)
     }
@@ -117,10 +121,13 @@ impl Index {
     /// Adds passages, in the order of their ids.
     pub fn add(&mut self, passages: &[PassageRow]) {
         for passage in passages {
-            let Ok(row) = u32::try_from(self.len()) else { return };
+            let Ok(row) = u32::try_from(self.len()) else {
+                return;
+            };
             if passage.chunk_id <= self.last() || self.len() >= MOST_ROWS {
                 continue;
             }
+
             let length = u32::try_from(passage.length).unwrap_or(u32::MAX);
             for_each_token(&passage.tokens, |token, count| {
                 let posting = row << 8 | count.min(255);
@@ -132,12 +139,14 @@ impl Index {
                     self.term_bytes += TERM_BYTES + token.len();
                 }
             });
+
             let source = self.source_number(&passage.source_id);
             self.chunk_ids.push(passage.chunk_id);
             self.sources.push(source);
             self.versions.push(passage.version_id);
             self.created.push(passage.created_at);
             self.lengths.push(length);
+
             // Until the documents are told of, nobody sees it.
             self.live.push(false);
             self.total_length += u64::from(length);
@@ -155,21 +164,27 @@ impl Index {
         if let Some(number) = self.source_numbers.get(id) {
             return *number;
         }
+
         let number = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
         self.source_numbers.insert(id.into(), number);
         self.states.push(State::default());
         number
     }
 
-    /// Takes over what every document of the space says now; passages of one that is not among them are gone.
+    /// Takes over what every document of the space says now; passages of one that is not among them
+    /// are gone.
     pub fn set_sources(&mut self, sources: &[SearchSource]) {
         self.states.fill(State::default());
         for source in sources {
             if let Some(number) = self.source_numbers.get(source.id.as_str()) {
                 let version_id = source.version_id.filter(|_| source.eligible);
-                self.states[*number as usize] = State { version_id, there: true };
+                self.states[*number as usize] = State {
+                    version_id,
+                    there: true,
+                };
             }
         }
+
         (self.live_count, self.live_length, self.gone_count) = (0, 0, 0);
         for row in 0..self.len() {
             let state = self.states[self.sources[row] as usize];
@@ -185,13 +200,23 @@ impl Index {
     /// The id of the last passage whose vector is here.
     pub fn last_vector(&self) -> Option<i64> {
         let vectors = self.vectors.as_ref()?;
-        vectors.rows.last().and_then(|row| self.chunk_ids.get(*row as usize)).copied()
+        vectors
+            .rows
+            .last()
+            .and_then(|row| self.chunk_ids.get(*row as usize))
+            .copied()
     }
 
-    /// Begins the vectors of a model anew; they count once [`Index::finish_vectors`] says that all are here.
+    /// Begins the vectors of a model anew; they count once [`Index::finish_vectors`] says that all
+    /// are here.
     pub fn begin_vectors(&mut self, model: &str, dims: usize) {
         let (rows, places) = (Vec::new(), Vec::new());
-        self.coming = Some(Vectors { model: model.to_owned(), matrix: Matrix::new(dims), rows, places });
+        self.coming = Some(Vectors {
+            model: model.to_owned(),
+            matrix: Matrix::new(dims),
+            rows,
+            places,
+        });
     }
 
     /// Vectors are no longer held.
@@ -206,12 +231,15 @@ impl Index {
         }
     }
 
-    /// Adds vectors, in the order of their passages; one of another length, or of a passage that is not here, is left
-    /// out.
+    /// Adds vectors, in the order of their passages; one of another length, or of a passage that is
+    /// not here, is left out.
     pub fn add_vectors(&mut self, vectors: &[VectorRow]) {
-        let Some(known) = self.coming.as_mut().or(self.vectors.as_mut()) else { return };
+        let Some(known) = self.coming.as_mut().or(self.vectors.as_mut()) else {
+            return;
+        };
         known.places.resize(self.chunk_ids.len(), NONE);
         let mut from = known.rows.last().map_or(0, |row| *row as usize);
+
         for vector in vectors {
             // Both run upwards, so the next is near the last.
             let ahead = &self.chunk_ids[from..];
@@ -222,9 +250,12 @@ impl Index {
                     Err(_) => continue,
                 },
             };
+
             from = row;
             let fresh = known.places[row] == NONE;
-            let Ok(number) = u32::try_from(row) else { continue };
+            let Ok(number) = u32::try_from(row) else {
+                continue;
+            };
             if fresh && known.matrix.push(&from_bytes(&vector.vector)) {
                 known.places[row] = u32::try_from(known.rows.len()).unwrap_or(NONE);
                 known.rows.push(number);

@@ -24,7 +24,14 @@ pub struct Collection {
 impl Collection {
     /// So many passages whose lengths add up to this.
     pub fn of(passages: u64, total_length: u64) -> Self {
-        Self { passages, mean_length: if passages == 0 { 0.0 } else { float(total_length) / float(passages) } }
+        Self {
+            passages,
+            mean_length: if passages == 0 {
+                0.0
+            } else {
+                float(total_length) / float(passages)
+            },
+        }
     }
 }
 
@@ -65,7 +72,11 @@ fn float(count: u64) -> f64 {
 #[inline]
 pub fn part(weight: f64, count: u32, damping: f64) -> f64 {
     let count = f64::from(count);
-    if count > 0.0 { weight * count / (count + damping) } else { 0.0 }
+    if count > 0.0 {
+        weight * count / (count + damping)
+    } else {
+        0.0
+    }
 }
 
 impl KeywordQuery {
@@ -80,10 +91,21 @@ impl KeywordQuery {
                 weight: f64::from(asked.count) * idf(collection.passages, with),
             })
             .collect();
-        let by_token = terms.iter().enumerate().map(|(n, t)| (token(&t.term), n)).collect();
+
+        let by_token = terms
+            .iter()
+            .enumerate()
+            .map(|(n, t)| (token(&t.term), n))
+            .collect();
+
         let most = terms.iter().map(|term| term.weight * (K1 + 1.0)).sum();
         let damping = (K1 * (1.0 - B), K1 * B / collection.mean_length.max(1.0));
-        Self { terms, by_token, damping, most }
+        Self {
+            terms,
+            by_token,
+            damping,
+            most,
+        }
     }
 
     /// The terms with their weights, in the question's order.
@@ -99,8 +121,13 @@ impl KeywordQuery {
                 counts[*term] = count;
             }
         });
+
         let damping = self.damping(length);
-        counts.iter().enumerate().map(|(term, count)| self.part(term, *count, damping)).sum()
+        counts
+            .iter()
+            .enumerate()
+            .map(|(term, count)| self.part(term, *count, damping))
+            .sum()
     }
 
     /// What the length of a passage takes away from each of its terms.
@@ -119,14 +146,21 @@ impl KeywordQuery {
         part(self.weight(term), count, damping)
     }
 
-    /// A score as a share of the most that any passage could reach: 0 to 1, and comparable between questions.
+    /// A score as a share of the most that any passage could reach: 0 to 1, and comparable between
+    /// questions.
     pub fn share(&self, score: f64) -> f64 {
-        if self.most > 0.0 { score / self.most } else { 0.0 }
+        if self.most > 0.0 {
+            score / self.most
+        } else {
+            0.0
+        }
     }
 
     /// Numbers of the terms that any passage holds, the rarest first.
     pub fn by_rarity(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.terms.len()).filter(|&n| self.terms[n].passages > 0).collect();
+        let mut order: Vec<usize> = (0..self.terms.len())
+            .filter(|&n| self.terms[n].passages > 0)
+            .collect();
         order.sort_by_key(|&n| (self.terms[n].passages, n));
         order
     }
@@ -143,6 +177,7 @@ impl KeywordQuery {
             matched = matched.saturating_add(self.terms[n].passages);
             matched <= most
         });
+
         let kept = fits.count().max(1);
         order.truncate(kept);
         order
@@ -154,7 +189,10 @@ mod tests {
     use super::super::terms;
     use super::*;
 
-    const SPACE: Collection = Collection { passages: 100, mean_length: 4.0 };
+    const SPACE: Collection = Collection {
+        passages: 100,
+        mean_length: 4.0,
+    };
 
     fn query(text: &str, with: &[u64]) -> KeywordQuery {
         KeywordQuery::new(&terms::of_query(text), with, SPACE)
@@ -172,6 +210,7 @@ mod tests {
         let idf = (1.0f64 + 90.5 / 10.5).ln();
         let wanted = idf * 2.0 * 2.2 / (2.0 + 1.2 * (0.25 + 0.75 * 5.0 / 4.0));
         assert!((found - wanted).abs() < 1e-12);
+
         assert!((asked.share(found) - wanted / (idf * 2.2)).abs() < 1e-12);
     }
 
@@ -182,6 +221,7 @@ mod tests {
         assert!(worth("rare thing") > worth("common thing"));
         assert!(worth("rare thing") > worth("rare thing among lengthy unrelated remarks"));
         assert!(worth("rare rare thing x") > worth("rare thing x y"));
+
         assert!(worth("nothing of it").abs() < f64::EPSILON);
     }
 
@@ -205,6 +245,7 @@ mod tests {
         assert_eq!(asked.rarest(100), vec![2, 3, 0]);
         assert_eq!(asked.rarest(40), vec![2, 3]);
         assert_eq!(asked.rarest(1), vec![2]);
+
         assert!(query("beta", &[0]).rarest(10).is_empty());
     }
 }

@@ -1,9 +1,10 @@
 //! Search beside the hierarchy: by words, by meaning, or by both; the same order on every engine.
 //!
-//! The ranking is pure: `terms` turns text into terms (`stem`), `keywords` scores terms, `vectors` compares meanings,
-//! `fusion` joins the two, `rank` says what is asked and given. `index` holds a space in memory and `cache` keeps it in
-//! step; `beyond` searches in the database what does not fit. `passages` makes what an ingestion writes, `reembed` turns
-//! a space to another embedding model.
+//! The ranking is pure: `terms` turns text into terms (`stem`), `keywords` scores terms, `vectors`
+//! compares meanings, `fusion` joins the two, `rank` says what is asked and given. `index` holds a
+//! space in memory and `cache` keeps it in step; `beyond` searches in the database what does not
+//! fit. `passages` makes what an ingestion writes, `reembed` turns a space to another embedding
+//! model.
 
 pub mod ask;
 mod beyond;
@@ -45,7 +46,8 @@ use rank::Question;
 const KEPT_QUESTIONS: usize = 1_000;
 /// How long a database is left alone that could not copy vectors.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
-/// How often a search begins anew because its space has turned to another embedding model meanwhile.
+/// How often a search begins anew because its space has turned to another embedding model
+/// meanwhile.
 const TURNS: usize = 3;
 
 /// The area's face, cheap to clone.
@@ -94,20 +96,34 @@ impl Search {
     #[must_use]
     pub fn new(store: Store, llm: Llm, settings: config::Vector) -> Self {
         let cache = IndexCache::new(store.clone(), settings.memory_mb);
-        Self { inner: Arc::new(Inner { store, llm, settings, cache, questions: Mutex::default() }) }
+        Self {
+            inner: Arc::new(Inner {
+                store,
+                llm,
+                settings,
+                cache,
+                questions: Mutex::default(),
+            }),
+        }
     }
 
     /// Searches a space.
     ///
     /// # Errors
     /// [`SearchError::Invalid`], the model's, or the store's.
-    pub async fn search(&self, session: &Session, space: &Space, wish: Wish) -> Result<Results, SearchError> {
+    pub async fn search(
+        &self,
+        session: &Session,
+        space: &Space,
+        wish: Wish,
+    ) -> Result<Results, SearchError> {
         let begun = Instant::now();
         let ask = wish.resolve()?;
         let inner = &*self.inner;
         let mut provider_ms = 0.0;
         let filter = self.filter(space, &ask);
-        let (place, filter) = tokio::join!(inner.cache.of(space, ask.kind != Kind::Keyword), filter);
+        let (place, filter) =
+            tokio::join!(inner.cache.of(space, ask.kind != Kind::Keyword), filter);
         let (mut place, mut filter) = (place?, filter?);
         let text = ask.query.clone();
         let question = Question {
@@ -118,59 +134,89 @@ impl Search {
             min_score: ask.min_score,
             by_source: ask.by_source,
         };
+
         for _ in 0..TURNS {
             let model = match (&place, ask.kind) {
                 (_, Kind::Keyword) => None,
                 (Place::Memory(entry), _) => entry.index().model().map(str::to_owned),
                 (Place::Database(_), _) => inner.store.find_embedding_model(space).await?,
             };
+
             let mut question = question.clone();
             if let Some(model) = &model {
                 let asked_at = Instant::now();
                 question.vector = Some(self.vector_of(session, model, &ask.query).await?);
                 provider_ms += milliseconds(asked_at);
             }
+
             let in_memory = matches!(place, Place::Memory(_));
             let hits = match place {
                 Place::Database(size) => {
                     let (store, scope) = (&inner.store, &ask.scope);
-                    let beyond = Beyond { store, space, scope, size, model: model.as_deref() };
+                    let beyond = Beyond {
+                        store,
+                        space,
+                        scope,
+                        size,
+                        model: model.as_deref(),
+                    };
+
                     Some(beyond.search(&question, &filter).await?)
                 }
                 Place::Memory(entry) => {
                     let (model, taken) = (model.clone(), std::mem::take(&mut filter));
                     let (hits, back) = blocking(move || {
                         let index = entry.index();
-                        let turned = question.kind != Kind::Keyword && index.model() != model.as_deref();
+                        let turned =
+                            question.kind != Kind::Keyword && index.model() != model.as_deref();
                         ((!turned).then(|| index.search(&question, &taken)), taken)
                     })
                     .await?;
+
                     filter = back;
                     hits
                 }
             };
+
             if let Some(hits) = hits {
                 let items = self.read(space, hits).await?;
-                return Ok(Results { items, model, in_memory, total_ms: milliseconds(begun), provider_ms });
+                return Ok(Results {
+                    items,
+                    model,
+                    in_memory,
+                    total_ms: milliseconds(begun),
+                    provider_ms,
+                });
             }
+
             place = inner.cache.of(space, true).await?;
         }
+
         let cause = "the space keeps turning to another embedding model".to_owned();
         Err(StoreError::Contended { cause }.into())
     }
 
-    /// Which passages may be seen. Without a wish, the index itself knows what each document says now.
+    /// Which passages may be seen. Without a wish, the index itself knows what each document says
+    /// now.
     async fn filter(&self, space: &Space, ask: &Ask) -> Result<Filter, StoreError> {
         let store = &self.inner.store;
-        let mut filter = Filter { until: ask.scope.as_of.map(Timestamp::as_micros), ..Filter::default() };
+        let mut filter = Filter {
+            until: ask.scope.as_of.map(Timestamp::as_micros),
+            ..Filter::default()
+        };
+
         if ask.scope.is_narrow() {
             let sources = store.list_sources_in(space, &ask.scope).await?;
-            let named = sources.into_iter().filter_map(|source| Some((source.id, source.version_id?)));
+            let named = sources
+                .into_iter()
+                .filter_map(|source| Some((source.id, source.version_id?)));
             filter.sources = Some(named.collect());
         }
+
         if let Some(category_id) = ask.category_id {
             filter.chunks = Some(self.chunks_under(space, category_id, &ask.scope).await?);
         }
+
         Ok(filter)
     }
 
@@ -187,30 +233,61 @@ impl Search {
         versions.dedup();
         let others = store.list_spans_of(space, &versions, RETRIEVAL).await?;
         let touching = others.iter().filter(|span| touches(&filed, span));
-        Ok(filed.iter().chain(touching).map(|span| span.chunk_id).collect())
+
+        Ok(filed
+            .iter()
+            .chain(touching)
+            .map(|span| span.chunk_id)
+            .collect())
     }
 
     /// What is shown of the hits; one that has gone meanwhile is left out.
     async fn read(&self, space: &Space, hits: Vec<Hit>) -> Result<Vec<(Hit, Found)>, StoreError> {
         let ids: Vec<i64> = hits.iter().map(|hit| hit.chunk_id).collect();
         let found = self.inner.store.list_found(space, &ids).await?;
-        let mut found: HashMap<i64, Found> = found.into_iter().map(|found| (found.chunk_id, found)).collect();
-        Ok(hits.into_iter().filter_map(|hit| Some((hit, found.remove(&hit.chunk_id)?))).collect())
+        let mut found: HashMap<i64, Found> = found
+            .into_iter()
+            .map(|found| (found.chunk_id, found))
+            .collect();
+
+        Ok(hits
+            .into_iter()
+            .filter_map(|hit| Some((hit, found.remove(&hit.chunk_id)?)))
+            .collect())
     }
 
     /// The vector of a question, asked for once.
-    async fn vector_of(&self, session: &Session, model: &str, query: &str) -> Result<Vec<f32>, LlmError> {
+    async fn vector_of(
+        &self,
+        session: &Session,
+        model: &str,
+        query: &str,
+    ) -> Result<Vec<f32>, LlmError> {
         let key = (model.to_owned(), query.to_owned());
-        let known = self.inner.questions.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let known = self
+            .inner
+            .questions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .cloned();
+
         if let Some(known) = known {
             return Ok(known);
         }
+
         let found = self.inner.llm.embed(session, model, &[query]).await?;
         let vector = found.into_iter().next().unwrap_or_default();
-        let mut questions = self.inner.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut questions = self
+            .inner
+            .questions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+
         if questions.len() >= KEPT_QUESTIONS {
             questions.clear();
         }
+
         questions.insert(key, vector.clone());
         Ok(vector)
     }
@@ -229,10 +306,15 @@ impl Search {
     }
 }
 
-/// Whether a passage shares text with any of these, which lie one behind the other, version by version.
+/// Whether a passage shares text with any of these, which lie one behind the other, version by
+/// version.
 fn touches(filed: &[Span], span: &Span) -> bool {
-    let next = filed.partition_point(|one| (one.version_id, one.end_char) <= (span.version_id, span.start_char));
-    filed.get(next).is_some_and(|one| one.version_id == span.version_id && one.start_char < span.end_char)
+    let next = filed.partition_point(|one| {
+        (one.version_id, one.end_char) <= (span.version_id, span.start_char)
+    });
+    filed
+        .get(next)
+        .is_some_and(|one| one.version_id == span.version_id && one.start_char < span.end_char)
 }
 
 /// To the microsecond; more would be noise.

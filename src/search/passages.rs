@@ -26,8 +26,14 @@ impl Prepared {
     /// With vectors of a model.
     #[must_use]
     pub fn with_vectors(self, model: &str, vectors: &[Vec<f32>]) -> Self {
-        let vectors = vectors.iter().map(|vector| (i64::try_from(vector.len()).unwrap_or(0), to_bytes(vector)));
-        Self { model: Some(model.to_owned()), vectors: vectors.collect(), ..self }
+        let vectors = vectors
+            .iter()
+            .map(|vector| (i64::try_from(vector.len()).unwrap_or(0), to_bytes(vector)));
+        Self {
+            model: Some(model.to_owned()),
+            vectors: vectors.collect(),
+            ..self
+        }
     }
 
     /// The model of the vectors.
@@ -35,8 +41,9 @@ impl Prepared {
         self.model.as_deref()
     }
 
-    /// Writes them for the passages of a version, which are there already. `false`, and the transaction is to be
-    /// dropped: the space has turned to another model. The caller holds the space's lock.
+    /// Writes them for the passages of a version, which are there already. `false`, and the
+    /// transaction is to be dropped: the space has turned to another model. The caller holds the
+    /// space's lock.
     pub async fn write(
         &self,
         tx: &mut Tx,
@@ -44,11 +51,12 @@ impl Prepared {
         passages: (&SourceId, i64, &str),
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        self.write_part(tx, space, passages, 0..self.terms.len(), now).await
+        self.write_part(tx, space, passages, 0..self.terms.len(), now)
+            .await
     }
 
-    /// The same for some of them, in the transaction that writes these: what has loaded the index before reads only
-    /// passages that come after those it knows.
+    /// The same for some of them, in the transaction that writes these: what has loaded the index
+    /// before reads only passages that come after those it knows.
     pub async fn write_part(
         &self,
         tx: &mut Tx,
@@ -58,23 +66,40 @@ impl Prepared {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let (source_id, version_id, profile) = passages;
-        let [first, end] = [range.start, range.end].map(|place| i64::try_from(place).unwrap_or(i64::MAX - 1) + 1);
-        let ids = tx.list_chunk_ids(space, version_id, profile, &(first..end)).await?;
+        let [first, end] =
+            [range.start, range.end].map(|place| i64::try_from(place).unwrap_or(i64::MAX - 1) + 1);
+        let ids = tx
+            .list_chunk_ids(space, version_id, profile, &(first..end))
+            .await?;
         let terms: Vec<NewTerms<'_>> = ids
             .values()
             .zip(self.terms.iter().skip(range.start))
-            .map(|(id, terms)| NewTerms { chunk_id: *id, length: i64::from(terms.length), tokens: &terms.tokens })
+            .map(|(id, terms)| NewTerms {
+                chunk_id: *id,
+                length: i64::from(terms.length),
+                tokens: &terms.tokens,
+            })
             .collect();
-        tx.add_terms(space, source_id, version_id, &terms, now).await?;
-        let Some(model) = &self.model else { return Ok(true) };
+
+        tx.add_terms(space, source_id, version_id, &terms, now)
+            .await?;
+        let Some(model) = &self.model else {
+            return Ok(true);
+        };
         if tx.settle_embedding_model(space, model, now).await? != *model {
             return Ok(false);
         }
+
         let vectors: Vec<NewEmbedding<'_>> = ids
             .values()
             .zip(self.vectors.iter().skip(range.start))
-            .map(|(id, (dim, vector))| NewEmbedding { chunk_id: *id, dim: *dim, vector })
+            .map(|(id, (dim, vector))| NewEmbedding {
+                chunk_id: *id,
+                dim: *dim,
+                vector,
+            })
             .collect();
+
         tx.add_embeddings(space, model, &vectors, now).await?;
         Ok(true)
     }
@@ -99,8 +124,12 @@ impl Search {
             let mut analyzer = Analyzer::default();
             texts.iter().map(|text| analyzer.passage(text)).collect()
         };
+
         let terms = blocking(take_apart).await?;
-        Ok(Prepared { terms, ..Prepared::default() })
+        Ok(Prepared {
+            terms,
+            ..Prepared::default()
+        })
     }
 
     /// The vectors of passages.

@@ -1,4 +1,5 @@
-//! What is asked of an index and what it gives: shared by the one in memory and the one in the database.
+//! What is asked of an index and what it gives: shared by the one in memory and the one in the
+//! database.
 
 use std::collections::HashSet;
 
@@ -29,9 +30,14 @@ pub struct Question {
 }
 
 impl Question {
-    /// How many passages to look at first so that `k` are left; of each document perhaps only one is.
+    /// How many passages to look at first so that `k` are left; of each document perhaps only one
+    /// is.
     pub fn depth(&self, all: usize) -> usize {
-        let k = if self.by_source { self.k.saturating_mul(8) } else { self.k };
+        let k = if self.by_source {
+            self.k.saturating_mul(8)
+        } else {
+            self.k
+        };
         k.min(all).max(1)
     }
 }
@@ -58,29 +64,41 @@ pub struct Standing {
     pub semantic: f64,
 }
 
-/// The best of what was found: ordered, above the least score, one of each document if that is wanted, no more than `k`.
+/// The best of what was found: ordered, above the least score, one of each document if that is
+/// wanted, no more than `k`.
 pub fn finish(mut hits: Vec<Hit>, question: &Question) -> Vec<Hit> {
     hits.retain(|hit| question.min_score.is_none_or(|least| hit.score >= least));
     if question.kind != Kind::Hybrid {
         // The fusion orders by more digits than its score shows.
-        let better = |a: &Hit, b: &Hit| b.score.total_cmp(&a.score).then(a.chunk_id.cmp(&b.chunk_id));
+        let better = |a: &Hit, b: &Hit| {
+            b.score
+                .total_cmp(&a.score)
+                .then(a.chunk_id.cmp(&b.chunk_id))
+        };
+
         if !question.by_source && hits.len() > question.k.max(1) {
             hits.select_nth_unstable_by(question.k.max(1) - 1, better);
             hits.truncate(question.k);
         }
+
         hits.sort_unstable_by(better);
     }
+
     if question.by_source {
         let mut seen = HashSet::new();
         hits.retain(|hit| seen.insert(hit.source));
     }
+
     hits.truncate(question.k);
     hits
 }
 
 impl<Id> From<&Fused<Id>> for Standing {
     fn from(fused: &Fused<Id>) -> Self {
-        Self { keyword: fused.keyword, semantic: fused.semantic }
+        Self {
+            keyword: fused.keyword,
+            semantic: fused.semantic,
+        }
     }
 }
 
@@ -92,12 +110,28 @@ pub fn fuse_all<Id: Copy + Ord + std::hash::Hash>(
     asked: Option<&[f32]>,
 ) -> Vec<(Fused<Id>, Option<f64>)> {
     let asked: Vec<f32> = asked.map(|asked| unit(asked).collect()).unwrap_or_default();
-    let cosine = |id: Id| Some(f64::from(dot(&asked, &vector(id).filter(|found| found.len() == asked.len())?)));
+    let cosine = |id: Id| {
+        Some(f64::from(dot(
+            &asked,
+            &vector(id).filter(|found| found.len() == asked.len())?,
+        )))
+    };
+
     let mut seen = HashSet::new();
     let distinct = ids.iter().copied().filter(|id| seen.insert(*id));
-    let all: Vec<Candidate<Id>> =
-        distinct.map(|id| Candidate { id, keyword: keyword(id), semantic: cosine(id) }).collect();
-    let cosines: std::collections::HashMap<Id, Option<f64>> = all.iter().map(|c| (c.id, c.semantic)).collect();
+    let all: Vec<Candidate<Id>> = distinct
+        .map(|id| Candidate {
+            id,
+            keyword: keyword(id),
+            semantic: cosine(id),
+        })
+        .collect();
+
+    let cosines: std::collections::HashMap<Id, Option<f64>> =
+        all.iter().map(|c| (c.id, c.semantic)).collect();
     let fused = fusion::hybrid(&all, &asked, &vector);
-    fused.into_iter().map(|one| (one, cosines.get(&one.id).copied().flatten())).collect()
+    fused
+        .into_iter()
+        .map(|one| (one, cosines.get(&one.id).copied().flatten()))
+        .collect()
 }

@@ -1,6 +1,6 @@
-//! Turns a space to another embedding model: every passage gets a vector of the new one, then searches turn to it, then
-//! the vectors of the former go. Until then searches, and texts that come in, go by the former. Harmless to run again from
-//! any point: what is embedded stays embedded.
+//! Turns a space to another embedding model: every passage gets a vector of the new one, then
+//! searches turn to it, then the vectors of the former go. Until then searches, and texts that come
+//! in, go by the former. Harmless to run again from any point: what is embedded stays embedded.
 
 use std::sync::Arc;
 
@@ -45,13 +45,34 @@ impl Search {
     /// The queue's.
     pub async fn queue_reembedding(&self, jobs: &Jobs, now: Timestamp) -> Result<(), JobsError> {
         let inner = &*self.inner;
-        for (space, old) in inner.store.list_other_embedding_models(&inner.settings.model).await? {
-            let Ok(space) = space.parse::<Space>() else { continue };
-            let filter = JobFilter { kind: Some(KIND.to_owned()), ..JobFilter::default() };
-            let known = jobs.list(&space, &filter, &JobPage { before: None, limit: 20 }).await?;
+        for (space, old) in inner
+            .store
+            .list_other_embedding_models(&inner.settings.model)
+            .await?
+        {
+            let Ok(space) = space.parse::<Space>() else {
+                continue;
+            };
+            let filter = JobFilter {
+                kind: Some(KIND.to_owned()),
+                ..JobFilter::default()
+            };
+
+            let known = jobs
+                .list(
+                    &space,
+                    &filter,
+                    &JobPage {
+                        before: None,
+                        limit: 20,
+                    },
+                )
+                .await?;
+
             if known.iter().any(|job| !job.state.is_final()) {
                 continue;
             }
+
             let request = json!({"from": old, "to": inner.settings.model}).to_string();
             let new = NewJob {
                 kind: KIND,
@@ -60,12 +81,15 @@ impl Search {
                 request,
                 max_attempts: jobs.max_attempts(),
             };
+
             let mut tx = inner.store.begin().await?;
             jobs.enqueue(&mut tx, &space, &new, now).await?;
             tx.commit().await?;
             jobs.announce();
+
             tracing::info!("a space is being turned to another embedding model");
         }
+
         Ok(())
     }
 
@@ -76,19 +100,32 @@ impl Search {
         let new = request["to"].as_str().unwrap_or(&inner.settings.model);
         let session = inner.llm.job_session(space, context.id()).await?;
         let mut done = 0;
-        while let Some(old) = inner.store.find_embedding_model(space).await?.filter(|old| old != new) {
+
+        while let Some(old) = inner
+            .store
+            .find_embedding_model(space)
+            .await?
+            .filter(|old| old != new)
+        {
             let passages = inner.store.list_unembedded(space, &old, new, PART).await?;
             if passages.is_empty() {
                 self.turn(context, &old, new).await?;
                 continue;
             }
-            let texts: Vec<&str> = passages.iter().map(|passage| passage.text.as_str()).collect();
+
+            let texts: Vec<&str> = passages
+                .iter()
+                .map(|passage| passage.text.as_str())
+                .collect();
+
             let vectors = inner.llm.embed(&session, new, &texts).await?;
             self.keep(context, new, &passages, &vectors).await?;
             context.note_progress();
             done += passages.len();
+
             context.report("embedding", json!({"passages": done, "model": new}));
         }
+
         while inner.store.remove_other_embeddings(space).await? > 0 {}
         let spent = session.spent();
         Ok(Outcome::Done(json!({
@@ -122,17 +159,31 @@ impl Search {
                     vector: bytes,
                 })
                 .collect();
-            tx.add_embeddings(space, model, &new, context.clock().now()).await?;
+
+            tx.add_embeddings(space, model, &new, context.clock().now())
+                .await?;
 
             // A step, so that whoever takes the job over knows that it got on.
             let last = ids.last().copied().unwrap_or_default();
-            let ours = context.record_in(&mut tx, Record::step(format!("kept/{last}"), json!(ids.len()))).await?;
+            let ours = context
+                .record_in(
+                    &mut tx,
+                    Record::step(format!("kept/{last}"), json!(ids.len())),
+                )
+                .await?;
+
             if ours {
                 tx.commit().await?;
             }
+
             Ok(ours)
         });
-        if kept.await? { Ok(()) } else { Err(JobError::LeaseLost) }
+
+        if kept.await? {
+            Ok(())
+        } else {
+            Err(JobError::LeaseLost)
+        }
     }
 
     /// Searches go by the new model from now on, unless passages have come that it does not know.
@@ -146,13 +197,17 @@ impl Search {
             if unchanged && !tx.has_unembedded(space, old, new).await? {
                 tx.update_embedding_model(space, new, now).await?;
             }
+
             tx.commit().await
         });
+
         Ok(turned.await?)
     }
 
     /// The work that turns spaces to another model.
     pub fn work(&self) -> Arc<ReembedWork> {
-        Arc::new(ReembedWork { search: self.clone() })
+        Arc::new(ReembedWork {
+            search: self.clone(),
+        })
     }
 }

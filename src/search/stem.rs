@@ -29,8 +29,15 @@ const STEP2: [(&str, &str); 21] = [
     ("biliti", "ble"),
     ("logi", "log"),
 ];
-const STEP3: [(&str, &str); 7] =
-    [("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""), ("ness", "")];
+const STEP3: [(&str, &str); 7] = [
+    ("icate", "ic"),
+    ("ative", ""),
+    ("alize", "al"),
+    ("iciti", "ic"),
+    ("ical", "ic"),
+    ("ful", ""),
+    ("ness", ""),
+];
 /// Endings of step 4, taken off when two syllables stand before them.
 const STEP4: [(&str, &str); 19] = [
     ("al", ""),
@@ -60,12 +67,14 @@ pub fn stem(word: &mut String) {
     if word.len() < 3 || !word.bytes().all(|b| b.is_ascii_lowercase()) {
         return;
     }
+
     plural(word);
     past(word);
     if word.ends_with('y') && has_vowel(&word.as_bytes()[..word.len() - 1]) {
         word.pop();
         word.push('i');
     }
+
     replace(word, &STEP2, 1);
     replace(word, &STEP3, 1);
     replace(word, &STEP4, 2);
@@ -87,10 +96,14 @@ fn past(word: &mut String) {
         }
         return;
     }
-    let Some(before) = word.strip_suffix("ed").or_else(|| word.strip_suffix("ing")) else { return };
+
+    let Some(before) = word.strip_suffix("ed").or_else(|| word.strip_suffix("ing")) else {
+        return;
+    };
     if !has_vowel(before.as_bytes()) {
         return;
     }
+
     word.truncate(before.len());
     let bytes = word.as_bytes();
     if ["at", "bl", "iz"].iter().any(|end| word.ends_with(end)) {
@@ -116,9 +129,14 @@ fn silent_letters(word: &mut String) {
 
 /// Changes the longest listed ending when at least `least` syllables precede it.
 fn replace(word: &mut String, endings: &[(&str, &str)], least: usize) {
-    let found = endings.iter().filter(|(end, _)| word.ends_with(end)).max_by_key(|(end, _)| end.len());
+    let found = endings
+        .iter()
+        .filter(|(end, _)| word.ends_with(end))
+        .max_by_key(|(end, _)| end.len());
+
     let Some((end, new)) = found else { return };
     let before = &word[..word.len() - end.len()];
+
     // "-ion" goes after s and t only: "adoption", not "onion".
     let fits = *end != "ion" || before.ends_with(['s', 't']);
     if fits && syllables(before.as_bytes()) >= least {
@@ -134,7 +152,8 @@ fn is_consonant(word: &[u8], at: usize) -> bool {
         b'y' => {
             let run = word[..at].iter().rev().take_while(|b| **b == b'y').count();
             let first = at - run;
-            let first_is = first == 0 || matches!(word[first - 1], b'a' | b'e' | b'i' | b'o' | b'u');
+            let first_is =
+                first == 0 || matches!(word[first - 1], b'a' | b'e' | b'i' | b'o' | b'u');
             first_is == (run % 2 == 0)
         }
         _ => true,
@@ -150,6 +169,7 @@ fn syllables(word: &[u8]) -> usize {
         count += usize::from(consonant && after_vowel);
         after_vowel = !consonant;
     }
+
     count
 }
 

@@ -40,14 +40,17 @@ pub struct QueryTerm {
 /// The terms of a passage as they are stored, and its length for the ranking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassageTerms {
-    /// Each term once, as its index token (`token`): those that occur once, a semicolon, those that occur twice, a
-    /// semicolon, and so on; a space between two of a group. To an engine's full-text index this is a list of words.
+    /// Each term once, as its index token (`token`): those that occur once, a semicolon, those that
+    /// occur twice, a semicolon, and so on; a space between two of a group. To an engine's
+    /// full-text index this is a list of words.
     pub tokens: String,
-    /// Terms that are not stop words. Counting grammar as length would make chatty short texts look long.
+    /// Terms that are not stop words. Counting grammar as length would make chatty short texts look
+    /// long.
     pub length: u32,
 }
 
-/// Analyses the passages of a document for storing. A word is taken apart once, however often it comes.
+/// Analyses the passages of a document for storing. A word is taken apart once, however often it
+/// comes.
 #[derive(Debug, Default)]
 pub struct Analyzer {
     /// The number of a word's term, and whether it is a stop word.
@@ -66,6 +69,7 @@ impl Analyzer {
         if self.words.len() > MOST_KEPT {
             *self = Self::default();
         }
+
         let mut length = 0_u32;
         // In the order in which they first came.
         let mut held: Vec<usize> = Vec::new();
@@ -75,13 +79,16 @@ impl Analyzer {
             if self.counts[number] == 0 {
                 held.push(number);
             }
+
             self.counts[number] += 1;
         });
+
         // Sorted by how often they come; those that come as often stay in their order.
         held.sort_by_key(|number| self.counts[*number].min(MOST_COUNT));
         let mut tokens = String::with_capacity(text.len());
         let mut group = 1;
         let mut first = true;
+
         for number in held {
             let count = std::mem::take(&mut self.counts[number]).min(MOST_COUNT);
             while group < count {
@@ -89,12 +96,15 @@ impl Analyzer {
                 group += 1;
                 first = true;
             }
+
             if !first {
                 tokens.push(' ');
             }
+
             first = false;
             tokens.push_str(&self.tokens[number]);
         }
+
         PassageTerms { tokens, length }
     }
 
@@ -102,6 +112,7 @@ impl Analyzer {
         if let Some(known) = self.words.get(word) {
             return *known;
         }
+
         let mut term = word.to_owned();
         stem(&mut term);
         let next = self.tokens.len();
@@ -110,6 +121,7 @@ impl Analyzer {
             self.counts.push(0);
             next
         });
+
         let known = (number, is_stop(word));
         self.words.insert(word.to_owned(), known);
         known
@@ -140,7 +152,12 @@ pub fn of_query(text: &str) -> Vec<QueryTerm> {
             content.count(term);
         }
     });
-    if content.terms.is_empty() { all.terms } else { content.terms }
+
+    if content.terms.is_empty() {
+        all.terms
+    } else {
+        content.terms
+    }
 }
 
 /// Terms of a question while they are counted.
@@ -156,7 +173,10 @@ impl Asked {
             self.terms[*place].count += 1;
         } else if self.terms.len() < MOST_ASKED {
             self.places.insert(term.to_owned(), self.terms.len());
-            self.terms.push(QueryTerm { term: term.to_owned(), count: 1 });
+            self.terms.push(QueryTerm {
+                term: term.to_owned(),
+                count: 1,
+            });
         }
     }
 }
@@ -177,6 +197,7 @@ fn push_token(term: &str, out: &mut String) {
         out.push_str(term);
         return;
     }
+
     out.push_str("qu");
     for byte in term.bytes().take((LONGEST_TOKEN - 2) / 2) {
         for half in [byte >> 4, byte & 15] {
@@ -198,14 +219,23 @@ fn for_each(text: &str, mut each: impl FnMut(&str, bool)) {
 
 /// Calls `each` with every word of `text` in order, folded, with its ending.
 fn for_each_word(text: &str, mut each: impl FnMut(&str)) {
-    let mut words = Words { word: String::new(), letters: 0, pair: None };
+    let mut words = Words {
+        word: String::new(),
+        letters: 0,
+        pair: None,
+    };
+
     if text.is_ascii() {
         text.chars().for_each(|c| words.take(c, &mut each));
     } else {
         // Only accents of the European scripts go: marks elsewhere are letters.
-        let folded = text.nfkd().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).nfc();
+        let folded = text
+            .nfkd()
+            .filter(|c| !('\u{300}'..='\u{36f}').contains(c))
+            .nfc();
         folded.for_each(|c| words.take(c, &mut each));
     }
+
     words.end(&mut each);
 }
 
@@ -224,6 +254,7 @@ impl Words {
             if let Some((last, _)) = self.pair {
                 each(String::from_iter([last, c]).as_str());
             }
+
             self.pair = Some((c, self.pair.is_some()));
         } else if c.is_alphanumeric() || is_combining_mark(c) {
             self.end_pair(each);
@@ -268,7 +299,8 @@ fn is_unspaced(c: char) -> bool {
 
 fn is_stop(word: &str) -> bool {
     static LIST: std::sync::OnceLock<std::collections::HashSet<&str>> = std::sync::OnceLock::new();
-    LIST.get_or_init(|| STOP_WORDS.split_whitespace().collect()).contains(word)
+    LIST.get_or_init(|| STOP_WORDS.split_whitespace().collect())
+        .contains(word)
 }
 
 #[cfg(test)]
@@ -305,8 +337,16 @@ mod tests {
 
     #[test]
     fn questions_lose_their_stop_words_unless_nothing_is_left() {
-        let term = |term: &str, count| QueryTerm { term: term.to_string(), count };
-        assert_eq!(of_query("What is the wing of a wing?"), vec![term("wing", 2)]);
+        let term = |term: &str, count| QueryTerm {
+            term: term.to_string(),
+            count,
+        };
+
+        assert_eq!(
+            of_query("What is the wing of a wing?"),
+            vec![term("wing", 2)]
+        );
+
         assert_eq!(of_query("to be or not to be").len(), 4);
         assert_eq!(of_query("How did he die?"), vec![term("die", 1)]);
         assert!(of_query("?!").is_empty());
@@ -319,8 +359,21 @@ mod tests {
         assert_eq!(passage.length, 4);
         let mut read = Vec::new();
         for_each_token(&passage.tokens, |token, count| read.push((token, count)));
-        assert_eq!(read, [("qaa", 1), ("qadove", 1), ("qaraven", 1), ("qawing", 2), ("qaof", 2), ("qathe", 3)]);
-        for_each_token(&of_passage("wing wing wing").tokens, |token, count| assert_eq!((token, count), ("qawing", 3)));
+        assert_eq!(
+            read,
+            [
+                ("qaa", 1),
+                ("qadove", 1),
+                ("qaraven", 1),
+                ("qawing", 2),
+                ("qaof", 2),
+                ("qathe", 3)
+            ]
+        );
+
+        for_each_token(&of_passage("wing wing wing").tokens, |token, count| {
+            assert_eq!((token, count), ("qawing", 3))
+        });
         for_each_token("", |_, _| panic!("there is none"));
     }
 
@@ -330,8 +383,14 @@ mod tests {
         assert_eq!(token("é"), "quc3a9");
         for term in ["x", "wing", "東京", "дома"] {
             let token = token(term);
-            assert!(token.len() >= 3 && token.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()));
+            assert!(
+                token.len() >= 3
+                    && token
+                        .bytes()
+                        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+            );
         }
+
         assert!(token(&"東".repeat(100)).len() <= LONGEST_TOKEN);
     }
 

@@ -51,7 +51,12 @@ pub struct Hit {
 impl Matrix {
     pub fn new(dims: usize) -> Self {
         let dims = dims.max(1);
-        Self { dims, rows: 0, rows_per_block: (BLOCK / dims).max(1), blocks: Vec::new() }
+        Self {
+            dims,
+            rows: 0,
+            rows_per_block: (BLOCK / dims).max(1),
+            blocks: Vec::new(),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -64,7 +69,10 @@ impl Matrix {
 
     /// Bytes held for vectors, spare room included.
     pub fn bytes(&self) -> usize {
-        self.blocks.iter().map(|block| (block.upper.capacity() + block.lower.capacity()) * size_of::<u16>()).sum()
+        self.blocks
+            .iter()
+            .map(|block| (block.upper.capacity() + block.lower.capacity()) * size_of::<u16>())
+            .sum()
     }
 
     /// Adds a vector, scaled to length 1, as the next row. `false`, and
@@ -73,10 +81,15 @@ impl Matrix {
         if vector.len() != self.dims {
             return false;
         }
+
         if self.rows.is_multiple_of(self.rows_per_block) {
             let floats = self.rows_per_block * self.dims;
-            self.blocks.push(Block { upper: Vec::with_capacity(floats), lower: Vec::with_capacity(floats) });
+            self.blocks.push(Block {
+                upper: Vec::with_capacity(floats),
+                lower: Vec::with_capacity(floats),
+            });
         }
+
         if let Some(block) = self.blocks.last_mut() {
             for value in unit(vector) {
                 let [a, b, c, d] = value.to_be_bytes();
@@ -85,6 +98,7 @@ impl Matrix {
             }
             self.rows += 1;
         }
+
         true
     }
 
@@ -94,12 +108,16 @@ impl Matrix {
         if row >= self.rows {
             return;
         }
-        let Some(block) = self.blocks.last_mut() else { return };
+
+        let Some(block) = self.blocks.last_mut() else {
+            return;
+        };
         let keep = block.upper.len() - self.dims;
         let (upper, lower) = (block.upper.split_off(keep), block.lower.split_off(keep));
         if keep == 0 {
             self.blocks.pop();
         }
+
         self.rows -= 1;
         if row < self.rows {
             let at = (row % self.rows_per_block) * self.dims;
@@ -113,45 +131,81 @@ impl Matrix {
     pub fn row(&self, row: usize) -> Option<Vec<f32>> {
         let at = (row % self.rows_per_block) * self.dims;
         let block = self.blocks.get(row / self.rows_per_block)?;
-        let (upper, lower) = (block.upper.get(at..at + self.dims)?, block.lower.get(at..at + self.dims)?);
-        Some(upper.iter().zip(lower).map(|(upper, lower)| whole(*upper, *lower)).collect())
+        let (upper, lower) = (
+            block.upper.get(at..at + self.dims)?,
+            block.lower.get(at..at + self.dims)?,
+        );
+
+        Some(
+            upper
+                .iter()
+                .zip(lower)
+                .map(|(upper, lower)| whole(*upper, *lower))
+                .collect(),
+        )
     }
 
     /// Cosine of one row with a query of length 1.
     pub fn cosine(&self, query: &[f32], row: usize) -> Option<f32> {
         let at = (row % self.rows_per_block) * self.dims;
         let block = self.blocks.get(row / self.rows_per_block)?;
-        Some(dot_both(query, block.upper.get(at..at + self.dims)?, block.lower.get(at..at + self.dims)?))
+        Some(dot_both(
+            query,
+            block.upper.get(at..at + self.dims)?,
+            block.lower.get(at..at + self.dims)?,
+        ))
     }
 
     /// The `k` nearest rows among those `wanted` lets pass, the nearest first;
     /// ties go to the lower row. A query of the wrong length or without
     /// direction finds nothing.
-    pub fn nearest(&self, query: &[f32], k: usize, wanted: impl Fn(usize) -> bool + Sync) -> Vec<Hit> {
+    pub fn nearest(
+        &self,
+        query: &[f32],
+        k: usize,
+        wanted: impl Fn(usize) -> bool + Sync,
+    ) -> Vec<Hit> {
         if query.len() != self.dims || k == 0 || query.iter().all(|v| *v == 0.0) {
             return Vec::new();
         }
+
         let query: Vec<f32> = unit(query).collect();
-        let threads =
-            if self.rows < ALONE { 1 } else { available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS) };
+        let threads = if self.rows < ALONE {
+            1
+        } else {
+            available_parallelism()
+                .map_or(1, NonZero::get)
+                .min(MOST_THREADS)
+        };
+
         let share = self.blocks.len().div_ceil(threads).max(1);
         let scan = |part: usize| {
             let (from, to) = (part * share, ((part + 1) * share).min(self.blocks.len()));
             self.scan(&query, from..to.max(from), k, &wanted)
         };
+
         let mut best = Best::new(k, self.rows);
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|part| scope.spawn(move || scan(part))).collect();
+            let others: Vec<_> = (1..threads)
+                .map(|part| scope.spawn(move || scan(part)))
+                .collect();
             best.hits = scan(0);
             for other in others {
                 best.hits.extend(other.join().unwrap_or_default());
             }
         });
+
         best.finish()
     }
 
     /// The nearest rows of some blocks.
-    fn scan(&self, query: &[f32], blocks: Range<usize>, k: usize, wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
+    fn scan(
+        &self,
+        query: &[f32],
+        blocks: Range<usize>,
+        k: usize,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Vec<Hit> {
         let mut best = Best::new(k, self.rows);
         for number in blocks {
             let first = number * self.rows_per_block;
@@ -165,6 +219,7 @@ impl Matrix {
                 }
             }
         }
+
         best.finish()
     }
 }
@@ -179,7 +234,11 @@ struct Best {
 
 impl Best {
     fn new(k: usize, rows: usize) -> Self {
-        Self { k, hits: Vec::with_capacity(2 * k.min(rows)), bar: f32::NEG_INFINITY }
+        Self {
+            k,
+            hits: Vec::with_capacity(2 * k.min(rows)),
+            bar: f32::NEG_INFINITY,
+        }
     }
 
     fn add(&mut self, hit: Hit) {
@@ -187,6 +246,7 @@ impl Best {
         if self.hits.len() >= 2 * self.k {
             self.hits.select_nth_unstable_by(self.k - 1, better);
             self.hits.truncate(self.k);
+
             // Later rows lose ties, so they must be above the worst kept.
             self.bar = self.hits[self.k - 1].cosine;
         }
@@ -212,6 +272,7 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
             sums[lane] += x[lane] * y[lane];
         }
     }
+
     total(sums) + more.iter().zip(others).map(|(x, y)| x * y).sum::<f32>()
 }
 
@@ -224,20 +285,33 @@ fn dot_upper(a: &[f32], upper: &[u16]) -> f32 {
             sums[lane] += x[lane] * whole(y[lane], 0);
         }
     }
-    total(sums) + more.iter().zip(others).map(|(x, y)| x * whole(*y, 0)).sum::<f32>()
+
+    total(sums)
+        + more
+            .iter()
+            .zip(others)
+            .map(|(x, y)| x * whole(*y, 0))
+            .sum::<f32>()
 }
 
 /// The same with both halves: what [`dot`] gives for the vector put together.
 fn dot_both(a: &[f32], upper: &[u16], lower: &[u16]) -> f32 {
     let mut sums = [0.0f32; LANES];
     let (a, more) = a.as_chunks::<LANES>();
-    let ((upper, other_upper), (lower, other_lower)) = (upper.as_chunks::<LANES>(), lower.as_chunks::<LANES>());
+    let ((upper, other_upper), (lower, other_lower)) =
+        (upper.as_chunks::<LANES>(), lower.as_chunks::<LANES>());
+
     for ((x, y), z) in a.iter().zip(upper).zip(lower) {
         for lane in 0..LANES {
             sums[lane] += x[lane] * whole(y[lane], z[lane]);
         }
     }
-    let rest = more.iter().zip(other_upper.iter().zip(other_lower)).map(|(x, (y, z))| x * whole(*y, *z));
+
+    let rest = more
+        .iter()
+        .zip(other_upper.iter().zip(other_lower))
+        .map(|(x, (y, z))| x * whole(*y, *z));
+
     total(sums) + rest.sum::<f32>()
 }
 
@@ -255,24 +329,38 @@ fn total(mut sums: [f32; LANES]) -> f32 {
         }
         width /= 2;
     }
+
     sums[0]
 }
 
 /// The bytes of a vector as they are stored: float32, little-endian.
 pub fn to_bytes(vector: &[f32]) -> Vec<u8> {
-    vector.iter().flat_map(|value| value.to_le_bytes()).collect()
+    vector
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect()
 }
 
 /// A stored vector.
 pub fn from_bytes(bytes: &[u8]) -> Vec<f32> {
-    bytes.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect()
+    bytes
+        .chunks_exact(4)
+        .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+        .collect()
 }
 
 /// The vector scaled to length 1; one that has no direction becomes zeros.
 pub fn unit(vector: &[f32]) -> impl Iterator<Item = f32> + '_ {
     let length = dot(vector, vector).sqrt();
-    let factor = if length.is_finite() && length > 1e-12 { 1.0 / length } else { 0.0 };
-    vector.iter().map(move |value| if factor > 0.0 { value * factor } else { 0.0 })
+    let factor = if length.is_finite() && length > 1e-12 {
+        1.0 / length
+    } else {
+        0.0
+    };
+
+    vector
+        .iter()
+        .map(move |value| if factor > 0.0 { value * factor } else { 0.0 })
 }
 
 #[cfg(test)]
@@ -291,6 +379,7 @@ mod tests {
                 .collect();
             assert!(matrix.push(&vector));
         }
+
         matrix
     }
 
@@ -298,12 +387,28 @@ mod tests {
     fn the_nearest_are_those_of_a_full_sort() {
         let matrix = filled(900, 37);
         let query = matrix.row(5).unwrap();
-        let mut all: Vec<Hit> = (0..900).map(|row| Hit { row, cosine: matrix.cosine(&query, row).unwrap() }).collect();
+        let mut all: Vec<Hit> = (0..900)
+            .map(|row| Hit {
+                row,
+                cosine: matrix.cosine(&query, row).unwrap(),
+            })
+            .collect();
+
         all.sort_by(better);
         let near = matrix.nearest(&query, 10, |_| true);
-        assert!(near.iter().zip(&all).all(|(found, wanted)| found.row == wanted.row));
+        assert!(
+            near.iter()
+                .zip(&all)
+                .all(|(found, wanted)| found.row == wanted.row)
+        );
+
         assert!(near.len() == 10 && near[0].row == 5 && (near[0].cosine - 1.0).abs() < 1e-5);
-        assert!(matrix.nearest(&query, 2_000, |row| row > 5).iter().all(|hit| hit.row > 5));
+        assert!(
+            matrix
+                .nearest(&query, 2_000, |row| row > 5)
+                .iter()
+                .all(|hit| hit.row > 5)
+        );
     }
 
     #[test]
@@ -311,9 +416,15 @@ mod tests {
         let matrix = filled(300, 256);
         let query = matrix.row(9).unwrap();
         for row in 0..300 {
-            let upper: Vec<u16> =
-                matrix.row(row).unwrap().iter().map(|v| (v.to_bits() >> 16).try_into().unwrap()).collect();
-            assert!((dot_upper(&query, &upper) - matrix.cosine(&query, row).unwrap()).abs() < DOUBT);
+            let upper: Vec<u16> = matrix
+                .row(row)
+                .unwrap()
+                .iter()
+                .map(|v| (v.to_bits() >> 16).try_into().unwrap())
+                .collect();
+            assert!(
+                (dot_upper(&query, &upper) - matrix.cosine(&query, row).unwrap()).abs() < DOUBT
+            );
         }
     }
 
@@ -323,6 +434,7 @@ mod tests {
         for _ in 0..50 {
             matrix.push(&[1.0, 1.0]);
         }
+
         let near = matrix.nearest(&[1.0, 0.0], 3, |_| true);
         assert!(near.iter().map(|hit| hit.row).eq(0..3));
     }
@@ -336,6 +448,7 @@ mod tests {
         for row in [9, 1, 0] {
             matrix.swap_remove(row);
         }
+
         assert!(matrix.is_empty() && matrix.nearest(&last, 3, |_| true).is_empty());
         assert!(matrix.push(&last));
     }
@@ -348,6 +461,7 @@ mod tests {
         assert!(matrix.push(&[3.0, 4.0]));
         assert!(matrix.nearest(&[1.0], 5, |_| true).is_empty());
         assert!(matrix.nearest(&[0.0, 0.0], 5, |_| true).is_empty());
+
         assert_eq!(matrix.nearest(&[3.0, 4.0], 5, |_| true)[0].row, 2);
     }
 

@@ -54,7 +54,9 @@ pub enum SourceError {
     #[error("a source of this path is registered already")]
     AlreadyRegistered { existing: Option<SourceId> },
     /// 412: it is not as the caller saw it.
-    #[error("the source is not as If-Match says: it was changed since, or the entity tag is not one of its own")]
+    #[error(
+        "the source is not as If-Match says: it was changed since, or the entity tag is not one of its own"
+    )]
     Changed,
     /// 503 and 500, as the store says.
     #[error(transparent)]
@@ -63,7 +65,11 @@ pub enum SourceError {
 
 impl AsStoreError for SourceError {
     fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self { Some(error) } else { None }
+        if let Self::Store(error) = self {
+            Some(error)
+        } else {
+            None
+        }
     }
 }
 
@@ -85,13 +91,21 @@ impl Sources {
         now: Timestamp,
     ) -> Result<Source, SourceError> {
         let source = rules::build(new, now).map_err(SourceError::Invalid)?;
-        if let Some(existing) = tx.find_source_at(space, &source.user_id, &source.path).await? {
-            return Err(SourceError::AlreadyRegistered { existing: Some(existing) });
+        if let Some(existing) = tx
+            .find_source_at(space, &source.user_id, &source.path)
+            .await?
+        {
+            return Err(SourceError::AlreadyRegistered {
+                existing: Some(existing),
+            });
         }
+
         match tx.add_source(space, &source).await {
             Ok(()) => Ok(source),
             // Somebody else registered it between the look and the insert.
-            Err(StoreError::Conflict { .. }) => Err(SourceError::AlreadyRegistered { existing: None }),
+            Err(StoreError::Conflict { .. }) => {
+                Err(SourceError::AlreadyRegistered { existing: None })
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -123,9 +137,20 @@ impl Sources {
     ///
     /// # Errors
     /// [`SourceError::NotFound`], or the store's.
-    pub async fn find_as_of(&self, space: &Space, id: &str, as_of: Option<Timestamp>) -> Result<Source, SourceError> {
-        let Some(moment) = as_of else { return self.find(space, id).await };
-        let found = self.store.find_source_as_of(space, &parse(id)?, moment).await?;
+    pub async fn find_as_of(
+        &self,
+        space: &Space,
+        id: &str,
+        as_of: Option<Timestamp>,
+    ) -> Result<Source, SourceError> {
+        let Some(moment) = as_of else {
+            return self.find(space, id).await;
+        };
+        let found = self
+            .store
+            .find_source_as_of(space, &parse(id)?, moment)
+            .await?;
+
         found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
     }
 
@@ -142,29 +167,52 @@ impl Sources {
         limit: usize,
     ) -> Result<Vec<SourceVersion>, SourceError> {
         let source = self.find_as_of(space, id, as_of).await?;
-        Ok(self.store.list_source_versions(space, &source.id, before, as_of, limit).await?)
+        Ok(self
+            .store
+            .list_source_versions(space, &source.id, before, as_of, limit)
+            .await?)
     }
 
     /// One version, without its text.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], or the store's.
-    pub async fn version(&self, space: &Space, id: &str, version: i64) -> Result<SourceVersion, SourceError> {
-        let found = self.store.find_source_version(space, &parse(id)?, version).await?;
-        found.ok_or_else(|| SourceError::NoVersion { id: id.to_owned(), version })
+    pub async fn version(
+        &self,
+        space: &Space,
+        id: &str,
+        version: i64,
+    ) -> Result<SourceVersion, SourceError> {
+        let found = self
+            .store
+            .find_source_version(space, &parse(id)?, version)
+            .await?;
+        found.ok_or_else(|| SourceError::NoVersion {
+            id: id.to_owned(),
+            version,
+        })
     }
 
     /// The text of a version.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], or the store's.
-    pub async fn content(&self, space: &Space, id: &str, version: i64) -> Result<String, SourceError> {
+    pub async fn content(
+        &self,
+        space: &Space,
+        id: &str,
+        version: i64,
+    ) -> Result<String, SourceError> {
         let found = self.store.find_content(space, &parse(id)?, version).await?;
-        found.ok_or_else(|| SourceError::NoVersion { id: id.to_owned(), version })
+        found.ok_or_else(|| SourceError::NoVersion {
+            id: id.to_owned(),
+            version,
+        })
     }
 
-    /// A version that is named, or the latest: of now or of a moment. `None` if there is none yet. Of a document none of
-    /// whose versions is written to its end, what is written of the newest (M-7B.6).
+    /// A version that is named, or the latest: of now or of a moment. `None` if there is none yet.
+    /// Of a document none of whose versions is written to its end, what is written of the newest
+    /// (M-7B.6).
     ///
     /// # Errors
     /// [`SourceError::NotFound`], [`SourceError::NoVersion`], or the store's.
@@ -178,15 +226,22 @@ impl Sources {
         let version = match version {
             Some(version) => version,
             None => match self.find_as_of(space, id, as_of).await?.latest_version {
-                0 if as_of.is_none() => return Ok(self.store.find_newest_version(space, &parse(id)?).await?),
+                0 if as_of.is_none() => {
+                    return Ok(self.store.find_newest_version(space, &parse(id)?).await?);
+                }
                 0 => return Ok(None),
                 latest => latest,
             },
         };
+
         let found = self.version(space, id, version).await?;
         if as_of.is_some_and(|moment| found.ingested_at > moment) {
-            return Err(SourceError::NoVersion { id: id.to_owned(), version });
+            return Err(SourceError::NoVersion {
+                id: id.to_owned(),
+                version,
+            });
         }
+
         Ok(Some(found))
     }
 
@@ -203,7 +258,10 @@ impl Sources {
         limit: usize,
     ) -> Result<Vec<Chunk>, SourceError> {
         let content = version.content_version_id.unwrap_or(version.id);
-        Ok(self.store.list_version_chunks(space, content, profile, after, limit).await?)
+        Ok(self
+            .store
+            .list_version_chunks(space, content, profile, after, limit)
+            .await?)
     }
 
     /// A page of the space's documents, oldest first.
@@ -218,13 +276,15 @@ impl Sources {
         if named.into_iter().flatten().any(|text| text.trim() != text) {
             return Ok(Vec::new());
         }
+
         Ok(self.store.list_sources(space, filter, page).await?)
     }
 
     /// Changes a document, if `unchanged` agrees with it as it is now.
     ///
     /// # Errors
-    /// [`SourceError::NotFound`], [`SourceError::Invalid`], [`SourceError::Changed`], or the store's.
+    /// [`SourceError::NotFound`], [`SourceError::Invalid`], [`SourceError::Changed`], or the
+    /// store's.
     pub async fn update(
         &self,
         space: &Space,
@@ -243,14 +303,22 @@ impl Sources {
                 if !unchanged(&source) {
                     return Err(SourceError::Changed);
                 }
+
                 let tags = change.tags.clone().unwrap_or_else(|| source.tags.clone());
                 let eligible = change.eligible.unwrap_or(source.eligible);
                 if tags == source.tags && eligible == source.eligible {
                     return Ok(source);
                 }
+
                 // Whoever keeps an index of the space finds out that documents have come or gone.
                 tx.lock_chunks(space).await?;
-                source = Source { tags, eligible, updated_at: now, ..source };
+                source = Source {
+                    tags,
+                    eligible,
+                    updated_at: now,
+                    ..source
+                };
+
                 tx.update_source(space, &source).await?;
                 tx.commit().await?;
                 Ok(source)
@@ -258,7 +326,8 @@ impl Sources {
             .await
     }
 
-    /// Removes a document with all its versions, and ends its jobs, if `unchanged` agrees with it as it is now.
+    /// Removes a document with all its versions, and ends its jobs, if `unchanged` agrees with it
+    /// as it is now.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], [`SourceError::Changed`], or the store's.
@@ -279,12 +348,18 @@ impl Sources {
                 if !unchanged(&source) {
                     return Err(SourceError::Changed);
                 }
+
                 tx.lock_chunks(space).await?;
                 if let Some(content) = tx.find_current_content(space, &parsed).await? {
                     let counts = tx.count_version_chunks(space, content).await?;
-                    let gone = counts.into_iter().map(|(category, count)| (category, -count)).collect();
+                    let gone = counts
+                        .into_iter()
+                        .map(|(category, count)| (category, -count))
+                        .collect();
+
                     tx.add_chunk_counts(space, &gone).await?;
                 }
+
                 // One that would bring it back.
                 let cancelled = self.jobs.cancel_about(&mut tx, space, &parsed, now).await?;
                 tx.remove_source(space, &parsed).await?;
@@ -292,11 +367,13 @@ impl Sources {
                 Ok(cancelled)
             })
             .await;
+
         removed.map(|cancelled| self.jobs.announce_cancelled(&cancelled))
     }
 }
 
 /// An id that is none names nothing, which is the same as naming something that is not there.
 fn parse(id: &str) -> Result<SourceId, SourceError> {
-    id.parse().map_err(|_| SourceError::NotFound(id.chars().take(64).collect()))
+    id.parse()
+        .map_err(|_| SourceError::NotFound(id.chars().take(64).collect()))
 }

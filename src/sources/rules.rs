@@ -1,4 +1,5 @@
-//! What a document's name, path and tags may be. A `Source` that was built here is proof that they are.
+//! What a document's name, path and tags may be. A `Source` that was built here is proof that they
+//! are.
 
 use super::{NewSource, SourceChange};
 use crate::base::clock::Timestamp;
@@ -21,12 +22,14 @@ pub fn build(new: NewSource, now: Timestamp) -> Result<Source, Vec<FieldError>> 
     let filename = filename(&new, &mut errors);
     let path = path(new.path, &id, &filename, &mut errors);
     let user_id = new.user_id.unwrap_or_else(|| DEFAULT_USER.to_owned());
+
     check_text("user_id", &user_id, MAX_USER_CHARS, &mut errors);
     let user_id = user_id.trim().to_owned();
     let tags = tags(&new.tags, true, &mut errors);
     if !errors.is_empty() {
         return Err(errors);
     }
+
     Ok(Source {
         id,
         user_id,
@@ -44,11 +47,29 @@ pub fn build(new: NewSource, now: Timestamp) -> Result<Source, Vec<FieldError>> 
 /// Checks a change; the tag that makes it a document may not go (T-3.1).
 pub fn check_change(change: &SourceChange) -> Result<SourceChange, Vec<FieldError>> {
     let mut errors = Vec::new();
-    let tags = change.tags.as_ref().map(|given| tags(given, false, &mut errors));
-    if tags.as_ref().is_some_and(|tags| !tags.iter().any(|tag| tag == FILE_INGEST)) {
-        errors.push(FieldError::new("tags", format!("must contain {FILE_INGEST:?}: it cannot be removed")));
+    let tags = change
+        .tags
+        .as_ref()
+        .map(|given| tags(given, false, &mut errors));
+
+    if tags
+        .as_ref()
+        .is_some_and(|tags| !tags.iter().any(|tag| tag == FILE_INGEST))
+    {
+        errors.push(FieldError::new(
+            "tags",
+            format!("must contain {FILE_INGEST:?}: it cannot be removed"),
+        ));
     }
-    if errors.is_empty() { Ok(SourceChange { tags, eligible: change.eligible }) } else { Err(errors) }
+
+    if errors.is_empty() {
+        Ok(SourceChange {
+            tags,
+            eligible: change.eligible,
+        })
+    } else {
+        Err(errors)
+    }
 }
 
 /// Checks tags that are added to those of a document; gives them all.
@@ -57,10 +78,19 @@ pub fn check_tags(own: &[String], added: &[String]) -> Result<Vec<String>, Vec<F
     let added = tags(added, true, &mut errors);
     let mut all = own.to_vec();
     all.extend(added.into_iter().filter(|tag| !own.contains(tag)));
+
     if errors.is_empty() && all.len() > MAX_TAGS {
-        errors.push(FieldError::new("tags", format!("the document would have more than {MAX_TAGS} tags")));
+        errors.push(FieldError::new(
+            "tags",
+            format!("the document would have more than {MAX_TAGS} tags"),
+        ));
     }
-    if errors.is_empty() { Ok(all) } else { Err(errors) }
+
+    if errors.is_empty() {
+        Ok(all)
+    } else {
+        Err(errors)
+    }
 }
 
 fn filename(new: &NewSource, errors: &mut Vec<FieldError>) -> String {
@@ -69,38 +99,69 @@ fn filename(new: &NewSource, errors: &mut Vec<FieldError>) -> String {
         errors.push(FieldError::new("filename", "give filename or path"));
         return String::new();
     };
-    let (field, most) = if new.filename.is_some() { ("filename", MAX_NAME_CHARS) } else { ("path", MAX_PATH_CHARS) };
+
+    let (field, most) = if new.filename.is_some() {
+        ("filename", MAX_NAME_CHARS)
+    } else {
+        ("path", MAX_PATH_CHARS)
+    };
+
     check_text(field, given, most, errors);
     let name = basename(given).trim().to_owned();
-    if errors.is_empty() && (matches!(name.as_str(), "" | "." | "..") || char_count(&name) > MAX_NAME_CHARS) {
+    if errors.is_empty()
+        && (matches!(name.as_str(), "" | "." | "..") || char_count(&name) > MAX_NAME_CHARS)
+    {
         errors.push(FieldError::new(
             field,
             format!("must end in the name of a file, of at most {MAX_NAME_CHARS} characters"),
         ));
     }
+
     name
 }
 
-fn path(given: Option<String>, id: &SourceId, filename: &str, errors: &mut Vec<FieldError>) -> String {
-    let Some(path) = given else { return format!("/sources/{id}/{filename}") };
+fn path(
+    given: Option<String>,
+    id: &SourceId,
+    filename: &str,
+    errors: &mut Vec<FieldError>,
+) -> String {
+    let Some(path) = given else {
+        return format!("/sources/{id}/{filename}");
+    };
     if !errors.iter().any(|error| error.field == "path") {
         check_text("path", &path, MAX_PATH_CHARS, errors);
     }
+
     if !is_absolute_path(&path) && !errors.iter().any(|error| error.field == "path") {
-        errors.push(FieldError::new("path", "must be absolute, like /docs/plan.md or C:\\docs\\plan.md"));
+        errors.push(FieldError::new(
+            "path",
+            "must be absolute, like /docs/plan.md or C:\\docs\\plan.md",
+        ));
     }
+
     path
 }
 
 /// Trimmed, each once, in their order.
 fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<String> {
-    let mut tags: Vec<String> = with_own.then(|| FILE_INGEST.to_owned()).into_iter().collect();
+    let mut tags: Vec<String> = with_own
+        .then(|| FILE_INGEST.to_owned())
+        .into_iter()
+        .collect();
+
     let most = MAX_TAGS - tags.len();
     // Among them may be the one that every document has.
-    if given.iter().filter(|tag| !with_own || tag.trim() != FILE_INGEST).count() > most {
+    if given
+        .iter()
+        .filter(|tag| !with_own || tag.trim() != FILE_INGEST)
+        .count()
+        > most
+    {
         errors.push(FieldError::new("tags", format!("at most {most} tags")));
         return tags;
     }
+
     for (index, tag) in given.iter().enumerate() {
         check_text(&format!("tags[{index}]"), tag, MAX_TAG_CHARS, errors);
         let tag = tag.trim();
@@ -108,6 +169,7 @@ fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<S
             tags.push(tag.to_owned());
         }
     }
+
     tags
 }
 
@@ -118,13 +180,18 @@ fn check_text(field: &str, text: &str, most: usize, errors: &mut Vec<FieldError>
     } else if char_count(text) > most {
         errors.push(FieldError::new(field, format!("at most {most} characters")));
     } else if has_control(text) {
-        errors.push(FieldError::new(field, "must not contain control characters"));
+        errors.push(FieldError::new(
+            field,
+            "must not contain control characters",
+        ));
     }
 }
 
 /// The extension in lower case; a name without one is plain text.
 fn file_type(filename: &str) -> String {
-    let extension = filename.rsplit_once('.').map(|(stem, extension)| (stem, extension.to_ascii_lowercase()));
+    let extension = filename
+        .rsplit_once('.')
+        .map(|(stem, extension)| (stem, extension.to_ascii_lowercase()));
     match extension {
         Some((stem, extension))
             if !stem.is_empty()
@@ -141,7 +208,11 @@ fn file_type(filename: &str) -> String {
 mod tests {
     use super::*;
 
-    fn built(filename: Option<&str>, path: Option<&str>, tags: &[&str]) -> Result<Source, Vec<FieldError>> {
+    fn built(
+        filename: Option<&str>,
+        path: Option<&str>,
+        tags: &[&str],
+    ) -> Result<Source, Vec<FieldError>> {
         let new = NewSource {
             filename: filename.map(str::to_owned),
             path: path.map(str::to_owned),
@@ -161,7 +232,10 @@ mod tests {
             (Some(".bashrc"), None, ".bashrc", "txt"),
         ] {
             let source = built(filename, path, &[]).unwrap();
-            assert_eq!((source.filename.as_str(), source.file_type.as_str()), (name, file_type));
+            assert_eq!(
+                (source.filename.as_str(), source.file_type.as_str()),
+                (name, file_type)
+            );
             assert!(is_absolute_path(&source.path));
         }
     }
@@ -190,12 +264,16 @@ mod tests {
         assert_eq!(source.tags, ["file_ingest", "b", "a"]);
         let many: Vec<String> = (0..200).map(|n| n.to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
+
         assert_eq!(built(Some("x"), None, &many).unwrap_err().len(), 1);
     }
 
     #[test]
     fn the_document_tag_stays() {
-        let without = SourceChange { tags: Some(vec!["a".to_owned()]), eligible: None };
+        let without = SourceChange {
+            tags: Some(vec!["a".to_owned()]),
+            eligible: None,
+        };
         assert_eq!(check_change(&without).unwrap_err()[0].field, "tags");
     }
 }

@@ -45,7 +45,12 @@ pub struct Removed {
 impl Spaces {
     #[must_use]
     pub fn new(store: Store, jobs: Jobs, llm: Llm) -> Self {
-        Self { store, jobs, llm, removals: TaskTracker::new() }
+        Self {
+            store,
+            jobs,
+            llm,
+            removals: TaskTracker::new(),
+        }
     }
 
     /// Names of spaces that hold anything, after the one named.
@@ -69,17 +74,27 @@ impl Spaces {
     pub async fn measure(&self, space: &Space) -> Result<Measured, StoreError> {
         self.llm.flush().await?;
         let size = self.store.find_space_size(space).await?;
-        Ok(Measured { size, usage: self.store.find_space_usage(space).await? })
+        Ok(Measured {
+            size,
+            usage: self.store.find_space_usage(space).await?,
+        })
     }
 
-    /// Removes everything of a space. It goes on when its caller hangs up, and can be repeated when the process dies.
+    /// Removes everything of a space. It goes on when its caller hangs up, and can be repeated when
+    /// the process dies.
     ///
     /// # Errors
     /// The store's; what is left then goes when it is repeated.
     pub async fn remove(&self, space: &Space, now: Timestamp) -> Result<Removed, StoreError> {
         let (this, space) = (self.clone(), space.clone());
-        let removing = self.removals.spawn(async move { this.remove_all(&space, now).await });
-        removing.await.unwrap_or_else(|error| Err(StoreError::Broken { cause: error.to_string() }))
+        let removing = self
+            .removals
+            .spawn(async move { this.remove_all(&space, now).await });
+        removing.await.unwrap_or_else(|error| {
+            Err(StoreError::Broken {
+                cause: error.to_string(),
+            })
+        })
     }
 
     async fn remove_all(&self, space: &Space, now: Timestamp) -> Result<Removed, StoreError> {
@@ -99,11 +114,16 @@ impl Spaces {
             for (table, count) in pass {
                 *rows.entry(table).or_default() += count;
             }
+
             if !found {
                 break;
             }
         }
+
         tracing::info!(rows = rows.values().sum::<u64>(), "a space was removed");
-        Ok(Removed { jobs_cancelled: cancelled.len(), rows })
+        Ok(Removed {
+            jobs_cancelled: cancelled.len(),
+            rows,
+        })
     }
 }

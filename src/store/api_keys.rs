@@ -1,5 +1,5 @@
-//! Rows of `api_keys` and `key_days`, and the counters of requests: what is known of API keys. All of it spans spaces,
-//! since a caller names a key and the key names its space.
+//! Rows of `api_keys` and `key_days`, and the counters of requests: what is known of API keys. All
+//! of it spans spaces, since a caller names a key and the key names its space.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -31,7 +31,8 @@ pub struct ApiKeyRow {
     pub last_used_at: Option<Timestamp>,
 }
 
-/// What is to be changed of a key; the rest stays as it is, also where somebody else changes it at the same time.
+/// What is to be changed of a key; the rest stays as it is, also where somebody else changes it at
+/// the same time.
 #[derive(Debug, Clone, Default)]
 pub struct ApiKeyChange {
     pub name: Option<String>,
@@ -45,9 +46,15 @@ impl Store {
     /// How often keys were added or changed.
     pub async fn find_key_changes(&self) -> Result<i64, StoreError> {
         self.retry("find_key_changes", || async {
-            let query = self.sql("SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0");
+            let query = self.sql(
+                "SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0",
+            );
             let rows = self.fetch_all(query.bind(ALL_SPACES).bind(CHANGES)).await?;
-            Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(0))
+            Ok(rows
+                .first()
+                .map(|row| row.try_get(0))
+                .transpose()?
+                .unwrap_or(0))
         })
         .await
     }
@@ -67,43 +74,81 @@ impl Store {
                       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
         self.retry("add_api_key", || async {
             let mut tx = self.begin().await?;
-            let insert = tx.backend.dialect.insert_if_absent(insert).bind(row.space.clone()).bind(row.id.clone());
-            let insert = insert.bind(row.name.clone()).bind(row.key_sha256.clone()).bind(row.prefix.clone());
+            let insert = tx
+                .backend
+                .dialect
+                .insert_if_absent(insert)
+                .bind(row.space.clone())
+                .bind(row.id.clone());
+
+            let insert = insert
+                .bind(row.name.clone())
+                .bind(row.key_sha256.clone())
+                .bind(row.prefix.clone());
+
             let insert = insert.bind(row.role.clone()).bind(row.limits_json.clone());
-            let insert = insert.bind(row.expires_at.map(Timestamp::as_micros)).bind(row.created_at.as_micros());
+            let insert = insert
+                .bind(row.expires_at.map(Timestamp::as_micros))
+                .bind(row.created_at.as_micros());
             tx.execute(insert).await?;
             tx.count_key_change().await?;
+
             tx.commit().await
         })
         .await
     }
 
     /// Changes a key; `false` if there is none such.
-    pub async fn update_api_key(&self, space: &str, id: &str, change: &ApiKeyChange) -> Result<bool, StoreError> {
+    pub async fn update_api_key(
+        &self,
+        space: &str,
+        id: &str,
+        change: &ApiKeyChange,
+    ) -> Result<bool, StoreError> {
         let update = "UPDATE api_keys SET name = COALESCE(?, name), limits_json = COALESCE(?, limits_json), \
                       expires_at = CASE WHEN ? = 1 THEN ? ELSE expires_at END, revoked_at = COALESCE(revoked_at, ?) \
                       WHERE space = ? AND id = ?";
         self.retry("update_api_key", || async {
             let mut tx = self.begin().await?;
-            let update = tx.sql(update).bind(change.name.clone()).bind(change.limits_json.clone());
+            let update = tx
+                .sql(update)
+                .bind(change.name.clone())
+                .bind(change.limits_json.clone());
+
             let update = update.bind(i64::from(change.expires_at.is_some()));
             let update = update.bind(change.expires_at.flatten().map(Timestamp::as_micros));
             let update = update.bind(change.revoked_at.map(Timestamp::as_micros));
-            // MySQL does not count a row that is written as it was: the counter below is written in any case.
-            tx.execute(update.bind(space.to_owned()).bind(id.to_owned())).await?;
+
+            // MySQL does not count a row that is written as it was: the counter below is written in
+            // any case.
+            tx.execute(update.bind(space.to_owned()).bind(id.to_owned()))
+                .await?;
             tx.count_key_change().await?;
             let find = tx.sql("SELECT id FROM api_keys WHERE space = ? AND id = ?");
-            let found = tx.fetch_optional(find.bind(space.to_owned()).bind(id.to_owned())).await?;
+            let found = tx
+                .fetch_optional(find.bind(space.to_owned()).bind(id.to_owned()))
+                .await?;
             tx.commit().await?;
+
             Ok(found.is_some())
         })
         .await
     }
 
     /// Writes when a key was last used.
-    pub async fn update_key_use(&self, space: &str, id: &str, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn update_key_use(
+        &self,
+        space: &str,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let update = "UPDATE api_keys SET last_used_at = ? WHERE space = ? AND id = ?";
-        let update = self.sql(update).bind(now.as_micros()).bind(space.to_owned()).bind(id.to_owned());
+        let update = self
+            .sql(update)
+            .bind(now.as_micros())
+            .bind(space.to_owned())
+            .bind(id.to_owned());
+
         self.execute(update).await
     }
 
@@ -118,13 +163,35 @@ impl Store {
         let name = format!("requests/{key_id}");
         self.retry("take_requests", || async {
             let mut tx = self.begin().await?;
-            let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, ?, ?)";
-            let insert = tx.backend.dialect.insert_or_add(insert, "space, name, window_start", &["value"]);
-            let insert = insert.bind(ALL_SPACES).bind(name.clone()).bind(window.as_micros()).bind(wanted);
+            let insert =
+                "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, ?, ?)";
+            let insert =
+                tx.backend
+                    .dialect
+                    .insert_or_add(insert, "space, name, window_start", &["value"]);
+
+            let insert = insert
+                .bind(ALL_SPACES)
+                .bind(name.clone())
+                .bind(window.as_micros())
+                .bind(wanted);
+
             tx.execute(insert).await?;
-            let sum = tx.sql("SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = ?");
-            let sum = sum.bind(ALL_SPACES).bind(name.clone()).bind(window.as_micros());
-            let taken: i64 = tx.fetch_optional(sum).await?.map(|row| row.try_get(0)).transpose()?.unwrap_or(wanted);
+            let sum = tx.sql(
+                "SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = ?",
+            );
+            let sum = sum
+                .bind(ALL_SPACES)
+                .bind(name.clone())
+                .bind(window.as_micros());
+
+            let taken: i64 = tx
+                .fetch_optional(sum)
+                .await?
+                .map(|row| row.try_get(0))
+                .transpose()?
+                .unwrap_or(wanted);
+
             tx.commit().await?;
             Ok((limit - (taken - wanted)).clamp(0, wanted))
         })
@@ -134,38 +201,77 @@ impl Store {
     /// What a key has spent on a day.
     pub async fn find_key_spent_on(&self, key_id: &str, day: &str) -> Result<Spent, StoreError> {
         self.retry("find_key_spent_on", || async {
-            let query = self.sql("SELECT calls, tokens, cost_usd FROM key_days WHERE key_id = ? AND day = ?");
-            let rows = self.fetch_all(query.bind(key_id.to_owned()).bind(day.to_owned())).await?;
+            let query = self
+                .sql("SELECT calls, tokens, cost_usd FROM key_days WHERE key_id = ? AND day = ?");
+            let rows = self
+                .fetch_all(query.bind(key_id.to_owned()).bind(day.to_owned()))
+                .await?;
             let read = |row: &AnyRow| -> Result<Spent, StoreError> {
-                Ok(Spent { calls: row.try_get(0)?, tokens: row.try_get(1)?, usd: row.try_get(2)? })
+                Ok(Spent {
+                    calls: row.try_get(0)?,
+                    tokens: row.try_get(1)?,
+                    usd: row.try_get(2)?,
+                })
             };
+
             rows.first().map_or(Ok(Spent::default()), read)
         })
         .await
     }
 
-    /// Forgets the windows of requests that began before a moment, and what keys spent before the day of another.
-    pub async fn remove_key_counts(&self, windows: Timestamp, days: Timestamp) -> Result<(), StoreError> {
+    /// Forgets the windows of requests that began before a moment, and what keys spent before the
+    /// day of another.
+    pub async fn remove_key_counts(
+        &self,
+        windows: Timestamp,
+        days: Timestamp,
+    ) -> Result<(), StoreError> {
         self.retry("remove_key_counts", || async {
             let mut tx = self.begin().await?;
-            let delete = "DELETE FROM counters WHERE space = ? AND window_start > 0 AND window_start < ?";
-            tx.execute(tx.sql(delete).bind(ALL_SPACES).bind(windows.as_micros())).await?;
-            tx.execute(tx.sql("DELETE FROM key_days WHERE day < ?").bind(days.day())).await?;
+            let delete =
+                "DELETE FROM counters WHERE space = ? AND window_start > 0 AND window_start < ?";
+            tx.execute(tx.sql(delete).bind(ALL_SPACES).bind(windows.as_micros()))
+                .await?;
+            tx.execute(
+                tx.sql("DELETE FROM key_days WHERE day < ?")
+                    .bind(days.day()),
+            )
+            .await?;
+
             tx.commit().await
         })
         .await
     }
 
     /// The key that pays for a job's calls, if it was queued with one.
-    pub async fn find_job_payer(&self, space: &Space, id: &JobId) -> Result<Option<Payer>, StoreError> {
+    pub async fn find_job_payer(
+        &self,
+        space: &Space,
+        id: &JobId,
+    ) -> Result<Option<Payer>, StoreError> {
         self.retry("find_job_payer", || async {
-            let query = self.sql("SELECT paid_by_json FROM job_requests WHERE space = ? AND job_id = ?");
-            let rows = self.fetch_all(query.bind(space.as_str().to_owned()).bind(id.as_str().to_owned())).await?;
-            let text: Option<String> = rows.first().map(|row| row.try_get(0)).transpose()?.flatten();
+            let query =
+                self.sql("SELECT paid_by_json FROM job_requests WHERE space = ? AND job_id = ?");
+            let rows = self
+                .fetch_all(
+                    query
+                        .bind(space.as_str().to_owned())
+                        .bind(id.as_str().to_owned()),
+                )
+                .await?;
+
+            let text: Option<String> = rows
+                .first()
+                .map(|row| row.try_get(0))
+                .transpose()?
+                .flatten();
+
             let read = |text: String| {
-                serde_json::from_str(&text)
-                    .map_err(|_| StoreError::Broken { cause: "the payer of a job cannot be read".to_owned() })
+                serde_json::from_str(&text).map_err(|_| StoreError::Broken {
+                    cause: "the payer of a job cannot be read".to_owned(),
+                })
             };
+
             text.map(read).transpose()
         })
         .await
@@ -175,31 +281,65 @@ impl Store {
 impl Tx {
     pub(super) async fn count_key_change(&mut self) -> Result<(), StoreError> {
         let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 1)";
-        let insert = self.backend.dialect.insert_or_add(insert, "space, name, window_start", &["value"]);
-        self.execute(insert.bind(ALL_SPACES).bind(CHANGES)).await.map(|_| ())
+        let insert =
+            self.backend
+                .dialect
+                .insert_or_add(insert, "space, name, window_start", &["value"]);
+
+        self.execute(insert.bind(ALL_SPACES).bind(CHANGES))
+            .await
+            .map(|_| ())
     }
 
     /// Notes which key pays for a job that this transaction has queued.
-    pub async fn update_job_payer(&mut self, space: &Space, id: &JobId, payer: &Payer) -> Result<(), StoreError> {
+    pub async fn update_job_payer(
+        &mut self,
+        space: &Space,
+        id: &JobId,
+        payer: &Payer,
+    ) -> Result<(), StoreError> {
         let text = serde_json::to_string(payer).unwrap_or_default();
-        let update = self.sql("UPDATE job_requests SET paid_by_json = ? WHERE space = ? AND job_id = ?");
-        let update = update.bind(text).bind(space.as_str().to_owned()).bind(id.as_str().to_owned());
+        let update =
+            self.sql("UPDATE job_requests SET paid_by_json = ? WHERE space = ? AND job_id = ?");
+        let update = update
+            .bind(text)
+            .bind(space.as_str().to_owned())
+            .bind(id.as_str().to_owned());
+
         self.execute(update).await.map(|_| ())
     }
 
     /// Adds calls to the day of a key.
-    pub(super) async fn add_key_day(&mut self, key_id: &str, day: &str, spent: Spent) -> Result<(), StoreError> {
-        let insert = "INSERT INTO key_days (key_id, day, calls, tokens, cost_usd) VALUES (?, ?, ?, ?, ?)";
+    pub(super) async fn add_key_day(
+        &mut self,
+        key_id: &str,
+        day: &str,
+        spent: Spent,
+    ) -> Result<(), StoreError> {
+        let insert =
+            "INSERT INTO key_days (key_id, day, calls, tokens, cost_usd) VALUES (?, ?, ?, ?, ?)";
         let columns = ["calls", "tokens", "cost_usd"];
-        let insert = self.backend.dialect.insert_or_add(insert, "key_id, day", &columns);
-        let insert = insert.bind(key_id.to_owned()).bind(day.to_owned()).bind(spent.calls);
-        self.execute(insert.bind(spent.tokens).bind(spent.usd)).await.map(|_| ())
+        let insert = self
+            .backend
+            .dialect
+            .insert_or_add(insert, "key_id, day", &columns);
+
+        let insert = insert
+            .bind(key_id.to_owned())
+            .bind(day.to_owned())
+            .bind(spent.calls);
+
+        self.execute(insert.bind(spent.tokens).bind(spent.usd))
+            .await
+            .map(|_| ())
     }
 }
 
 fn read_key(row: &AnyRow) -> Result<ApiKeyRow, StoreError> {
     let moment = |index: usize| -> Result<Option<Timestamp>, sqlx::Error> {
-        Ok(row.try_get::<Option<i64>, _>(index)?.map(Timestamp::from_micros))
+        Ok(row
+            .try_get::<Option<i64>, _>(index)?
+            .map(Timestamp::from_micros))
     };
     Ok(ApiKeyRow {
         space: row.try_get(0)?,

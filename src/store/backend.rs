@@ -28,7 +28,8 @@ use crate::config::database::{Engine, Retry, SqliteSynchronous};
 const SQLITE_READERS: u32 = 4;
 /// A connection that was idle for longer is tried before it is handed out.
 const IDLE_SUSPECT: Duration = Duration::from_secs(30);
-/// After a lost connection all others are tried before use for this long: a restart kills them together.
+/// After a lost connection all others are tried before use for this long: a restart kills them
+/// together.
 const LOSS_SUSPECT: Duration = Duration::from_mins(1);
 /// How long the database may take to answer one statement.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -57,10 +58,15 @@ pub struct Backend {
 impl Backend {
     pub async fn connect(config: &Database) -> Result<Self, StoreError> {
         static DRIVERS: Once = Once::new();
+
         DRIVERS.call_once(sqlx::any::install_default_drivers);
 
         let place = config.url.to_string();
-        let engine = config.url.engine().ok_or_else(|| StoreError::cannot_open(&place, "its scheme is not known"))?;
+        let engine = config
+            .url
+            .engine()
+            .ok_or_else(|| StoreError::cannot_open(&place, "its scheme is not known"))?;
+
         let losses = Arc::new(Losses::default());
         let synchronous = config.sqlite_synchronous;
         let options = || {
@@ -68,38 +74,59 @@ impl Backend {
             AnyPoolOptions::new()
                 .acquire_timeout(Duration::from_secs(config.acquire_timeout))
                 .test_before_acquire(false)
-                .after_connect(move |connection, _| Box::pin(prepare(connection, engine, synchronous)))
+                .after_connect(move |connection, _| {
+                    Box::pin(prepare(connection, engine, synchronous))
+                })
                 .before_acquire(move |connection, meta| {
                     let suspect = before.suspect(&meta);
                     Box::pin(async move { Ok(!suspect || answers(connection).await) })
                 })
-                // The pool's own check on release has no deadline: a half-open socket would hold its place for ever.
+                // The pool's own check on release has no deadline: a half-open socket would hold
+                // its place for ever.
                 .after_release(move |connection, meta| {
                     let suspect = after.suspect(&meta);
                     Box::pin(async move { Ok(!suspect || answers(connection).await) })
                 })
         };
+
         let open = async |url: String, size: u32| {
-            options().max_connections(size).connect(&url).await.map_err(|error| StoreError::on_connect(&error, &place))
+            options()
+                .max_connections(size)
+                .connect(&url)
+                .await
+                .map_err(|error| StoreError::on_connect(&error, &place))
         };
+
         make_private(&config.url);
         let lives_in_memory = engine == Engine::Sqlite && config.url.expose().contains(":memory:");
         let mut knocked = None;
+
         if !lives_in_memory {
             let sqlite = engine == Engine::Sqlite;
             let url = config.url.expose();
-            let url = if sqlite { with_mode(url, "rwc") } else { url.to_owned() };
+            let url = if sqlite {
+                with_mode(url, "rwc")
+            } else {
+                url.to_owned()
+            };
+
             let connection = knock(&url, &place, config.retry, (engine, synchronous)).await?;
             // Not yet that of a SQLite file: its last connection folds the log away.
-            if sqlite { knocked = Some(connection) } else { drop(connection.close().await) }
+            if sqlite {
+                knocked = Some(connection)
+            } else {
+                drop(connection.close().await)
+            }
         }
+
         let flusher = match &mut knocked {
             Some(connection) if synchronous == SqliteSynchronous::Full => {
                 let file = find_logged_file(connection).await;
-                file.map_err(|error| StoreError::on_connect(&error, &place))?.map(|file| {
-                    let mut log = WalFile::of(&file);
-                    Flusher::new(move || log.flush())
-                })
+                file.map_err(|error| StoreError::on_connect(&error, &place))?
+                    .map(|file| {
+                        let mut log = WalFile::of(&file);
+                        Flusher::new(move || log.flush())
+                    })
             }
             _ => None,
         };
@@ -107,12 +134,19 @@ impl Backend {
         let (writer, reader) = match (engine, config.url.expose()) {
             (Engine::Sqlite, url) if lives_in_memory => {
                 // A database in memory lives in one connection.
-                let only = options().idle_timeout(None).max_lifetime(None).max_connections(1).connect(url).await;
+                let only = options()
+                    .idle_timeout(None)
+                    .max_lifetime(None)
+                    .max_connections(1)
+                    .connect(url)
+                    .await;
+
                 let only = only.map_err(|error| StoreError::on_connect(&error, &place))?;
                 (only.clone(), only)
             }
             (Engine::Sqlite, url) => {
-                // The writer opens first: it makes the file and switches on the log that readers need.
+                // The writer opens first: it makes the file and switches on the log that readers
+                // need.
                 let writer = open(with_mode(url, "rwc"), 1).await?;
                 (writer, open(with_mode(url, "ro"), SQLITE_READERS).await?)
             }
@@ -122,9 +156,11 @@ impl Backend {
                 (pool.clone(), pool)
             }
         };
+
         if let Some(connection) = knocked {
             let _ = connection.close().await;
         }
+
         Ok(Self {
             engine,
             dialect: Dialect::new(engine),
@@ -142,16 +178,25 @@ impl Backend {
     }
 
     pub async fn read(&self) -> Result<PoolConnection<Any>, StoreError> {
-        self.reader.acquire().await.map_err(|error| self.explain(&error))
+        self.reader
+            .acquire()
+            .await
+            .map_err(|error| self.explain(&error))
     }
 
     /// A connection for one statement that is a transaction of its own.
     pub async fn write(&self) -> Result<PoolConnection<Any>, StoreError> {
-        self.writer.acquire().await.map_err(|error| self.explain(&error))
+        self.writer
+            .acquire()
+            .await
+            .map_err(|error| self.explain(&error))
     }
 
     /// Waits for the database's answer, but not for ever: a black-holed connection gives none.
-    pub async fn within<T>(&self, answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, StoreError> {
+    pub async fn within<T>(
+        &self,
+        answer: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, StoreError> {
         let mut answer = pin!(answer);
         match tokio::time::timeout(DEADLINE, answer.as_mut()).await {
             Ok(answered) => answered.map_err(|error| self.explain(&error)),
@@ -163,11 +208,17 @@ impl Backend {
     /// Begins a transaction. Dropped halfway, it rolls back what it has begun.
     pub async fn begin(&self) -> Result<OpenTransaction, StoreError> {
         // IMMEDIATE takes the write lock now, where waiting works; later it would fail at once.
-        let statement = if self.engine == Engine::Sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        let statement = if self.engine == Engine::Sqlite {
+            "BEGIN IMMEDIATE"
+        } else {
+            "BEGIN"
+        };
+
         let begun = async {
             let connection = self.writer.acquire().await?;
             OpenTransaction::begin(connection, statement, self.lives_in_memory, DEADLINE).await
         };
+
         // In a box: it is part of every future that writes.
         self.within(Box::pin(begun)).await
     }
@@ -190,7 +241,9 @@ impl Backend {
     /// # Errors
     /// [`StoreError::Uncertain`]: the disk failed, so a power cut may take back what was committed.
     pub async fn make_durable(&self) -> Result<(), StoreError> {
-        let Some(flusher) = &self.flusher else { return Ok(()) };
+        let Some(flusher) = &self.flusher else {
+            return Ok(());
+        };
 
         let durable = async {
             while let Err(cause) = flusher.flushed().await {
@@ -202,20 +255,33 @@ impl Backend {
             }
             Ok(())
         };
+
         match tokio::time::timeout(FLUSH_DEADLINE, Box::pin(durable)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(self.uncertain(&format!("the disk gave no answer within {} s", FLUSH_DEADLINE.as_secs()))),
+            Err(_) => Err(self.uncertain(&format!(
+                "the disk gave no answer within {} s",
+                FLUSH_DEADLINE.as_secs()
+            ))),
         }
     }
 
-    /// Makes up for a flush that failed: SQLite copies the whole log into the database file, flushes that, and begins
-    /// the log anew.
+    /// Makes up for a flush that failed: SQLite copies the whole log into the database file,
+    /// flushes that, and begins the log anew.
     async fn fold_log(&self, flusher: &Flusher, cause: &str) -> Result<(), StoreError> {
-        let mut writer =
-            self.writer.acquire().await.map_err(|error| self.uncertain(&format!("{cause}; then: {error}")))?;
+        let mut writer = self
+            .writer
+            .acquire()
+            .await
+            .map_err(|error| self.uncertain(&format!("{cause}; then: {error}")))?;
 
-        let fold = self.dialect.query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *writer);
-        let busy = self.within(async { fold.await?.try_get::<i64, _>(0) }).await;
+        let fold = self
+            .dialect
+            .query("PRAGMA wal_checkpoint(TRUNCATE)")
+            .fetch_one(&mut *writer);
+
+        let busy = self
+            .within(async { fold.await?.try_get::<i64, _>(0) })
+            .await;
         match busy {
             Ok(0) => {
                 // While the writer is held, so that no commit comes in between.
@@ -230,14 +296,21 @@ impl Backend {
 
     fn uncertain(&self, cause: &str) -> StoreError {
         self.writability.doubt();
-        StoreError::Uncertain { place: self.place.clone(), cause: cause.to_owned() }
+        StoreError::Uncertain {
+            place: self.place.clone(),
+            cause: cause.to_owned(),
+        }
     }
 
-    /// What is said of an operation that gave no answer in time; its connection is checked before it is used again.
+    /// What is said of an operation that gave no answer in time; its connection is checked before
+    /// it is used again.
     pub fn gave_no_answer(&self, waited: Duration) -> StoreError {
         self.losses.remember();
         let cause = format!("no answer within {} s", waited.as_secs());
-        StoreError::Unavailable { place: self.place.clone(), cause }
+        StoreError::Unavailable {
+            place: self.place.clone(),
+            cause,
+        }
     }
 
     /// Turns the driver's error into ours, and remembers a lost connection.
@@ -248,6 +321,7 @@ impl Backend {
             StoreError::Full { .. } => self.writability.doubt(),
             _ => {}
         }
+
         error
     }
 
@@ -265,7 +339,10 @@ struct Losses {
 
 impl Default for Losses {
     fn default() -> Self {
-        Self { start: Instant::now(), last_ms: AtomicU64::new(u64::MAX) }
+        Self {
+            start: Instant::now(),
+            last_ms: AtomicU64::new(u64::MAX),
+        }
     }
 }
 
@@ -278,7 +355,13 @@ impl Losses {
     /// Whether a connection should be tried before it is used.
     fn suspect(&self, meta: &PoolConnectionMetadata) -> bool {
         let last = self.last_ms.load(Ordering::Relaxed);
-        let since_loss = (last != u64::MAX).then(|| self.start.elapsed().saturating_sub(Duration::from_millis(last)));
-        meta.idle_for > IDLE_SUSPECT || since_loss.is_some_and(|since| since < LOSS_SUSPECT && meta.age > since)
+        let since_loss = (last != u64::MAX).then(|| {
+            self.start
+                .elapsed()
+                .saturating_sub(Duration::from_millis(last))
+        });
+
+        meta.idle_for > IDLE_SUSPECT
+            || since_loss.is_some_and(|since| since < LOSS_SUSPECT && meta.age > since)
     }
 }

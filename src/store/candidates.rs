@@ -1,4 +1,5 @@
-//! What a question reads: the part of the hierarchy that it may see, passages of leaves, descriptions of documents.
+//! What a question reads: the part of the hierarchy that it may see, passages of leaves,
+//! descriptions of documents.
 //!
 //! Each is one statement, however many leaves or documents it concerns.
 
@@ -61,26 +62,39 @@ impl Pieces {
         self.values.push(Bound::Number(value));
     }
 
-    /// A limit, which stands in the text: SQLite plans by a bound one, and so prepares the statement anew each time.
+    /// A limit, which stands in the text: SQLite plans by a bound one, and so prepares the
+    /// statement anew each time.
     pub(super) fn limit(&mut self, sql: &str, most: i64) {
         let _ = write!(self.sql, "{sql} LIMIT {most}");
     }
 
-    /// The conditions of a scope on passages `c` of documents `s`, brought by versions `v` (which only a scope of all
-    /// versions at a moment looks at).
+    /// The conditions of a scope on passages `c` of documents `s`, brought by versions `v` (which
+    /// only a scope of all versions at a moment looks at).
     pub(super) fn scope(&mut self, scope: &QueryScope) {
         self.push(" AND s.eligible = 1");
         if let Some(user_id) = &scope.user_id {
             self.text(" AND s.user_id = ?", user_id);
         }
+
         if !scope.source_ids.is_empty() {
-            let _ = write!(self.sql, " AND s.id IN ({})", vec!["?"; scope.source_ids.len()].join(","));
-            self.values.extend(scope.source_ids.iter().map(|id| Bound::Text(id.as_str().to_owned())));
+            let _ = write!(
+                self.sql,
+                " AND s.id IN ({})",
+                vec!["?"; scope.source_ids.len()].join(",")
+            );
+            self.values.extend(
+                scope
+                    .source_ids
+                    .iter()
+                    .map(|id| Bound::Text(id.as_str().to_owned())),
+            );
         }
+
         for tag in &scope.tags {
             let carries = " AND EXISTS (SELECT 1 FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id AND t.tag = ?)";
             self.text(carries, tag);
         }
+
         match (scope.as_of, scope.all_versions) {
             (None, false) => self.push(" AND c.version_id = s.content_version_id"),
             (None, true) => self.push(OF_WHOLE),
@@ -100,16 +114,15 @@ impl Pieces {
 const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                         JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
-/// Passages `c` of what the documents said at a moment: of the newest version of then. One that brought nothing new names
-/// the one whose passages it shares.
+/// Passages `c` of what the documents said at a moment: of the newest version of then. One that
+/// brought nothing new names the one whose passages it shares.
 pub(super) const OF_THEN: &str = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \
      FROM source_versions w WHERE w.space = c.space AND w.source_id = c.source_id AND w.ingested_at <= ? \
      AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = w.space AND x.version_id = w.id) \
      ORDER BY w.version DESC LIMIT 1)";
 
 /// Passages `c` of versions that are written to their end.
-pub(super) const OF_WHOLE: &str =
-    " AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = c.space AND x.version_id = c.version_id)";
+pub(super) const OF_WHOLE: &str = " AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = c.space AND x.version_id = c.version_id)";
 
 impl Store {
     /// The categories that hold passages of a scope, with all that is above them, level by level.
@@ -123,18 +136,30 @@ impl Store {
         pieces.push("WITH RECURSIVE held (id) AS (");
         if scope.names_sources() {
             // From the documents to their passages: they are few.
-            pieces.text(&format!("SELECT DISTINCT c.category_id{OF_CHUNK} WHERE s.space = ?"), space.as_str());
+            pieces.text(
+                &format!("SELECT DISTINCT c.category_id{OF_CHUNK} WHERE s.space = ?"),
+                space.as_str(),
+            );
+
             pieces.push(" AND c.category_id IS NOT NULL");
             pieces.scope(scope);
         } else {
             // From the leaves, of each of which the first passage that will do is enough.
-            pieces.text("SELECT k.id FROM categories k WHERE k.space = ?", space.as_str());
+            pieces.text(
+                "SELECT k.id FROM categories k WHERE k.space = ?",
+                space.as_str(),
+            );
+
             pieces.number(" AND k.level = ?", depth);
-            let _ =
-                write!(pieces.sql, " AND EXISTS (SELECT 1{OF_CHUNK} WHERE c.space = k.space AND c.category_id = k.id");
+            let _ = write!(
+                pieces.sql,
+                " AND EXISTS (SELECT 1{OF_CHUNK} WHERE c.space = k.space AND c.category_id = k.id"
+            );
+
             pieces.scope(scope);
             pieces.push(")");
         }
+
         pieces.text(
             "), way (id, parent_id, level, name, chunk_count, created_at) AS (\
              SELECT k.id, k.parent_id, k.level, k.name, k.chunk_count, k.created_at FROM held \
@@ -143,11 +168,13 @@ impl Store {
              JOIN categories k ON k.space = ?",
             space.as_str(),
         );
+
         pieces.values.push(Bound::Text(space.as_str().to_owned()));
         pieces.push(
             " AND k.id = way.parent_id) \
              SELECT id, parent_id, level, name, chunk_count, created_at FROM way ORDER BY level, id",
         );
+
         self.retry("list_categories_in", || async {
             self.fetch_all(self.put_together(&pieces, false))
                 .await?
@@ -158,7 +185,8 @@ impl Store {
         .await
     }
 
-    /// Categories of a space in the order of their numbers, after the one named; and how often some were removed.
+    /// Categories of a space in the order of their numbers, after the one named; and how often some
+    /// were removed.
     pub async fn list_options_after(
         &self,
         space: &Space,
@@ -171,34 +199,52 @@ impl Store {
              AND r.name = 'category_removals' AND r.window_start = 0), 0) FROM (SELECT 1 AS one) o",
             space.as_str(),
         );
+
         pieces.text(" LEFT JOIN categories k ON k.space = ?", space.as_str());
         pieces.number(" AND k.id > ?", after);
         pieces.limit(" ORDER BY k.id", i64::try_from(limit).unwrap_or(i64::MAX));
         self.retry("list_options_after", || async {
             let rows = self.fetch_all(self.put_together(&pieces, true)).await?;
-            let removals = rows.first().map(|row| row.try_get(3)).transpose()?.unwrap_or(0);
+            let removals = rows
+                .first()
+                .map(|row| row.try_get(3))
+                .transpose()?
+                .unwrap_or(0);
+
             // The one row that is always there is empty where nothing has come.
-            let come = rows.iter().filter(|row| row.try_get::<Option<i64>, _>(0).is_ok_and(|id| id.is_some()));
+            let come = rows.iter().filter(|row| {
+                row.try_get::<Option<i64>, _>(0)
+                    .is_ok_and(|id| id.is_some())
+            });
+
             Ok((removals, come.map(read_option).collect::<Result<_, _>>()?))
         })
         .await
     }
 
     /// The children of several parents, oldest first; 0 stands for the root.
-    pub async fn list_options(&self, space: &Space, parents: &[i64]) -> Result<Vec<CategoryOption>, StoreError> {
-        let sql = "SELECT id, parent_key, name FROM categories WHERE space = ? AND parent_key IN (??)";
+    pub async fn list_options(
+        &self,
+        space: &Space,
+        parents: &[i64],
+    ) -> Result<Vec<CategoryOption>, StoreError> {
+        let sql =
+            "SELECT id, parent_key, name FROM categories WHERE space = ? AND parent_key IN (??)";
         let mut found = Vec::new();
         for some in parents.chunks(AT_ONCE) {
             let rows = self.retry("list_options", || async {
                 let padded = padded(some);
                 let query = self.listed(sql, padded.len()).bind(space.as_str());
-                self.fetch_all(padded.iter().fold(query, |query, id| query.bind(**id))).await
+                self.fetch_all(padded.iter().fold(query, |query, id| query.bind(**id)))
+                    .await
             });
             for row in rows.await? {
                 found.push(read_option(&row)?);
             }
         }
-        // Ordered here: asked for an order, SQLite would rather go through the whole space by its numbers.
+
+        // Ordered here: asked for an order, SQLite would rather go through the whole space by its
+        // numbers.
         found.sort_unstable_by_key(|option| option.id);
         Ok(found)
     }
@@ -213,6 +259,7 @@ impl Store {
         if parts.is_empty() {
             return Ok(Vec::new());
         }
+
         let mut pieces = Pieces::default();
         for (number, part) in parts.iter().enumerate() {
             pieces.push(if number == 0 { "" } else { " UNION ALL " });
@@ -220,38 +267,57 @@ impl Store {
             pieces.text(&select, space.as_str());
             pieces.number(" AND c.category_id = ?", part.leaf);
             pieces.scope(scope);
+
             if let Some((moment, id)) = part.after {
                 pieces.number(" AND c.created_at >= ?", moment.as_micros());
                 pieces.number(" AND (c.created_at > ?", moment.as_micros());
                 pieces.number(" OR c.id > ?)", id);
             }
+
             let limit = i64::try_from(part.limit).unwrap_or(i64::MAX);
             pieces.limit(" ORDER BY c.created_at, c.id", limit);
             let _ = write!(pieces.sql, ") p{number}");
         }
-        let kept = parts.len() <= KEPT_LEAVES && scope.source_ids.len() <= 1 && scope.tags.len() <= 1;
+
+        let kept =
+            parts.len() <= KEPT_LEAVES && scope.source_ids.len() <= 1 && scope.tags.len() <= 1;
         self.retry("list_candidates", || async {
-            self.fetch_all(self.put_together(&pieces, kept)).await?.iter().map(read_candidate).collect()
+            self.fetch_all(self.put_together(&pieces, kept))
+                .await?
+                .iter()
+                .map(read_candidate)
+                .collect()
         })
         .await
     }
 
     /// Passages by their ids; those that are gone are not there.
-    pub async fn list_chunks_by_id(&self, space: &Space, ids: &[i64]) -> Result<Vec<Candidate>, StoreError> {
-        // By their numbers: SQLite would rather go through the whole space if its index could be used.
+    pub async fn list_chunks_by_id(
+        &self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<Vec<Candidate>, StoreError> {
+        // By their numbers: SQLite would rather go through the whole space if its index could be
+        // used.
         let sql = "SELECT c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, \
                    c.created_at, c.token_count, c.tokenizer FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                    WHERE COALESCE(c.space, '') = ? AND c.category_id IS NOT NULL AND c.id IN (??)";
         let mut found = Vec::new();
         for some in ids.chunks(AT_ONCE) {
             let rows = self.retry("list_chunks_by_id", || async {
-                let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
-                self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id))).await
+                let query = self
+                    .backend
+                    .dialect
+                    .query_list(sql, some.len())
+                    .bind(space.as_str());
+                self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
+                    .await
             });
             for row in rows.await? {
                 found.push(read_candidate(&row)?);
             }
         }
+
         Ok(found)
     }
 
@@ -267,17 +333,21 @@ impl Store {
                    FROM contextual_helpers w WHERE w.space = h.space AND w.source_id = h.source_id AND w.created_at <= ?)";
         let moment = as_of.map_or(i64::MAX, Timestamp::as_micros);
         let mut found = Vec::new();
+
         for some in source_ids.chunks(AT_ONCE) {
             let rows = self.retry("list_source_helpers", || async {
                 let padded = padded(some);
                 let query = self.listed(sql, padded.len()).bind(space.as_str());
-                let query = padded.iter().fold(query, |query, id| query.bind(id.as_str()));
+                let query = padded
+                    .iter()
+                    .fold(query, |query, id| query.bind(id.as_str()));
                 self.fetch_all(query.bind(moment)).await
             });
             for row in rows.await? {
                 found.push(read_helper(&row)?);
             }
         }
+
         Ok(found)
     }
 
@@ -292,39 +362,68 @@ impl Store {
         let mut found = Vec::new();
         for some in wanted.chunks(AT_ONCE) {
             let rows = self.retry("list_helper_versions", || async {
-                let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
-                self.fetch_all(some.iter().fold(query, |query, (id, _)| query.bind(id.as_str()))).await
+                let query = self
+                    .backend
+                    .dialect
+                    .query_list(sql, some.len())
+                    .bind(space.as_str());
+                self.fetch_all(
+                    some.iter()
+                        .fold(query, |query, (id, _)| query.bind(id.as_str())),
+                )
+                .await
             });
             for row in rows.await? {
                 found.push(read_helper(&row)?);
             }
         }
-        found.retain(|helper| wanted.iter().any(|(id, version)| *id == helper.source_id && *version == helper.version));
+
+        found.retain(|helper| {
+            wanted
+                .iter()
+                .any(|(id, version)| *id == helper.source_id && *version == helper.version)
+        });
+
         Ok(found)
     }
 
     /// A statement over a list of values, kept prepared where the list is short.
     fn listed(&self, sql: &'static str, count: usize) -> Statement {
-        self.backend.dialect.query_list(sql, count).persistent(count <= KEPT_VALUES)
+        self.backend
+            .dialect
+            .query_list(sql, count)
+            .persistent(count <= KEPT_VALUES)
     }
 
     pub(super) fn put_together(&self, pieces: &Pieces, kept: bool) -> Statement {
         let query = self.backend.dialect.assembled(&pieces.sql).persistent(kept);
-        pieces.values.iter().fold(query, |query, value| match value {
-            Bound::Text(text) => query.bind(text.clone()),
-            Bound::Number(number) => query.bind(*number),
-        })
+        pieces
+            .values
+            .iter()
+            .fold(query, |query, value| match value {
+                Bound::Text(text) => query.bind(text.clone()),
+                Bound::Number(number) => query.bind(*number),
+            })
     }
 }
 
-/// A list whose length is a power of two, its last value repeated: a few statements then serve lists of every length.
+/// A list whose length is a power of two, its last value repeated: a few statements then serve
+/// lists of every length.
 fn padded<T>(values: &[T]) -> Vec<&T> {
     let last = values.last().into_iter().cycle();
-    values.iter().chain(last).take(values.len().next_power_of_two()).collect()
+    values
+        .iter()
+        .chain(last)
+        .take(values.len().next_power_of_two())
+        .collect()
 }
 
 fn read_option(row: &AnyRow) -> Result<CategoryOption, StoreError> {
-    Ok(CategoryOption { id: row.try_get(0)?, parent_id: row.try_get(1)?, name: row.try_get(2)? })
+    Ok(CategoryOption {
+        id: row.try_get(0)?,
+        parent_id: row.try_get(1)?,
+        name: row.try_get(2)?,
+    })
 }
 
 fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {

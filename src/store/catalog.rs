@@ -23,32 +23,54 @@ impl fmt::Display for Missing {
     }
 }
 
-pub async fn find_missing(connection: &mut AnyConnection, backend: &Backend) -> Result<Vec<Missing>, StoreError> {
+pub async fn find_missing(
+    connection: &mut AnyConnection,
+    backend: &Backend,
+) -> Result<Vec<Missing>, StoreError> {
     let present = present(connection, backend).await?;
-    Ok(expected().filter(|wanted| !present.contains(wanted)).collect())
+    Ok(expected()
+        .filter(|wanted| !present.contains(wanted))
+        .collect())
 }
 
-pub async fn has_table(connection: &mut AnyConnection, backend: &Backend, name: &str) -> Result<bool, StoreError> {
-    Ok(present(connection, backend).await?.contains(&Missing { kind: "table", name: name.to_owned() }))
+pub async fn has_table(
+    connection: &mut AnyConnection,
+    backend: &Backend,
+    name: &str,
+) -> Result<bool, StoreError> {
+    Ok(present(connection, backend).await?.contains(&Missing {
+        kind: "table",
+        name: name.to_owned(),
+    }))
 }
 
 /// All that the migrations make, by SQLite's spelling: the names are the same everywhere.
 fn expected() -> impl Iterator<Item = Missing> {
-    MIGRATIONS.iter().flat_map(|migration| migration.sql(Engine::Sqlite).lines()).filter_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let (kind, name) = match words.as_slice() {
-            ["CREATE", "TABLE", name, ..] => ("table", name),
-            // A full-text index is a virtual table to SQLite and an index to the others.
-            ["CREATE", "INDEX", name, ..]
-            | ["CREATE", "UNIQUE", "INDEX", name, ..]
-            | ["CREATE", "VIRTUAL", "TABLE", name, ..] => ("index", name),
-            _ => return None,
-        };
-        Some(Missing { kind, name: (*name).to_owned() })
-    })
+    MIGRATIONS
+        .iter()
+        .flat_map(|migration| migration.sql(Engine::Sqlite).lines())
+        .filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (kind, name) = match words.as_slice() {
+                ["CREATE", "TABLE", name, ..] => ("table", name),
+                // A full-text index is a virtual table to SQLite and an index to the others.
+                ["CREATE", "INDEX", name, ..]
+                | ["CREATE", "UNIQUE", "INDEX", name, ..]
+                | ["CREATE", "VIRTUAL", "TABLE", name, ..] => ("index", name),
+                _ => return None,
+            };
+
+            Some(Missing {
+                kind,
+                name: (*name).to_owned(),
+            })
+        })
 }
 
-async fn present(connection: &mut AnyConnection, backend: &Backend) -> Result<HashSet<Missing>, StoreError> {
+async fn present(
+    connection: &mut AnyConnection,
+    backend: &Backend,
+) -> Result<HashSet<Missing>, StoreError> {
     let sql = match backend.engine {
         Engine::Sqlite => {
             "SELECT CASE WHEN sql LIKE 'CREATE VIRTUAL TABLE%' THEN 'index' ELSE type END, name FROM sqlite_master \
@@ -65,11 +87,24 @@ async fn present(connection: &mut AnyConnection, backend: &Backend) -> Result<Ha
              WHERE table_schema = DATABASE()"
         }
     };
-    let rows = backend.dialect.query(sql).fetch_all(connection).await.map_err(|error| backend.explain(&error))?;
+
+    let rows = backend
+        .dialect
+        .query(sql)
+        .fetch_all(connection)
+        .await
+        .map_err(|error| backend.explain(&error))?;
+
     let found = rows.iter().map(|row| {
         let kind: String = row.try_get(0)?;
         let kind = if kind == "table" { "table" } else { "index" };
-        Ok(Missing { kind, name: row.try_get(1)? })
+        Ok(Missing {
+            kind,
+            name: row.try_get(1)?,
+        })
     });
-    found.collect::<Result<_, sqlx::Error>>().map_err(|error| backend.explain(&error))
+
+    found
+        .collect::<Result<_, sqlx::Error>>()
+        .map_err(|error| backend.explain(&error))
 }

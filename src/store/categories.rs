@@ -14,7 +14,8 @@ use crate::model::category::{Category, CategoryPath, NewCategory};
 
 const COLUMNS: &str = "id, parent_id, level, name, chunk_count, created_at";
 
-/// Ids in one statement: below every engine's limit of values, and of a size that its planner likes.
+/// Ids in one statement: below every engine's limit of values, and of a size that its planner
+/// likes.
 const AT_ONCE: usize = 500;
 
 /// Which categories a list shows; `None` shows all.
@@ -35,10 +36,20 @@ pub struct CategoryPage {
 }
 
 impl Store {
-    pub async fn find_category(&self, space: &Space, id: i64) -> Result<Option<Category>, StoreError> {
+    pub async fn find_category(
+        &self,
+        space: &Space,
+        id: i64,
+    ) -> Result<Option<Category>, StoreError> {
         self.retry("find_category", || async {
-            let query = select(&self.backend.dialect, "WHERE space = ? AND id = ?").bind(space.as_str()).bind(id);
-            self.fetch_all(query).await?.first().map(read_category).transpose()
+            let query = select(&self.backend.dialect, "WHERE space = ? AND id = ?")
+                .bind(space.as_str())
+                .bind(id);
+            self.fetch_all(query)
+                .await?
+                .first()
+                .map(read_category)
+                .transpose()
         })
         .await
     }
@@ -51,22 +62,32 @@ impl Store {
     ) -> Result<Vec<Category>, StoreError> {
         self.retry("list_categories", || async {
             let query = select_page(&self.backend.dialect, space, filter, page);
-            self.fetch_all(query).await?.iter().map(read_category).collect()
+            self.fetch_all(query)
+                .await?
+                .iter()
+                .map(read_category)
+                .collect()
         })
         .await
     }
 
     /// The children of several parents; 0 stands for the root.
-    pub async fn list_children(&self, space: &Space, parents: &[i64]) -> Result<Vec<Category>, StoreError> {
+    pub async fn list_children(
+        &self,
+        space: &Space,
+        parents: &[i64],
+    ) -> Result<Vec<Category>, StoreError> {
         let mut found = Vec::new();
         for some in parents.chunks(AT_ONCE) {
             let rows = self.retry("list_children", || async {
-                self.fetch_all(select_children(&self.backend.dialect, space, some)).await
+                self.fetch_all(select_children(&self.backend.dialect, space, some))
+                    .await
             });
             for row in rows.await? {
                 found.push(read_category(&row)?);
             }
         }
+
         found.sort_unstable_by_key(|category| category.id);
         Ok(found)
     }
@@ -80,12 +101,17 @@ impl Store {
         let mut paths: HashMap<i64, CategoryPath> = HashMap::new();
         for some in ids.chunks(AT_ONCE) {
             let rows = self.retry("find_category_paths", || async {
-                self.fetch_all(select_paths(&self.backend.dialect, space, some)).await
+                self.fetch_all(select_paths(&self.backend.dialect, space, some))
+                    .await
             });
             for row in rows.await? {
-                paths.entry(row.try_get(0)?).or_default().push((row.try_get(1)?, row.try_get(2)?));
+                paths
+                    .entry(row.try_get(0)?)
+                    .or_default()
+                    .push((row.try_get(1)?, row.try_get(2)?));
             }
         }
+
         Ok(paths)
     }
 
@@ -101,23 +127,37 @@ impl Store {
             let mut pieces = Pieces::default();
             pieces.push("WITH RECURSIVE below (top, id) AS (SELECT k.id, k.id FROM categories k ");
             pieces.text("WHERE k.space = ?", space.as_str());
-            pieces.push(&format!(" AND k.id IN ({})", vec!["?"; some.len()].join(",")));
-            pieces.values.extend(some.iter().map(|id| Bound::Number(*id)));
+            pieces.push(&format!(
+                " AND k.id IN ({})",
+                vec!["?"; some.len()].join(",")
+            ));
+
+            pieces
+                .values
+                .extend(some.iter().map(|id| Bound::Number(*id)));
             pieces.text(
                 " UNION ALL SELECT below.top, k.id FROM below JOIN categories k ON k.space = ? \
                  AND k.parent_id = below.id) SELECT below.top, COUNT(*) FROM below",
                 space.as_str(),
             );
-            pieces.text(" JOIN chunks c ON c.space = ? AND c.category_id = below.id", space.as_str());
+
+            pieces.text(
+                " JOIN chunks c ON c.space = ? AND c.category_id = below.id",
+                space.as_str(),
+            );
+
             pieces.number(" WHERE c.created_at <= ?", moment.as_micros());
             pieces.number(OF_THEN, moment.as_micros());
             pieces.push(" GROUP BY below.top");
-            let rows = self
-                .retry("count_chunks_of_then", || async { self.fetch_all(self.put_together(&pieces, false)).await });
+            let rows = self.retry("count_chunks_of_then", || async {
+                self.fetch_all(self.put_together(&pieces, false)).await
+            });
+
             for row in rows.await? {
                 counts.insert(row.try_get(0)?, row.try_get(1)?);
             }
         }
+
         Ok(counts)
     }
 
@@ -138,20 +178,44 @@ impl Store {
 }
 
 impl Tx {
-    pub async fn find_category(&mut self, space: &Space, id: i64) -> Result<Option<Category>, StoreError> {
-        let query = select(&self.backend.dialect, "WHERE space = ? AND id = ?").bind(space.as_str()).bind(id);
-        self.fetch_optional(query).await?.as_ref().map(read_category).transpose()
+    pub async fn find_category(
+        &mut self,
+        space: &Space,
+        id: i64,
+    ) -> Result<Option<Category>, StoreError> {
+        let query = select(&self.backend.dialect, "WHERE space = ? AND id = ?")
+            .bind(space.as_str())
+            .bind(id);
+        self.fetch_optional(query)
+            .await?
+            .as_ref()
+            .map(read_category)
+            .transpose()
     }
 
     /// The whole hierarchy, level by level.
     pub async fn list_categories(&mut self, space: &Space) -> Result<Vec<Category>, StoreError> {
         let page = CategoryPage::default();
-        let query = select_page(&self.backend.dialect, space, &CategoryFilter::default(), &page);
-        self.fetch_all(query).await?.iter().map(read_category).collect()
+        let query = select_page(
+            &self.backend.dialect,
+            space,
+            &CategoryFilter::default(),
+            &page,
+        );
+
+        self.fetch_all(query)
+            .await?
+            .iter()
+            .map(read_category)
+            .collect()
     }
 
     /// The children of several parents; 0 stands for the root.
-    pub async fn list_children(&mut self, space: &Space, parents: &[i64]) -> Result<Vec<Category>, StoreError> {
+    pub async fn list_children(
+        &mut self,
+        space: &Space,
+        parents: &[i64],
+    ) -> Result<Vec<Category>, StoreError> {
         let mut found = Vec::new();
         for some in parents.chunks(AT_ONCE) {
             let query = select_children(&self.backend.dialect, space, some);
@@ -159,6 +223,7 @@ impl Tx {
                 found.push(read_category(&row)?);
             }
         }
+
         found.sort_unstable_by_key(|category| category.id);
         Ok(found)
     }
@@ -167,8 +232,17 @@ impl Tx {
     pub async fn has_chunks_in(&mut self, space: &Space, ids: &[i64]) -> Result<bool, StoreError> {
         for some in ids.chunks(AT_ONCE) {
             let sql = "SELECT id FROM chunks WHERE space = ? AND category_id IN (??) LIMIT 1";
-            let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
-            if self.fetch_optional(some.iter().fold(query, |query, id| query.bind(*id))).await?.is_some() {
+            let query = self
+                .backend
+                .dialect
+                .query_list(sql, some.len())
+                .bind(space.as_str());
+
+            if self
+                .fetch_optional(some.iter().fold(query, |query, id| query.bind(*id)))
+                .await?
+                .is_some()
+            {
                 return Ok(true);
             }
         }
@@ -176,20 +250,36 @@ impl Tx {
     }
 
     /// Removes categories that have nothing in them or below them.
-    pub async fn remove_categories(&mut self, space: &Space, ids: &[i64]) -> Result<(), StoreError> {
+    pub async fn remove_categories(
+        &mut self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<(), StoreError> {
         for some in ids.chunks(AT_ONCE) {
             let sql = "DELETE FROM categories WHERE space = ? AND id IN (??)";
-            let delete = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
-            self.execute(some.iter().fold(delete, |delete, id| delete.bind(*id))).await?;
+            let delete = self
+                .backend
+                .dialect
+                .query_list(sql, some.len())
+                .bind(space.as_str());
+
+            self.execute(some.iter().fold(delete, |delete, id| delete.bind(*id)))
+                .await?;
         }
         Ok(())
     }
 
     /// How many categories each level has.
-    pub async fn count_categories(&mut self, space: &Space) -> Result<BTreeMap<i64, i64>, StoreError> {
-        let query = self.sql("SELECT level, COUNT(*) FROM categories WHERE space = ? GROUP BY level");
+    pub async fn count_categories(
+        &mut self,
+        space: &Space,
+    ) -> Result<BTreeMap<i64, i64>, StoreError> {
+        let query =
+            self.sql("SELECT level, COUNT(*) FROM categories WHERE space = ? GROUP BY level");
         let rows = self.fetch_all(query.bind(space.as_str())).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        rows.iter()
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .collect()
     }
 
     /// Makes categories whose names are free; the caller holds the space's lock.
@@ -208,76 +298,140 @@ impl Tx {
                 "INSERT INTO categories (space, parent_id, parent_key, level, name, name_key, chunk_count, created_at) \
                  VALUES {values}"
             );
+
             let mut insert = self.backend.dialect.assembled(&insert).persistent(false);
             for category in some {
-                insert = insert.bind(space.as_str()).bind(category.parent_id).bind(category.parent_id.unwrap_or(0));
-                insert = insert.bind(category.level).bind(category.name.as_str()).bind(category.name_key.as_str());
+                insert = insert
+                    .bind(space.as_str())
+                    .bind(category.parent_id)
+                    .bind(category.parent_id.unwrap_or(0));
+
+                insert = insert
+                    .bind(category.level)
+                    .bind(category.name.as_str())
+                    .bind(category.name_key.as_str());
+
                 insert = insert.bind(now.as_micros());
             }
+
             if self.insert(insert).await?.is_none() {
-                return Err(StoreError::Conflict { constraint: "categories_name" });
+                return Err(StoreError::Conflict {
+                    constraint: "categories_name",
+                });
             }
         }
         Ok(())
     }
 
     /// How many passages lie in each of these, of what the documents say now.
-    pub async fn find_chunk_counts(&mut self, space: &Space, ids: &[i64]) -> Result<BTreeMap<i64, i64>, StoreError> {
+    pub async fn find_chunk_counts(
+        &mut self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<BTreeMap<i64, i64>, StoreError> {
         let mut counts = BTreeMap::new();
         for some in ids.chunks(AT_ONCE) {
             let sql = "SELECT id, chunk_count FROM categories WHERE COALESCE(space, '') = ? AND id IN (??)";
-            let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
-            for row in self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id))).await? {
+            let query = self
+                .backend
+                .dialect
+                .query_list(sql, some.len())
+                .bind(space.as_str());
+
+            for row in self
+                .fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
+                .await?
+            {
                 counts.insert(row.try_get(0)?, row.try_get(1)?);
             }
         }
+
         Ok(counts)
     }
 
-    /// Lets leaves, and all that is above them, be no younger than what was moved into them: who looks back at a moment finds
-    /// every passage of then in its place. The caller holds the space's lock.
-    pub async fn date_back(&mut self, space: &Space, leaves: &[i64], moment: Timestamp) -> Result<(), StoreError> {
+    /// Lets leaves, and all that is above them, be no younger than what was moved into them: who
+    /// looks back at a moment finds every passage of then in its place. The caller holds the
+    /// space's lock.
+    pub async fn date_back(
+        &mut self,
+        space: &Space,
+        leaves: &[i64],
+        moment: Timestamp,
+    ) -> Result<(), StoreError> {
         for some in leaves.chunks(AT_ONCE) {
             let mut ids = BTreeSet::new();
-            for row in self.fetch_all(select_paths(&self.backend.dialect, space, some)).await? {
+            for row in self
+                .fetch_all(select_paths(&self.backend.dialect, space, some))
+                .await?
+            {
                 ids.insert(row.try_get::<i64, _>(1)?);
             }
             for some in ids.into_iter().collect::<Vec<_>>().chunks(AT_ONCE) {
                 let sql = "UPDATE categories SET created_at = ? WHERE COALESCE(space, '') = ? AND created_at > ? \
                            AND id IN (??)";
-                let update = self.backend.dialect.query_list(sql, some.len()).bind(moment.as_micros());
+                let update = self
+                    .backend
+                    .dialect
+                    .query_list(sql, some.len())
+                    .bind(moment.as_micros());
+
                 let update = update.bind(space.as_str()).bind(moment.as_micros());
-                self.execute(some.iter().fold(update, |update, id| update.bind(*id))).await?;
+                self.execute(some.iter().fold(update, |update, id| update.bind(*id)))
+                    .await?;
             }
         }
         Ok(())
     }
 
-    /// Adds to the counts of leaves and of all that is above them; the caller holds the space's lock.
-    pub async fn add_chunk_counts(&mut self, space: &Space, leaves: &BTreeMap<i64, i64>) -> Result<(), StoreError> {
-        let ids: Vec<i64> = leaves.iter().filter(|(_, count)| **count != 0).map(|(id, _)| *id).collect();
+    /// Adds to the counts of leaves and of all that is above them; the caller holds the space's
+    /// lock.
+    pub async fn add_chunk_counts(
+        &mut self,
+        space: &Space,
+        leaves: &BTreeMap<i64, i64>,
+    ) -> Result<(), StoreError> {
+        let ids: Vec<i64> = leaves
+            .iter()
+            .filter(|(_, count)| **count != 0)
+            .map(|(id, _)| *id)
+            .collect();
+
         let mut deltas: BTreeMap<i64, i64> = BTreeMap::new();
         for some in ids.chunks(AT_ONCE) {
-            for row in self.fetch_all(select_paths(&self.backend.dialect, space, some)).await? {
+            for row in self
+                .fetch_all(select_paths(&self.backend.dialect, space, some))
+                .await?
+            {
                 let leaf: i64 = row.try_get(0)?;
-                *deltas.entry(row.try_get(1)?).or_default() += leaves.get(&leaf).copied().unwrap_or(0);
+                *deltas.entry(row.try_get(1)?).or_default() +=
+                    leaves.get(&leaf).copied().unwrap_or(0);
             }
         }
+
         // Those that change alike are changed together.
         let mut alike: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
         for (id, delta) in deltas.into_iter().filter(|(_, delta)| *delta != 0) {
             alike.entry(delta).or_default().push(id);
         }
+
         let sql = "UPDATE categories SET chunk_count = chunk_count + ? WHERE COALESCE(space, '') = ? AND id IN (??)";
         for (delta, ids) in alike {
             for some in ids.chunks(AT_ONCE) {
-                let mut update = self.backend.dialect.query_list(sql, some.len()).bind(delta).bind(space.as_str());
+                let mut update = self
+                    .backend
+                    .dialect
+                    .query_list(sql, some.len())
+                    .bind(delta)
+                    .bind(space.as_str());
+
                 for id in some {
                     update = update.bind(*id);
                 }
+
                 self.execute(update).await?;
             }
         }
+
         Ok(())
     }
 }
@@ -294,6 +448,7 @@ fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Stateme
     for parent in parents {
         query = query.bind(*parent);
     }
+
     query
 }
 
@@ -304,15 +459,23 @@ fn select_paths(dialect: &Dialect, space: &Space, ids: &[i64]) -> Statement {
                UNION ALL SELECT way.leaf, c.id, c.parent_id, c.level, c.name FROM way \
                JOIN categories c ON c.space = ? AND c.id = way.parent_id) \
                SELECT leaf, id, name FROM way ORDER BY leaf, level";
+
     let mut query = dialect.query_list(sql, ids.len()).bind(space.as_str());
     for id in ids {
         query = query.bind(*id);
     }
+
     query.bind(space.as_str())
 }
 
-fn select_page(dialect: &Dialect, space: &Space, filter: &CategoryFilter, page: &CategoryPage) -> Statement {
-    // Children of one parent: an order by level would lead SQLite through all categories of the space.
+fn select_page(
+    dialect: &Dialect,
+    space: &Space,
+    filter: &CategoryFilter,
+    page: &CategoryPage,
+) -> Statement {
+    // Children of one parent: an order by level would lead SQLite through all categories of the
+    // space.
     let one_level = filter.parent_id.is_some();
     let mut sql = format!("SELECT {COLUMNS} FROM categories WHERE space = ?");
     for (wanted, condition) in [
@@ -320,24 +483,42 @@ fn select_page(dialect: &Dialect, space: &Space, filter: &CategoryFilter, page: 
         (filter.level.is_some(), " AND level = ?"),
         (filter.as_of.is_some(), " AND created_at <= ?"),
         (page.after.is_some() && one_level, " AND id > ?"),
-        (page.after.is_some() && !one_level, " AND level >= ? AND (level > ? OR id > ?)"),
+        (
+            page.after.is_some() && !one_level,
+            " AND level >= ? AND (level > ? OR id > ?)",
+        ),
     ] {
         if wanted {
             sql.push_str(condition);
         }
     }
-    sql.push_str(if one_level { " ORDER BY id" } else { " ORDER BY level, id" });
+
+    sql.push_str(if one_level {
+        " ORDER BY id"
+    } else {
+        " ORDER BY level, id"
+    });
+
     if page.limit.is_some() {
         sql.push_str(" LIMIT ?");
     }
+
     let mut query = dialect.assembled(&sql).bind(space.as_str());
     let moment = filter.as_of.map(Timestamp::as_micros);
-    for number in [filter.parent_id, filter.level, moment].into_iter().flatten() {
+    for number in [filter.parent_id, filter.level, moment]
+        .into_iter()
+        .flatten()
+    {
         query = query.bind(number);
     }
     if let Some((level, id)) = page.after {
-        query = if one_level { query.bind(id) } else { query.bind(level).bind(level).bind(id) };
+        query = if one_level {
+            query.bind(id)
+        } else {
+            query.bind(level).bind(level).bind(id)
+        };
     }
+
     match page.limit {
         Some(limit) => query.bind(i64::try_from(limit).unwrap_or(i64::MAX)),
         None => query,

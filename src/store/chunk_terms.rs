@@ -18,8 +18,7 @@ const CHARS: usize = 1_000_000;
 /// Terms that are counted by one statement.
 const TERMS: usize = 50;
 
-const SELECT: &str =
-    "SELECT c.chunk_id, c.source_id, c.version_id, c.created_at, c.length, c.tokens FROM chunk_terms c";
+const SELECT: &str = "SELECT c.chunk_id, c.source_id, c.version_id, c.created_at, c.length, c.tokens FROM chunk_terms c";
 /// The documents `s` of passages `c`.
 pub(super) const OF_SOURCE: &str = " JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
@@ -33,25 +32,56 @@ pub struct NewTerms<'t> {
 
 impl Store {
     /// Terms of a space's passages in the order of their ids, after the one named.
-    pub async fn list_terms(&self, space: &Space, after: i64, limit: usize) -> Result<Vec<PassageRow>, StoreError> {
-        let sql = format!("{SELECT} WHERE c.space = ? AND c.chunk_id > ? ORDER BY c.chunk_id LIMIT ?");
+    pub async fn list_terms(
+        &self,
+        space: &Space,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<PassageRow>, StoreError> {
+        let sql =
+            format!("{SELECT} WHERE c.space = ? AND c.chunk_id > ? ORDER BY c.chunk_id LIMIT ?");
         self.retry("list_terms", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(after);
-            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(after);
+
+            let rows = self
+                .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
+                .await?;
             rows.iter().map(read_row).collect()
         })
         .await
     }
 
     /// Terms of some passages.
-    pub async fn list_terms_of(&self, space: &Space, ids: &[i64]) -> Result<Vec<PassageRow>, StoreError> {
-        let sql = format!("{SELECT} WHERE c.space = ? AND c.chunk_id IN ({})", vec!["?"; ids.len().max(1)].join(","));
+    pub async fn list_terms_of(
+        &self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<Vec<PassageRow>, StoreError> {
+        let sql = format!(
+            "{SELECT} WHERE c.space = ? AND c.chunk_id IN ({})",
+            vec!["?"; ids.len().max(1)].join(",")
+        );
+
         if ids.is_empty() {
             return Ok(Vec::new());
         }
+
         self.retry("list_terms_of", || async {
-            let query = self.backend.dialect.assembled(&sql).persistent(false).bind(space.as_str());
-            let rows = self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id))).await?;
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .persistent(false)
+                .bind(space.as_str());
+
+            let rows = self
+                .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
+                .await?;
             rows.iter().map(read_row).collect()
         })
         .await
@@ -62,15 +92,28 @@ impl Store {
         let sum = self.backend.dialect.whole_sum("length");
         let sql = format!("SELECT COUNT(*), {sum} FROM chunk_terms WHERE space = ?");
         self.retry("find_search_size", || async {
-            let rows = self.fetch_all(self.backend.dialect.assembled(&sql).bind(space.as_str())).await?;
-            let Some(row) = rows.first() else { return Ok(SearchSize::default()) };
-            Ok(SearchSize { passages: row.try_get(0)?, terms: row.try_get(1)? })
+            let rows = self
+                .fetch_all(self.backend.dialect.assembled(&sql).bind(space.as_str()))
+                .await?;
+            let Some(row) = rows.first() else {
+                return Ok(SearchSize::default());
+            };
+            Ok(SearchSize {
+                passages: row.try_get(0)?,
+                terms: row.try_get(1)?,
+            })
         })
         .await
     }
 
-    /// In how many passages of a space each token occurs, by the full-text index; no further than `most`.
-    pub async fn count_tokens(&self, space: &Space, tokens: &[String], most: i64) -> Result<Vec<i64>, StoreError> {
+    /// In how many passages of a space each token occurs, by the full-text index; no further than
+    /// `most`.
+    pub async fn count_tokens(
+        &self,
+        space: &Space,
+        tokens: &[String],
+        most: i64,
+    ) -> Result<Vec<i64>, StoreError> {
         let holds = self.backend.dialect.holds_tokens();
         let mut counts = vec![0; tokens.len()];
         for (some, counts) in tokens.chunks(TERMS).zip(counts.chunks_mut(TERMS)) {
@@ -80,14 +123,21 @@ impl Store {
                      WHERE c.space = ? AND {holds} LIMIT ?) q{number}) AS held"
                 )
             };
-            let sql = (0..some.len()).map(part).collect::<Vec<_>>().join(" UNION ALL ");
+
+            let sql = (0..some.len())
+                .map(part)
+                .collect::<Vec<_>>()
+                .join(" UNION ALL ");
+
             let rows = self.retry("count_tokens", || async {
                 let mut query = self.backend.dialect.assembled(&sql).persistent(false);
                 for token in some {
                     query = query.bind(space.as_str()).bind(token.clone()).bind(most);
                 }
+
                 self.fetch_all(query).await
             });
+
             for row in rows.await? {
                 let term = usize::try_from(row.try_get::<i64, _>(0)?).unwrap_or(usize::MAX);
                 if let Some(count) = counts.get_mut(term) {
@@ -95,11 +145,12 @@ impl Store {
                 }
             }
         }
+
         Ok(counts)
     }
 
-    /// Passages of a scope that hold any of the tokens, by the full-text index, in the order of their ids after the one
-    /// named.
+    /// Passages of a scope that hold any of the tokens, by the full-text index, in the order of
+    /// their ids after the one named.
     pub async fn list_holders(
         &self,
         space: &Space,
@@ -109,14 +160,26 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<PassageRow>, StoreError> {
         let mut pieces = Pieces::default();
-        pieces.text(&format!("{SELECT}{OF_SOURCE} WHERE c.space = ?"), space.as_str());
+        pieces.text(
+            &format!("{SELECT}{OF_SOURCE} WHERE c.space = ?"),
+            space.as_str(),
+        );
+
         pieces.number(" AND c.chunk_id > ?", after);
         let holds = format!(" AND {}", self.backend.dialect.holds_tokens());
         pieces.text(&holds, self.backend.dialect.any_token(tokens));
         pieces.scope(scope);
-        pieces.limit(" ORDER BY c.chunk_id", i64::try_from(limit).unwrap_or(i64::MAX));
+        pieces.limit(
+            " ORDER BY c.chunk_id",
+            i64::try_from(limit).unwrap_or(i64::MAX),
+        );
+
         self.retry("list_holders", || async {
-            self.fetch_all(self.put_together(&pieces, false)).await?.iter().map(read_row).collect()
+            self.fetch_all(self.put_together(&pieces, false))
+                .await?
+                .iter()
+                .map(read_row)
+                .collect()
         })
         .await
     }
@@ -133,9 +196,18 @@ impl Tx {
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
         let sql = "SELECT ordinal, id FROM chunks WHERE space = ? AND version_id = ? AND profile = ? \
                    AND ordinal >= ? AND ordinal < ?";
-        let query = self.sql(sql).bind(space.as_str()).bind(version_id).bind(profile.to_owned());
-        let rows = self.fetch_all(query.bind(ordinals.start).bind(ordinals.end)).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        let query = self
+            .sql(sql)
+            .bind(space.as_str())
+            .bind(version_id)
+            .bind(profile.to_owned());
+
+        let rows = self
+            .fetch_all(query.bind(ordinals.start).bind(ordinals.end))
+            .await?;
+        rows.iter()
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .collect()
     }
 
     /// Stores the terms of a version's passages; the full-text index follows by itself.
@@ -150,10 +222,14 @@ impl Tx {
         let mut rest = terms;
         while !rest.is_empty() {
             let mut chars = 0;
-            let fitting = rest.iter().take(self.backend.dialect.bulk()).take_while(|terms| {
-                chars += terms.tokens.len();
-                chars <= CHARS
-            });
+            let fitting = rest
+                .iter()
+                .take(self.backend.dialect.bulk())
+                .take_while(|terms| {
+                    chars += terms.tokens.len();
+                    chars <= CHARS
+                });
+
             let (some, after) = rest.split_at(fitting.count().max(1));
             rest = after;
             let values = vec!["(?, ?, ?, ?, ?, ?, ?)"; some.len()].join(", ");
@@ -161,14 +237,24 @@ impl Tx {
                 "INSERT INTO chunk_terms (space, chunk_id, source_id, version_id, created_at, length, tokens) \
                  VALUES {values}"
             );
+
             let kept = some.len() == self.backend.dialect.bulk() || some.len() == 1;
             let mut insert = self.backend.dialect.assembled(&sql).persistent(kept);
             for terms in some {
-                insert = insert.bind(space.as_str()).bind(terms.chunk_id).bind(source_id.as_str()).bind(version_id);
-                insert = insert.bind(now.as_micros()).bind(terms.length).bind(terms.tokens.to_owned());
+                insert = insert
+                    .bind(space.as_str())
+                    .bind(terms.chunk_id)
+                    .bind(source_id.as_str())
+                    .bind(version_id);
+                insert = insert
+                    .bind(now.as_micros())
+                    .bind(terms.length)
+                    .bind(terms.tokens.to_owned());
             }
+
             self.execute(insert).await?;
         }
+
         Ok(())
     }
 }

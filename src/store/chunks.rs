@@ -45,8 +45,18 @@ impl Store {
     pub async fn find_chunk(&self, space: &Space, id: i64) -> Result<Option<Chunk>, StoreError> {
         self.retry("find_chunk", || async {
             let sql = format!("{SELECT} WHERE c.space = ? AND c.id = ?");
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(id);
-            self.fetch_all(query).await?.first().map(read_chunk).transpose()
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(id);
+
+            self.fetch_all(query)
+                .await?
+                .first()
+                .map(read_chunk)
+                .transpose()
         })
         .await
     }
@@ -64,9 +74,23 @@ impl Store {
             "{SELECT} WHERE c.space = ? AND c.version_id = ? AND c.profile = ? AND c.ordinal > ? ORDER BY c.ordinal LIMIT ?"
         );
         self.retry("list_version_chunks", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(version_id);
-            let query = query.bind(profile.to_owned()).bind(after).bind(i64::try_from(limit).unwrap_or(i64::MAX));
-            self.fetch_all(query).await?.iter().map(read_chunk).collect()
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(version_id);
+
+            let query = query
+                .bind(profile.to_owned())
+                .bind(after)
+                .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+
+            self.fetch_all(query)
+                .await?
+                .iter()
+                .map(read_chunk)
+                .collect()
         })
         .await
     }
@@ -80,34 +104,59 @@ impl Store {
         after: Option<ChunkPlace>,
         limit: usize,
     ) -> Result<Vec<Chunk>, StoreError> {
-        let current =
-            " JOIN sources s ON s.space = c.space AND s.id = c.source_id AND s.content_version_id = c.version_id";
+        let current = " JOIN sources s ON s.space = c.space AND s.id = c.source_id AND s.content_version_id = c.version_id";
         let now = scope.latest && scope.as_of.is_none();
         let mut pieces = Pieces::default();
-        pieces.text(&format!("{SELECT}{} WHERE c.space = ?", if now { current } else { "" }), space.as_str());
+        pieces.text(
+            &format!(
+                "{SELECT}{} WHERE c.space = ?",
+                if now { current } else { "" }
+            ),
+            space.as_str(),
+        );
+
         pieces.number(" AND c.category_id = ?", category_id);
         if !scope.latest {
             pieces.push(OF_WHOLE);
         }
+
         if let Some(moment) = scope.as_of {
             pieces.number(" AND c.created_at <= ?", moment.as_micros());
-            pieces.number(if scope.latest { OF_THEN } else { " AND v.ingested_at <= ?" }, moment.as_micros());
+            pieces.number(
+                if scope.latest {
+                    OF_THEN
+                } else {
+                    " AND v.ingested_at <= ?"
+                },
+                moment.as_micros(),
+            );
         }
+
         if let Some((moment, id)) = after {
             pieces.number(" AND c.created_at >= ?", moment.as_micros());
             pieces.number(" AND (c.created_at > ?", moment.as_micros());
             pieces.number(" OR c.id > ?)", id);
         }
-        pieces.limit(" ORDER BY c.created_at, c.id", i64::try_from(limit).unwrap_or(i64::MAX));
+
+        pieces.limit(
+            " ORDER BY c.created_at, c.id",
+            i64::try_from(limit).unwrap_or(i64::MAX),
+        );
+
         self.retry("list_category_chunks", || async {
-            self.fetch_all(self.put_together(&pieces, true)).await?.iter().map(read_chunk).collect()
+            self.fetch_all(self.put_together(&pieces, true))
+                .await?
+                .iter()
+                .map(read_chunk)
+                .collect()
         })
         .await
     }
 }
 
 impl Store {
-    /// The first and the latest passages of every category, of what the documents say now, so many characters of each.
+    /// The first and the latest passages of every category, of what the documents say now, so many
+    /// characters of each.
     pub async fn list_samples(
         &self,
         space: &Space,
@@ -124,7 +173,13 @@ impl Store {
                    WHERE r.place <= ? OR r.from_end <= ?";
         self.retry("list_samples", || async {
             let chars = i32::try_from(chars).unwrap_or(i32::MAX);
-            let query = self.sql(sql).bind(chars).bind(space.as_str()).bind(first).bind(latest);
+            let query = self
+                .sql(sql)
+                .bind(chars)
+                .bind(space.as_str())
+                .bind(first)
+                .bind(latest);
+
             let read = |row: &AnyRow| {
                 Ok(Sample {
                     category_id: row.try_get(0)?,
@@ -133,6 +188,7 @@ impl Store {
                     text: row.try_get::<String, _>(3)?.into(),
                 })
             };
+
             self.fetch_all(query).await?.iter().map(read).collect()
         })
         .await
@@ -149,7 +205,8 @@ impl Tx {
         chunks: &[NewChunk<'_>],
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        self.add_chunks_of(space, source_id, version_id, TAXONOMY, chunks, now).await
+        self.add_chunks_of(space, source_id, version_id, TAXONOMY, chunks, now)
+            .await
     }
 
     /// Stores the passages of one version that are searched.
@@ -161,7 +218,8 @@ impl Tx {
         chunks: &[NewChunk<'_>],
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        self.add_chunks_of(space, source_id, version_id, RETRIEVAL, chunks, now).await
+        self.add_chunks_of(space, source_id, version_id, RETRIEVAL, chunks, now)
+            .await
     }
 
     async fn add_chunks_of(
@@ -176,24 +234,44 @@ impl Tx {
         let mut rest = chunks;
         while !rest.is_empty() {
             let mut chars = 0;
-            let fitting = rest.iter().take(self.backend.dialect.bulk()).take_while(|chunk| {
-                chars += chunk.text.len();
-                chars <= CHARS
-            });
+            let fitting = rest
+                .iter()
+                .take(self.backend.dialect.bulk())
+                .take_while(|chunk| {
+                    chars += chunk.text.len();
+                    chars <= CHARS
+                });
+
             let (some, after) = rest.split_at(fitting.count().max(1));
             rest = after;
             let mut insert = self.insert_chunks(some.len());
+
             for chunk in some {
-                insert = insert.bind(space.as_str()).bind(source_id.as_str()).bind(version_id).bind(profile);
-                insert = insert.bind(chunk.ordinal).bind(chunk.text.to_owned()).bind(chunk.token_count);
-                insert = insert.bind(chunk.end_char - chunk.start_char).bind(chunk.start_char).bind(chunk.end_char);
+                insert = insert
+                    .bind(space.as_str())
+                    .bind(source_id.as_str())
+                    .bind(version_id)
+                    .bind(profile);
+
+                insert = insert
+                    .bind(chunk.ordinal)
+                    .bind(chunk.text.to_owned())
+                    .bind(chunk.token_count);
+
+                insert = insert
+                    .bind(chunk.end_char - chunk.start_char)
+                    .bind(chunk.start_char)
+                    .bind(chunk.end_char);
+
                 insert = insert
                     .bind(Some(chunk.category_id).filter(|id| *id != 0))
                     .bind(now.as_micros())
                     .bind(chunk.tokenizer.to_owned());
             }
+
             self.execute(insert).await?;
         }
+
         Ok(())
     }
 
@@ -204,18 +282,32 @@ impl Tx {
             "INSERT INTO chunks (space, source_id, version_id, profile, ordinal, text_content, token_count, char_count, \
              start_char, end_char, category_id, created_at, tokenizer) VALUES {values}"
         );
-        self.backend.dialect.assembled(&sql).persistent(rows == self.backend.dialect.bulk() || rows == 1)
+
+        self.backend
+            .dialect
+            .assembled(&sql)
+            .persistent(rows == self.backend.dialect.bulk() || rows == 1)
     }
 
-    /// Puts a passage of what its document says now into another category, unless either is gone or it lies elsewhere by
-    /// now; tells whether it did. The caller holds the space's lock.
+    /// Puts a passage of what its document says now into another category, unless either is gone or
+    /// it lies elsewhere by now; tells whether it did. The caller holds the space's lock.
     pub async fn move_chunk(&mut self, space: &Space, wish: &Move) -> Result<bool, StoreError> {
         let sql = "UPDATE chunks SET category_id = ? WHERE space = ? AND id = ? AND category_id = ? \
                    AND EXISTS (SELECT 1 FROM categories k WHERE k.space = ? AND k.id = ?) \
                    AND EXISTS (SELECT 1 FROM sources s WHERE s.space = chunks.space AND s.id = chunks.source_id \
                    AND s.content_version_id = chunks.version_id)";
-        let update = self.sql(sql).bind(wish.to).bind(space.as_str()).bind(wish.chunk_id).bind(wish.from);
-        Ok(self.execute(update.bind(space.as_str()).bind(wish.to)).await? == 1)
+
+        let update = self
+            .sql(sql)
+            .bind(wish.to)
+            .bind(space.as_str())
+            .bind(wish.chunk_id)
+            .bind(wish.from);
+
+        Ok(self
+            .execute(update.bind(space.as_str()).bind(wish.to))
+            .await?
+            == 1)
     }
 
     /// How many filed passages of a version lie in each category.
@@ -226,9 +318,16 @@ impl Tx {
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
         let sql = "SELECT category_id, COUNT(*) FROM chunks WHERE space = ? AND version_id = ? AND profile = ? \
                    GROUP BY category_id";
-        let query = self.sql(sql).bind(space.as_str()).bind(version_id).bind(TAXONOMY);
+        let query = self
+            .sql(sql)
+            .bind(space.as_str())
+            .bind(version_id)
+            .bind(TAXONOMY);
+
         let rows = self.fetch_all(query).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        rows.iter()
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .collect()
     }
 }
 

@@ -11,17 +11,24 @@ use crate::config::database::{DatabaseUrl, Engine, Retry, SqliteSynchronous};
 /// How long a try may take; a half-open socket never answers.
 const PING_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Makes a new SQLite file readable by its owner alone: it will hold what users wrote. SQLite's other files follow it.
+/// Makes a new SQLite file readable by its owner alone: it will hold what users wrote. SQLite's
+/// other files follow it.
 pub fn make_private(url: &DatabaseUrl) {
     use std::os::unix::fs::OpenOptionsExt as _;
     if let Some(file) = url.sqlite_file() {
-        // An existing one is left as its owner wants it; one that cannot be made is SQLite's to complain about.
-        let _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+        // An existing one is left as its owner wants it; one that cannot be made is SQLite's to
+        // complain about.
+        let _ = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(file);
     }
 }
 
-/// Connects once, trying again for a moment if nobody answers. Past the pool: that tries until its time is up whatever
-/// the trouble is, and then only says that no connection came; the driver knows why.
+/// Connects once, trying again for a moment if nobody answers. Past the pool: that tries until its
+/// time is up whatever the trouble is, and then only says that no connection came; the driver knows
+/// why.
 pub async fn knock(
     url: &str,
     place: &str,
@@ -35,6 +42,7 @@ pub async fn knock(
             prepare(&mut connection, engine, synchronous).await?;
             Ok(connection)
         };
+
         let error = match connected.await {
             Ok(connection) => return Ok(connection),
             Err(error) => StoreError::on_connect(&error, place),
@@ -44,12 +52,16 @@ pub async fn knock(
         if !error.is_retryable() || u64::from(tried) >= retry.tries {
             return Err(error);
         }
+
         tokio::time::sleep(retry.pause(tried)).await;
     }
 }
 
 pub async fn answers(connection: &mut AnyConnection) -> bool {
-    matches!(tokio::time::timeout(PING_DEADLINE, connection.ping()).await, Ok(Ok(())))
+    matches!(
+        tokio::time::timeout(PING_DEADLINE, connection.ping()).await,
+        Ok(Ok(()))
+    )
 }
 
 /// The settings of each new connection.
@@ -66,21 +78,23 @@ pub async fn prepare(
             "PRAGMA foreign_keys = ON",
             "PRAGMA cache_size = -4000",
             "PRAGMA temp_store = memory",
-            // 16 MB: a document is written to the log and copied to the file, with a wait for the disk, once in four
-            // times as much as by default.
+            // 16 MB: a document is written to the log and copied to the file, with a wait for the
+            // disk, once in four times as much as by default.
             "PRAGMA wal_autocheckpoint = 4000",
         ],
         Engine::Postgres => &[
             "SET idle_in_transaction_session_timeout = '15s'",
             "SET statement_timeout = '30s'",
             "SET default_transaction_isolation = 'read committed'",
-            // Every statement goes by an index from few rows to few others. Of a space that it knows little about the
-            // planner thinks worse, and reads through whole tables to join them.
+            // Every statement goes by an index from few rows to few others. Of a space that it
+            // knows little about the planner thinks worse, and reads through whole tables to join
+            // them.
             "SET enable_seqscan = off",
             "SET enable_hashjoin = off",
             "SET enable_mergejoin = off",
             "SET max_parallel_workers_per_gather = 0",
-            // What is read is in memory or on a disk without a head: an index in the order wanted beats sorting.
+            // What is read is in memory or on a disk without a head: an index in the order wanted
+            // beats sorting.
             "SET random_page_cost = 1.1",
             // Planned once: planning the longest statement anew takes longer than running it.
             "SET plan_cache_mode = force_generic_plan",
@@ -94,13 +108,16 @@ pub async fn prepare(
             "SET SESSION group_concat_max_len = 1000000",
         ],
     };
+
     for statement in statements {
         connection.execute(*statement).await?;
     }
+
     if engine == Engine::Sqlite {
         let statement = wait_for_disk(connection, synchronous).await?;
         connection.execute(statement).await?;
     }
+
     Ok(())
 }
 
@@ -117,25 +134,39 @@ async fn wait_for_disk(
 
 /// Whether the database has a write-ahead log: not every file system is able to keep one.
 async fn keeps_log(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
-    let mode: String = connection.fetch_one("PRAGMA journal_mode").await?.try_get(0)?;
+    let mode: String = connection
+        .fetch_one("PRAGMA journal_mode")
+        .await?
+        .try_get(0)?;
     Ok(mode == "wal")
 }
 
-/// The file of the database whose log this connection writes, as SQLite knows it: symbolic links are resolved. None
-/// without a log.
-pub async fn find_logged_file(connection: &mut AnyConnection) -> Result<Option<PathBuf>, sqlx::Error> {
+/// The file of the database whose log this connection writes, as SQLite knows it: symbolic links
+/// are resolved. None without a log.
+pub async fn find_logged_file(
+    connection: &mut AnyConnection,
+) -> Result<Option<PathBuf>, sqlx::Error> {
     if !keeps_log(connection).await? {
         return Ok(None);
     }
-    let file: String =
-        connection.fetch_one("SELECT file FROM pragma_database_list WHERE name = 'main'").await?.try_get(0)?;
+
+    let file: String = connection
+        .fetch_one("SELECT file FROM pragma_database_list WHERE name = 'main'")
+        .await?
+        .try_get(0)?;
+
     Ok((!file.is_empty()).then(|| file.into()))
 }
 
 /// A SQLite URL with the mode it is opened in, other parameters kept.
 pub fn with_mode(url: &str, mode: &str) -> String {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
-    let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("mode="));
+    let kept = query
+        .split('&')
+        .filter(|pair| !pair.is_empty() && !pair.starts_with("mode="));
     let mode = format!("mode={mode}");
-    format!("{base}?{}", kept.chain([mode.as_str()]).collect::<Vec<_>>().join("&"))
+    format!(
+        "{base}?{}",
+        kept.chain([mode.as_str()]).collect::<Vec<_>>().join("&")
+    )
 }

@@ -22,7 +22,11 @@ impl Store {
         self.retry("list_helpers", || async {
             let query = self.sql(sql).bind(space.as_str()).bind(source_id.as_str());
             let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
-            self.fetch_all(query).await?.iter().map(read_helper).collect()
+            self.fetch_all(query)
+                .await?
+                .iter()
+                .map(read_helper)
+                .collect()
         })
         .await
     }
@@ -33,7 +37,11 @@ impl Store {
         space: &Space,
         source_id: &SourceId,
     ) -> Result<Option<ContextualHelper>, StoreError> {
-        Ok(self.list_helpers(space, source_id, 1).await?.into_iter().next())
+        Ok(self
+            .list_helpers(space, source_id, 1)
+            .await?
+            .into_iter()
+            .next())
     }
 }
 
@@ -44,14 +52,16 @@ impl Tx {
         space: &Space,
         source_id: &SourceId,
     ) -> Result<Option<HelperOrigin>, StoreError> {
-        let sql =
-            "SELECT origin FROM contextual_helpers WHERE space = ? AND source_id = ? ORDER BY version DESC LIMIT 1";
-        let row = self.fetch_optional(self.sql(sql).bind(space.as_str()).bind(source_id.as_str())).await?;
+        let sql = "SELECT origin FROM contextual_helpers WHERE space = ? AND source_id = ? ORDER BY version DESC LIMIT 1";
+        let row = self
+            .fetch_optional(self.sql(sql).bind(space.as_str()).bind(source_id.as_str()))
+            .await?;
         let origin: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
         Ok(origin.as_deref().map(HelperOrigin::parse))
     }
 
-    /// Adds a description, which is in force from then on; gives its version. The caller holds the document's row.
+    /// Adds a description, which is in force from then on; gives its version. The caller holds the
+    /// document's row.
     pub async fn add_helper(
         &mut self,
         space: &Space,
@@ -59,17 +69,37 @@ impl Tx {
         helper: &NewHelper,
         now: Timestamp,
     ) -> Result<i64, StoreError> {
-        let last = self.sql("SELECT MAX(version) FROM contextual_helpers WHERE space = ? AND source_id = ?");
-        let last = self.fetch_optional(last.bind(space.as_str()).bind(source_id.as_str())).await?;
+        let last = self
+            .sql("SELECT MAX(version) FROM contextual_helpers WHERE space = ? AND source_id = ?");
+        let last = self
+            .fetch_optional(last.bind(space.as_str()).bind(source_id.as_str()))
+            .await?;
         let last: Option<i64> = last.map(|row| row.try_get(0)).transpose()?.flatten();
         let version = last.unwrap_or(0) + 1;
         let insert = "INSERT INTO contextual_helpers (space, source_id, version, text, origin, author, doc_date, topic, \
                       description, token_count, tokens_prompt, tokens_completion, created_at) \
                       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        let insert = self.sql(insert).bind(space.as_str()).bind(source_id.as_str()).bind(version);
-        let insert = insert.bind(helper.text.as_str()).bind(helper.origin.as_str()).bind(helper.author.clone());
-        let insert = insert.bind(helper.date.clone()).bind(helper.topic.clone()).bind(helper.description.clone());
-        let insert = insert.bind(helper.token_count).bind(helper.tokens_prompt).bind(helper.tokens_completion);
+        let insert = self
+            .sql(insert)
+            .bind(space.as_str())
+            .bind(source_id.as_str())
+            .bind(version);
+
+        let insert = insert
+            .bind(helper.text.as_str())
+            .bind(helper.origin.as_str())
+            .bind(helper.author.clone());
+
+        let insert = insert
+            .bind(helper.date.clone())
+            .bind(helper.topic.clone())
+            .bind(helper.description.clone());
+
+        let insert = insert
+            .bind(helper.token_count)
+            .bind(helper.tokens_prompt)
+            .bind(helper.tokens_completion);
+
         self.execute(insert.bind(now.as_micros())).await?;
         Ok(version)
     }

@@ -1,8 +1,9 @@
-//! The differences between the engines, and nothing else: the only file that may assert a statement safe.
+//! The differences between the engines, and nothing else: the only file that may assert a statement
+//! safe.
 //!
 //! Statements are written once, with `?` for each value and `@now` for the database's own clock.
-//! PostgreSQL wants `$1, $2, …`; the rewritten text is kept, so that it is made once per statement and the
-//! driver's own cache still matches.
+//! PostgreSQL wants `$1, $2, …`; the rewritten text is kept, so that it is made once per statement
+//! and the driver's own cache still matches.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,7 +14,8 @@ use sqlx::{Any, AssertSqlSafe};
 
 use crate::config::database::Engine;
 
-/// Inserts of so many rows are kept prepared; longer ones are rare, and each length is another text.
+/// Inserts of so many rows are kept prepared; longer ones are rare, and each length is another
+/// text.
 pub const KEPT_ROWS: usize = 8;
 
 /// What parts joined values: a control character, which tags and names may not hold.
@@ -30,13 +32,21 @@ pub struct Dialect {
 
 impl Dialect {
     pub fn new(engine: Engine) -> Self {
-        Self { engine, rewritten: RwLock::default() }
+        Self {
+            engine,
+            rewritten: RwLock::default(),
+        }
     }
 
-    /// Long rows in one insert. SQLite brings its full-text index up to date after each statement; the others take
-    /// longer to read a long statement than to run it, so theirs has one length and is kept prepared.
+    /// Long rows in one insert. SQLite brings its full-text index up to date after each statement;
+    /// the others take longer to read a long statement than to run it, so theirs has one length and
+    /// is kept prepared.
     pub fn bulk(&self) -> usize {
-        if self.engine == Engine::Sqlite { 500 } else { 200 }
+        if self.engine == Engine::Sqlite {
+            500
+        } else {
+            200
+        }
     }
 
     /// A statement of ours in the engine's spelling.
@@ -44,22 +54,37 @@ impl Dialect {
         if self.engine != Engine::Postgres && !sql.contains("@now") {
             return sqlx::query(sql);
         }
-        let known = self.rewritten.read().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
+
+        let known = self
+            .rewritten
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(sql)
+            .cloned();
+
         let text = known.unwrap_or_else(|| {
             let text: Arc<str> = self.spell(sql).into();
-            self.rewritten.write().unwrap_or_else(PoisonError::into_inner).insert(sql, Arc::clone(&text));
+            self.rewritten
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(sql, Arc::clone(&text));
+
             text
         });
+
         sqlx::query(AssertSqlSafe(text))
     }
 
-    /// A statement whose `(??)` stands for a list of `count` values; not kept by the driver, as each length is another text.
+    /// A statement whose `(??)` stands for a list of `count` values; not kept by the driver, as
+    /// each length is another text.
     pub fn query_list(&self, sql: &'static str, count: usize) -> Statement {
         let marks = vec!["?"; count.max(1)].join(",");
-        self.assembled(&sql.replace("(??)", &format!("({marks})"))).persistent(false)
+        self.assembled(&sql.replace("(??)", &format!("({marks})")))
+            .persistent(false)
     }
 
-    /// A statement put together from fixed pieces by one of our own files, such as a filter or a migration.
+    /// A statement put together from fixed pieces by one of our own files, such as a filter or a
+    /// migration.
     pub fn assembled(&self, sql: &str) -> Statement {
         sqlx::query(AssertSqlSafe(self.spell(sql)))
     }
@@ -71,8 +96,13 @@ impl Dialect {
             Engine::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
             Engine::Mysql => "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)",
         };
+
         let sql = sql.replace("@now", now);
-        if self.engine == Engine::Postgres { numbered(&sql) } else { sql }
+        if self.engine == Engine::Postgres {
+            numbered(&sql)
+        } else {
+            sql
+        }
     }
 
     /// An insert that does nothing, and affects 0 rows, where the row's key is taken already.
@@ -94,45 +124,63 @@ impl Dialect {
             Engine::Mysql => sql.replacen("INSERT", "INSERT IGNORE", 1),
             Engine::Sqlite | Engine::Postgres => format!("{sql} ON CONFLICT DO NOTHING"),
         };
+
         self.assembled(&text).persistent(rows <= KEPT_ROWS)
     }
 
-    /// An insert into a table whose rows are numbered by the database, for [`super::Tx::insert_for_id`].
+    /// An insert into a table whose rows are numbered by the database, for
+    /// [`super::Tx::insert_for_id`].
     pub fn insert_with_id(&self, sql: &'static str) -> Statement {
         match self.engine {
-            Engine::Postgres => sqlx::query(AssertSqlSafe(numbered(&format!("{sql} RETURNING id")))),
+            Engine::Postgres => {
+                sqlx::query(AssertSqlSafe(numbered(&format!("{sql} RETURNING id"))))
+            }
             Engine::Sqlite => sqlx::query(AssertSqlSafe(format!("{sql} RETURNING id"))),
             Engine::Mysql => sqlx::query(sql),
         }
     }
 
-    /// An insert that adds these columns to the row where its key, named by `key`, is there already.
+    /// An insert that adds these columns to the row where its key, named by `key`, is there
+    /// already.
     ///
     /// The statement must begin with `INSERT INTO <table>`.
     pub fn insert_or_add(&self, sql: &'static str, key: &str, columns: &[&str]) -> Statement {
         let table = sql.split_whitespace().nth(2).unwrap_or_default();
         let sums = columns.iter().map(|column| match self.engine {
             Engine::Mysql => format!("{column} = {column} + VALUES({column})"),
-            Engine::Sqlite | Engine::Postgres => format!("{column} = {table}.{column} + excluded.{column}"),
+            Engine::Sqlite | Engine::Postgres => {
+                format!("{column} = {table}.{column} + excluded.{column}")
+            }
         });
+
         let sums = sums.collect::<Vec<_>>().join(", ");
         self.assembled(&match self.engine {
             Engine::Mysql => format!("{sql} ON DUPLICATE KEY UPDATE {sums}"),
-            Engine::Sqlite | Engine::Postgres => format!("{sql} ON CONFLICT ({key}) DO UPDATE SET {sums}"),
+            Engine::Sqlite | Engine::Postgres => {
+                format!("{sql} ON CONFLICT ({key}) DO UPDATE SET {sums}")
+            }
         })
     }
 
     /// The sum of a column as a 64-bit number; the servers would make a decimal of it.
     pub fn whole_sum(&self, column: &str) -> String {
-        let kind = if self.engine == Engine::Mysql { "SIGNED" } else { "BIGINT" };
+        let kind = if self.engine == Engine::Mysql {
+            "SIGNED"
+        } else {
+            "BIGINT"
+        };
         format!("CAST(COALESCE(SUM({column}), 0) AS {kind})")
     }
 
-    /// The condition that a row `c` of `chunk_terms` holds what [`Dialect::any_token`] makes of tokens, or one token.
+    /// The condition that a row `c` of `chunk_terms` holds what [`Dialect::any_token`] makes of
+    /// tokens, or one token.
     pub fn holds_tokens(&self) -> &'static str {
         match self.engine {
-            Engine::Sqlite => "c.chunk_id IN (SELECT rowid FROM chunk_terms_tokens WHERE chunk_terms_tokens MATCH ?)",
-            // As the index has it, which takes the tokens as they are: its parser would take longer than the rest.
+            Engine::Sqlite => {
+                "c.chunk_id IN (SELECT rowid FROM chunk_terms_tokens WHERE chunk_terms_tokens MATCH ?)"
+            }
+            // As the index has it, which takes the tokens as they are: its parser would take longer
+            // than the rest.
             Engine::Postgres => {
                 "array_to_tsvector(array_remove(string_to_array(translate(c.tokens, ';', ' '), ' '), '')) \
                  @@ to_tsquery('simple', ?)"
@@ -141,7 +189,8 @@ impl Dialect {
         }
     }
 
-    /// Asks the full-text index for any of these tokens, which are made of letters and digits alone.
+    /// Asks the full-text index for any of these tokens, which are made of letters and digits
+    /// alone.
     pub fn any_token(&self, tokens: &[String]) -> String {
         tokens.join(match self.engine {
             Engine::Sqlite => " OR ",
@@ -150,7 +199,8 @@ impl Dialect {
         })
     }
 
-    /// A join whose left side is read first. Of a young database SQLite and MySQL know too little to turn it round well.
+    /// A join whose left side is read first. Of a young database SQLite and MySQL know too little
+    /// to turn it round well.
     pub fn join_in_order(&self) -> &'static str {
         match self.engine {
             Engine::Sqlite => "CROSS JOIN",
@@ -192,6 +242,7 @@ fn numbered(sql: &str) -> String {
     let mut quote = None;
     let mut comment = false;
     let mut previous = '\0';
+
     for c in sql.chars() {
         match (quote, c) {
             _ if comment => comment = c != '\n',
@@ -203,13 +254,16 @@ fn numbered(sql: &str) -> String {
                 text.push('$');
                 text.push_str(&count.to_string());
                 previous = c;
+
                 continue;
             }
             _ => {}
         }
+
         text.push(c);
         previous = c;
     }
+
     text
 }
 
@@ -222,7 +276,10 @@ mod tests {
         for (given, wanted) in [
             ("a = ? AND b = ?", "a = $1 AND b = $2"),
             ("a = '?' AND b = ?", "a = '?' AND b = $1"),
-            ("a = 'it''s ?' AND \"c?\" = ?", "a = 'it''s ?' AND \"c?\" = $1"),
+            (
+                "a = 'it''s ?' AND \"c?\" = ?",
+                "a = 'it''s ?' AND \"c?\" = $1",
+            ),
             ("a = ? -- why?\nAND b = ?", "a = $1 -- why?\nAND b = $2"),
             ("a - ? - -1", "a - $1 - -1"),
         ] {

@@ -1,8 +1,9 @@
-//! Rows of `document_versions` and `document_words`, and the one statement that finds the versions a description may
-//! mean (T-5.0).
+//! Rows of `document_versions` and `document_words`, and the one statement that finds the versions
+//! a description may mean (T-5.0).
 //!
-//! Every way to a version has a bound of its own (by name, by words, by each tag, by time), so that the statement costs
-//! about the same whatever the library holds; what the ways bring is put in order and cut.
+//! Every way to a version has a bound of its own (by name, by words, by each tag, by time), so that
+//! the statement costs about the same whatever the library holds; what the ways bring is put in
+//! order and cut.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -21,7 +22,8 @@ use crate::model::source::{FILE_INGEST, Source};
 const BY_WORD: i64 = 500;
 /// Documents that the words together may bring.
 const BY_WORDS: i64 = 50;
-/// Documents that the tags may bring. Tags that more have are had by some of the first versions, too.
+/// Documents that the tags may bring. Tags that more have are had by some of the first versions,
+/// too.
 const BY_TAGS: i64 = 200;
 const AMONG_FIRST: i64 = 300;
 /// Versions that a name may bring, at least.
@@ -42,18 +44,31 @@ const POOLED: &str = "p.version_id, p.source_id, p.ingested_at, p.char_count, p.
 const OF_VERSION: &str = "s.space = d.space AND s.id = d.source_id AND s.eligible = 1";
 
 impl Store {
-    /// The versions that a description may mean, those that fit best first: by name, tags, time and words, in this order.
+    /// The versions that a description may mean, those that fit best first: by name, tags, time and
+    /// words, in this order.
     pub async fn list_documents(
         &self,
         space: &Space,
         search: &DocumentSearch,
     ) -> Result<Vec<DocumentCandidate>, StoreError> {
-        let pieces = Finding { space, search, dialect: &self.backend.dialect }.statement();
-        // The statement is long, and most requests have one of few shapes. MariaDB (10.11) no longer knows a column of a
-        // derived table when it runs such a statement for the second time.
-        let kept = search.words.len() <= 4 && search.tags.len() <= 4 && self.engine() != Engine::Mysql;
+        let pieces = Finding {
+            space,
+            search,
+            dialect: &self.backend.dialect,
+        }
+        .statement();
+
+        // The statement is long, and most requests have one of few shapes. MariaDB (10.11) no
+        // longer knows a column of a derived table when it runs such a statement for the second
+        // time.
+        let kept =
+            search.words.len() <= 4 && search.tags.len() <= 4 && self.engine() != Engine::Mysql;
         self.retry("list_documents", || async {
-            self.fetch_all(self.put_together(&pieces, kept)).await?.iter().map(read_document).collect()
+            self.fetch_all(self.put_together(&pieces, kept))
+                .await?
+                .iter()
+                .map(read_document)
+                .collect()
         })
         .await
     }
@@ -71,7 +86,13 @@ impl Tx {
                       SELECT v.space, v.id, v.source_id, s.user_id, v.ingested_at, v.char_count FROM source_versions v \
                       JOIN sources s ON s.space = v.space AND s.id = v.source_id \
                       WHERE v.space = ? AND v.id = ? AND s.id = ?";
-        let insert = self.sql(insert).bind(space.as_str()).bind(version_id).bind(source_id.as_str());
+
+        let insert = self
+            .sql(insert)
+            .bind(space.as_str())
+            .bind(version_id)
+            .bind(source_id.as_str());
+
         self.execute(insert).await.map(|_| ())
     }
 
@@ -82,15 +103,18 @@ impl Tx {
         source: &Source,
         words: &[String],
     ) -> Result<(), StoreError> {
-        let sql = "INSERT INTO document_words (space, user_id, word, source_id) VALUES (?, ?, ?, ?)";
+        let sql =
+            "INSERT INTO document_words (space, user_id, word, source_id) VALUES (?, ?, ?, ?)";
         for some in words.chunks(ROWS) {
             let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
             for word in some {
                 insert = insert.bind(space.as_str()).bind(source.user_id.as_str());
                 insert = insert.bind(word.as_str()).bind(source.id.as_str());
             }
+
             self.execute(insert).await?;
         }
+
         Ok(())
     }
 }
@@ -109,6 +133,7 @@ impl Finding<'_> {
         self.hits(&mut pieces);
         self.pool(&mut pieces);
         self.ranked(&mut pieces);
+
         pieces
     }
 
@@ -129,15 +154,23 @@ impl Finding<'_> {
             } else {
                 " UNION ALL "
             });
+
             pieces.push("SELECT n.source_id, 1000.0 / (10 + COUNT(*) OVER ()) AS weight FROM (SELECT n.source_id ");
-            pieces.text("FROM document_words n WHERE n.space = ?", self.space.as_str());
+            pieces.text(
+                "FROM document_words n WHERE n.space = ?",
+                self.space.as_str(),
+            );
+
             pieces.text(" AND n.user_id = ?", &self.search.user_id);
             pieces.text(" AND n.word = ?", word);
             self.first_unless_named(pieces, " ORDER BY n.source_id", BY_WORD);
             pieces.push(") n");
         }
         if !self.words().is_empty() {
-            pieces.limit(") w GROUP BY w.source_id ORDER BY 2 DESC, w.source_id", BY_WORDS);
+            pieces.limit(
+                ") w GROUP BY w.source_id ORDER BY 2 DESC, w.source_id",
+                BY_WORDS,
+            );
             pieces.push("), ");
         }
     }
@@ -150,42 +183,61 @@ impl Finding<'_> {
             pieces.push(&format!(
                 "SELECT {POOLED} FROM (SELECT {VERSION}, 0.0 AS weight, 1 AS named FROM document_words n "
             ));
-            pieces.push(&format!("{join} sources s ON s.space = n.space AND s.id = n.source_id AND s.eligible = 1 "));
-            pieces.push(&format!("{join} document_versions d ON d.space = n.space AND d.source_id = n.source_id "));
+            pieces.push(&format!(
+                "{join} sources s ON s.space = n.space AND s.id = n.source_id AND s.eligible = 1 "
+            ));
+            pieces.push(&format!(
+                "{join} document_versions d ON d.space = n.space AND d.source_id = n.source_id "
+            ));
             pieces.text("WHERE n.space = ?", self.space.as_str());
             pieces.text(" AND n.user_id = ?", &self.search.user_id);
             pieces.text(" AND n.word = ? ORDER BY ", whole_name(name));
-            // In the order in which what does not fit is left out: nothing that would be taken is cut.
+
+            // In the order in which what does not fit is left out: nothing that would be taken is
+            // cut.
             pieces.text("CASE WHEN s.filename = ? THEN 0 ELSE 1 END, ", name);
             if self.own_tags().next().is_some() {
                 pieces.push("CASE WHEN ");
                 self.carries_all(pieces, "n.source_id");
                 pieces.push(" THEN 0 ELSE 1 END, ");
             }
+
             if let Some(moment) = self.search.as_of {
-                pieces.number("CASE WHEN d.ingested_at <= ? THEN 0 ELSE 1 END, ", moment.as_micros());
+                pieces.number(
+                    "CASE WHEN d.ingested_at <= ? THEN 0 ELSE 1 END, ",
+                    moment.as_micros(),
+                );
             }
+
             pieces.push(&self.order("d"));
             pieces.limit("", BY_NAME.max(self.most()));
             pieces.push(") p UNION ALL ");
         }
+
         if !self.words().is_empty() {
             // The words are the document's; which of its versions says them is seen by the texts.
             if self.search.choice == Choice::Score {
-                pieces.push(&format!("SELECT {VERSION}, h.weight, 0 FROM hits h {join} document_versions d "));
-                pieces.text("ON d.space = ? AND d.source_id = h.source_id", self.space.as_str());
+                pieces.push(&format!(
+                    "SELECT {VERSION}, h.weight, 0 FROM hits h {join} document_versions d "
+                ));
+                pieces.text(
+                    "ON d.space = ? AND d.source_id = h.source_id",
+                    self.space.as_str(),
+                );
             } else {
                 self.best_versions(pieces, "h.weight");
                 pieces.push("hits h) h");
             }
             pieces.push(" UNION ALL ");
         }
+
         self.by_tags(pieces);
         self.by_time(pieces, true);
         if self.search.as_of.is_some() {
             pieces.push(" UNION ALL ");
             self.by_time(pieces, false);
         }
+
         pieces.push(") ");
     }
 
@@ -193,25 +245,33 @@ impl Finding<'_> {
     fn by_tags(&self, pieces: &mut Pieces) {
         let tags: Vec<&String> = self.own_tags().collect();
         // The last one was given last, and says the most.
-        let Some((last, others)) = tags.split_last() else { return };
+        let Some((last, others)) = tags.split_last() else {
+            return;
+        };
         self.best_versions(pieces, "0.0");
         pieces.push("(SELECT g.source_id FROM source_tags g ");
         pieces.text("WHERE g.space = ?", self.space.as_str());
         pieces.text(" AND g.tag = ?", *last);
-        pieces.push(" AND (SELECT s.user_id FROM sources s WHERE s.space = g.space AND s.id = g.source_id ");
+        pieces.push(
+            " AND (SELECT s.user_id FROM sources s WHERE s.space = g.space AND s.id = g.source_id ",
+        );
         pieces.text("AND s.eligible = 1) = ?", &self.search.user_id);
         for tag in others {
             carries(pieces, "g", tag);
         }
+
         self.first_unless_named(pieces, " ORDER BY g.source_id", BY_TAGS);
         pieces.push(") h) h");
-        pieces.push(&format!(" UNION ALL SELECT {POOLED} FROM (SELECT s.version_id, s.source_id, s.ingested_at, "));
+        pieces.push(&format!(
+            " UNION ALL SELECT {POOLED} FROM (SELECT s.version_id, s.source_id, s.ingested_at, "
+        ));
         pieces.push("s.char_count, s.weight, s.named FROM (");
         self.first_versions(pieces, true, AMONG_FIRST, ", d.space");
         pieces.push(") s WHERE 1 = 1");
         for tag in &tags {
             carries(pieces, "s", tag);
         }
+
         pieces.limit("", self.most());
         pieces.push(") p UNION ALL ");
     }
@@ -225,38 +285,61 @@ impl Finding<'_> {
 
     fn first_versions(&self, pieces: &mut Pieces, in_time: bool, most: i64, more: &str) {
         let join = self.dialect.join_in_order();
-        pieces.push(&format!("SELECT {VERSION}, 0.0 AS weight, 0 AS named{more} FROM document_versions d "));
+        pieces.push(&format!(
+            "SELECT {VERSION}, 0.0 AS weight, 0 AS named{more} FROM document_versions d "
+        ));
         pieces.push(&format!("{join} sources s ON {OF_VERSION} "));
         pieces.text("WHERE d.space = ?", self.space.as_str());
         pieces.text(" AND d.user_id = ?", &self.search.user_id);
         if let Some(moment) = self.search.as_of.filter(|_| in_time) {
             pieces.number(" AND d.ingested_at <= ?", moment.as_micros());
         }
+
         // Along an index: ties are put in order later.
         let order = match self.search.choice {
             Choice::Latest | Choice::Score => " ORDER BY d.ingested_at DESC, d.version_id DESC",
             Choice::Earliest => " ORDER BY d.ingested_at, d.version_id",
             Choice::Longest => " ORDER BY d.char_count DESC, d.version_id DESC",
         };
+
         self.first_unless_named(pieces, order, most);
     }
 
     /// Puts what was found in order, cuts it, and brings the texts of those that would be taken.
     fn ranked(&self, pieces: &mut Pieces) {
         let join = self.dialect.join_in_order();
-        let versions: Vec<String> = source_versions::COLUMNS.split(", ").map(|name| format!("v.{name}")).collect();
+        let versions: Vec<String> = source_versions::COLUMNS
+            .split(", ")
+            .map(|name| format!("v.{name}"))
+            .collect();
+
         let texts = if self.search.texts { MOST_CHARS } else { 0 };
-        pieces.push(&format!("SELECT {}, {SOURCE_COLUMNS}, ", versions.join(", ")));
+        pieces.push(&format!(
+            "SELECT {}, {SOURCE_COLUMNS}, ",
+            versions.join(", ")
+        ));
+
         // In one column: a row for each would bring everything else as often.
         let tags = self.dialect.joined("t.tag", "t.position");
-        pieces.push(&format!("(SELECT {tags} FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id), "));
-        pieces.push(&format!("CASE WHEN c.choice = 1 OR c.total <= {texts} THEN v.content END "));
+        pieces.push(&format!(
+            "(SELECT {tags} FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id), "
+        ));
+        pieces.push(&format!(
+            "CASE WHEN c.choice = 1 OR c.total <= {texts} THEN v.content END "
+        ));
         pieces.push("FROM (SELECT q.version_id, q.place, SUM(q.char_count) OVER (ORDER BY q.place) AS total, ");
         pieces.push("RANK() OVER (ORDER BY q.named DESC, q.tagged DESC, q.in_time DESC, ");
-        pieces
-            .push(&format!("{}) AS choice FROM (SELECT r.version_id, r.ingested_at, r.char_count, ", self.order("q")));
+        pieces.push(&format!(
+            "{}) AS choice FROM (SELECT r.version_id, r.ingested_at, r.char_count, ",
+            self.order("q")
+        ));
+
         pieces.push("r.named, r.tagged, r.in_time, ROW_NUMBER() OVER (ORDER BY r.named DESC, r.tagged DESC, ");
-        pieces.push(&format!("r.in_time DESC, r.weight DESC, {}, r.version_id) AS place FROM (", self.order("r")));
+        pieces.push(&format!(
+            "r.in_time DESC, r.weight DESC, {}, r.version_id) AS place FROM (",
+            self.order("r")
+        ));
+
         pieces.push("SELECT p.version_id, p.weight, p.ingested_at, p.char_count, ");
         match &self.search.filename {
             Some(name) => {
@@ -266,23 +349,40 @@ impl Finding<'_> {
             }
             None => pieces.push("p.named AS named, "),
         }
+
         self.tagged(pieces);
         match self.search.as_of {
             Some(moment) => {
-                pieces.number("CASE WHEN p.ingested_at <= ? THEN 1 ELSE 0 END AS in_time ", moment.as_micros());
+                pieces.number(
+                    "CASE WHEN p.ingested_at <= ? THEN 1 ELSE 0 END AS in_time ",
+                    moment.as_micros(),
+                );
             }
             None => pieces.push("1 AS in_time "),
         }
+
         pieces.push("FROM (SELECT version_id, MIN(source_id) AS source_id, MIN(ingested_at) AS ingested_at, ");
-        pieces.push("MIN(char_count) AS char_count, MAX(weight) AS weight, MAX(named) AS named FROM pool ");
+        pieces.push(
+            "MIN(char_count) AS char_count, MAX(weight) AS weight, MAX(named) AS named FROM pool ",
+        );
         pieces.push("WHERE version_id IS NOT NULL GROUP BY version_id) p ");
-        pieces.text("WHERE (SELECT s.eligible FROM sources s WHERE s.space = ?", self.space.as_str());
+        pieces.text(
+            "WHERE (SELECT s.eligible FROM sources s WHERE s.space = ?",
+            self.space.as_str(),
+        );
+
         pieces.push(" AND s.id = p.source_id) = 1) r ");
         pieces.limit("ORDER BY place", self.most());
         pieces.push(") q) c ");
         pieces.push(&format!("{join} source_versions v "));
-        pieces.text("ON v.space = ? AND v.id = c.version_id ", self.space.as_str());
-        pieces.push(&format!("{join} sources s ON s.space = v.space AND s.id = v.source_id ORDER BY c.place"));
+        pieces.text(
+            "ON v.space = ? AND v.id = c.version_id ",
+            self.space.as_str(),
+        );
+
+        pieces.push(&format!(
+            "{join} sources s ON s.space = v.space AND s.id = v.source_id ORDER BY c.place"
+        ));
     }
 
     /// Whether a document carries every tag that is wanted.
@@ -291,6 +391,7 @@ impl Finding<'_> {
             pieces.push("1 AS tagged, ");
             return;
         }
+
         pieces.push("CASE WHEN ");
         self.carries_all(pieces, "p.source_id");
         pieces.push(" THEN 1 ELSE 0 END AS tagged, ");
@@ -299,10 +400,20 @@ impl Finding<'_> {
     /// The condition that a document carries every tag that is wanted.
     fn carries_all(&self, pieces: &mut Pieces, source_id: &str) {
         let tags: Vec<&String> = self.own_tags().collect();
-        pieces.text("(SELECT COUNT(*) FROM source_tags g WHERE g.space = ?", self.space.as_str());
+        pieces.text(
+            "(SELECT COUNT(*) FROM source_tags g WHERE g.space = ?",
+            self.space.as_str(),
+        );
+
         let marks = vec!["?"; tags.len()].join(",");
-        pieces.push(&format!(" AND g.source_id = {source_id} AND g.tag IN ({marks})) = {}", tags.len()));
-        pieces.values.extend(tags.into_iter().map(|tag| Bound::Text(tag.clone())));
+        pieces.push(&format!(
+            " AND g.source_id = {source_id} AND g.tag IN ({marks})) = {}",
+            tags.len()
+        ));
+
+        pieces
+            .values
+            .extend(tags.into_iter().map(|tag| Bound::Text(tag.clone())));
     }
 
     /// The end of a way that is not taken once the name that was given is known.
@@ -311,17 +422,27 @@ impl Finding<'_> {
             pieces.push(order);
             return pieces.limit("", most);
         };
+
         let in_limit = self.dialect.repeats_conditions();
         pieces.push(&if in_limit {
             format!("{order} LIMIT (CASE WHEN EXISTS (")
         } else {
             " AND NOT EXISTS (".to_owned()
         });
+
         pieces.push("SELECT 1 FROM document_words x JOIN sources y ON y.space = x.space AND y.id = x.source_id ");
-        pieces.text("AND y.eligible = 1 AND y.latest_version > 0 WHERE x.space = ?", self.space.as_str());
+        pieces.text(
+            "AND y.eligible = 1 AND y.latest_version > 0 WHERE x.space = ?",
+            self.space.as_str(),
+        );
+
         pieces.text(" AND x.user_id = ?", &self.search.user_id);
         pieces.text(" AND x.word = ?)", whole_name(name));
-        pieces.push(&if in_limit { format!(" THEN 0 ELSE {most} END)") } else { format!("{order} LIMIT {most}") });
+        pieces.push(&if in_limit {
+            format!(" THEN 0 ELSE {most} END)")
+        } else {
+            format!("{order} LIMIT {most}")
+        });
     }
 
     /// Of the documents `h` that are named next, the version of each that would be taken.
@@ -329,31 +450,55 @@ impl Finding<'_> {
     /// Asked for document by document, which no planner can turn into a reading of everything.
     fn best_versions(&self, pieces: &mut Pieces, weight: &str) {
         for column in ["ingested_at", "char_count"] {
-            pieces.push(if column == "ingested_at" { "SELECT h.version_id, h.source_id, " } else { ", " });
-            pieces.text(&format!("(SELECT d.{column} FROM document_versions d WHERE d.space = ?"), self.space.as_str());
+            pieces.push(if column == "ingested_at" {
+                "SELECT h.version_id, h.source_id, "
+            } else {
+                ", "
+            });
+
+            pieces.text(
+                &format!("(SELECT d.{column} FROM document_versions d WHERE d.space = ?"),
+                self.space.as_str(),
+            );
+
             pieces.push(" AND d.version_id = h.version_id)");
         }
+
         pieces.push(", h.weight, 0 FROM (SELECT h.source_id, ");
         let order = match self.search.choice {
             // Both ways along an index.
-            Choice::Latest | Choice::Score => "b.ingested_at DESC, b.char_count DESC, b.version_id DESC",
+            Choice::Latest | Choice::Score => {
+                "b.ingested_at DESC, b.char_count DESC, b.version_id DESC"
+            }
             Choice::Earliest => "b.ingested_at, b.char_count, b.version_id",
             Choice::Longest => "b.char_count DESC, b.version_id",
         };
+
         let of_it = "(SELECT b.version_id FROM document_versions b WHERE b.space = ?";
         if let Some(moment) = self.search.as_of {
-            pieces.text(&format!("COALESCE({of_it} AND b.source_id = h.source_id"), self.space.as_str());
-            pieces.number(&format!(" AND b.ingested_at <= ? ORDER BY {order} LIMIT 1), "), moment.as_micros());
+            pieces.text(
+                &format!("COALESCE({of_it} AND b.source_id = h.source_id"),
+                self.space.as_str(),
+            );
+            pieces.number(
+                &format!(" AND b.ingested_at <= ? ORDER BY {order} LIMIT 1), "),
+                moment.as_micros(),
+            );
         }
+
         pieces.text(of_it, self.space.as_str());
-        pieces.push(&format!(" AND b.source_id = h.source_id ORDER BY {order} LIMIT 1)"));
+        pieces.push(&format!(
+            " AND b.source_id = h.source_id ORDER BY {order} LIMIT 1)"
+        ));
         pieces.push(if self.search.as_of.is_some() { ")" } else { "" });
         pieces.push(&format!(" AS version_id, {weight} AS weight FROM "));
     }
 
     fn order(&self, table: &str) -> String {
         match self.search.choice {
-            Choice::Latest | Choice::Score => format!("{table}.ingested_at DESC, {table}.char_count DESC"),
+            Choice::Latest | Choice::Score => {
+                format!("{table}.ingested_at DESC, {table}.char_count DESC")
+            }
             Choice::Earliest => format!("{table}.ingested_at"),
             Choice::Longest => format!("{table}.char_count DESC"),
         }
@@ -366,13 +511,27 @@ impl Finding<'_> {
 
 /// A condition on a table that names documents.
 fn carries(pieces: &mut Pieces, table: &str, tag: &str) {
-    pieces.push(&format!(" AND (SELECT COUNT(*) FROM source_tags o WHERE o.space = {table}.space "));
-    pieces.text(&format!("AND o.source_id = {table}.source_id AND o.tag = ?) = 1"), tag);
+    pieces.push(&format!(
+        " AND (SELECT COUNT(*) FROM source_tags o WHERE o.space = {table}.space "
+    ));
+    pieces.text(
+        &format!("AND o.source_id = {table}.source_id AND o.tag = ?) = 1"),
+        tag,
+    );
 }
 
 fn read_document(row: &AnyRow) -> Result<DocumentCandidate, StoreError> {
     let tags: Option<String> = row.try_get(WIDTH + 9)?;
     let mut source = read_source(row, WIDTH)?;
-    source.tags = tags.iter().flat_map(|tags| tags.split(JOINT)).map(ToOwned::to_owned).collect();
-    Ok(DocumentCandidate { source, version: read_version(row)?, content: row.try_get(WIDTH + 10)? })
+    source.tags = tags
+        .iter()
+        .flat_map(|tags| tags.split(JOINT))
+        .map(ToOwned::to_owned)
+        .collect();
+
+    Ok(DocumentCandidate {
+        source,
+        version: read_version(row)?,
+        content: row.try_get(WIDTH + 10)?,
+    })
 }

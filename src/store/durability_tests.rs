@@ -1,4 +1,5 @@
-//! What is on the disk when a commit returns, and what becomes of a connection that met a full database.
+//! What is on the disk when a commit returns, and what becomes of a connection that met a full
+//! database.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -25,9 +26,18 @@ impl Place {
         let url = format!("sqlite://{}/memoir.db", folder.path().display());
         let environment = HashMap::from([
             ("DATABASE_URL".to_owned(), url),
-            ("MEMOIR__DATABASE__SQLITE_SYNCHRONOUS".to_owned(), synchronous.to_owned()),
+            (
+                "MEMOIR__DATABASE__SQLITE_SYNCHRONOUS".to_owned(),
+                synchronous.to_owned(),
+            ),
         ]);
-        let config = Config::load(&Origin { file: None, environment }).unwrap();
+
+        let config = Config::load(&Origin {
+            file: None,
+            environment,
+        })
+        .unwrap();
+
         let store = Store::connect(&config.database).await.unwrap();
         store.migrate().await.unwrap();
         Self { folder, store }
@@ -38,14 +48,22 @@ impl Place {
     }
 
     fn log(&self) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join("memoir.db-wal")
+        self.folder
+            .path()
+            .canonicalize()
+            .unwrap()
+            .join("memoir.db-wal")
     }
 
-    /// Whether a key is there after the power was cut now: of the log only what was flushed is left. Nothing is copied from
-    /// the log to the database file here, so the log only grows.
+    /// Whether a key is there after the power was cut now: of the log only what was flushed is
+    /// left. Nothing is copied from the log to the database file here, so the log only grows.
     async fn survives(&self, key: &str) -> bool {
         let after = tempfile::tempdir().unwrap();
-        let (database, log) = (after.path().join("memoir.db"), after.path().join("memoir.db-wal"));
+        let (database, log) = (
+            after.path().join("memoir.db"),
+            after.path().join("memoir.db-wal"),
+        );
+
         let flushed = usize::try_from(seam::with(&self.log(), |flushes| flushes.length)).unwrap();
         std::fs::copy(self.database(), &database).unwrap();
         std::fs::write(&log, &std::fs::read(self.log()).unwrap()[..flushed]).unwrap();
@@ -55,9 +73,16 @@ impl Place {
 
 /// None where not even the table is there.
 async fn count_keys(database: &Path, key: &str) -> Option<i64> {
-    let mut connection = AnyConnection::connect(&format!("sqlite://{}", database.display())).await.unwrap();
+    let mut connection = AnyConnection::connect(&format!("sqlite://{}", database.display()))
+        .await
+        .unwrap();
     let sql = format!("SELECT COUNT(*) FROM idempotency_keys WHERE idempotency_key = '{key}'");
-    let counted = connection.fetch_one(AssertSqlSafe(sql)).await.ok().map(|row| row.get(0));
+    let counted = connection
+        .fetch_one(AssertSqlSafe(sql))
+        .await
+        .ok()
+        .map(|row| row.get(0));
+
     connection.close().await.unwrap();
     counted
 }
@@ -65,7 +90,8 @@ async fn count_keys(database: &Path, key: &str) -> Option<i64> {
 async fn write(store: &Store, key: &str) -> Result<(), StoreError> {
     let mut tx = store.begin().await?;
     let (now, expired) = (Timestamp::from_micros(1), Timestamp::from_micros(0));
-    tx.claim_idempotency_key(&Space::default(), key, ("r", "h"), now, expired).await?;
+    tx.claim_idempotency_key(&Space::default(), key, ("r", "h"), now, expired)
+        .await?;
     tx.commit().await
 }
 
@@ -76,9 +102,15 @@ async fn what_was_committed_survives_a_power_cut() {
         write(&place.store, &format!("alone{n}")).await.unwrap();
         assert!(place.survives(&format!("alone{n}")).await, "{n}");
     }
+
     let statement = "INSERT INTO idempotency_keys (space, idempotency_key, route, body_hash, created_at) \
                      VALUES ('s', 'single', 'r', 'h', 1)";
-    place.store.execute(place.store.sql(statement)).await.unwrap();
+    place
+        .store
+        .execute(place.store.sql(statement))
+        .await
+        .unwrap();
+
     assert!(place.survives("single").await);
 
     let together = (0..40).map(|n| {
@@ -88,32 +120,45 @@ async fn what_was_committed_survives_a_power_cut() {
             assert!(place.survives(&format!("together{n}")).await, "{n}");
         }
     });
+
     futures_util::future::join_all(together).await;
 }
 
-/// The same cut must take something away where nobody waits for the disk, or it would prove nothing.
+/// The same cut must take something away where nobody waits for the disk, or it would prove
+/// nothing.
 #[tokio::test]
 async fn with_normal_a_power_cut_takes_what_was_committed() {
     let place = Place::new("normal").await;
     write(&place.store, "lost").await.unwrap();
     assert!(!place.survives("lost").await);
-    assert_eq!(count_keys(&place.database(), "lost").await, Some(1), "without a cut it is there");
+    assert_eq!(
+        count_keys(&place.database(), "lost").await,
+        Some(1),
+        "without a cut it is there"
+    );
 }
 
 #[tokio::test]
 async fn commits_that_come_together_share_a_flush() {
     let place = Place::new("full").await;
-    seam::with(&place.log(), |flushes| (flushes.count, flushes.delay) = (0, Duration::from_millis(200)));
+    seam::with(&place.log(), |flushes| {
+        (flushes.count, flushes.delay) = (0, Duration::from_millis(200))
+    });
 
     let commits = (0..50).map(|n| {
         let store = place.store.clone();
         async move { write(&store, &format!("k{n}")).await }
     });
+
     for done in futures_util::future::join_all(commits).await {
         done.unwrap();
     }
+
     let flushes = seam::with(&place.log(), |flushes| flushes.count);
-    assert!((1..=10).contains(&flushes), "{flushes} flushes for 50 commits");
+    assert!(
+        (1..=10).contains(&flushes),
+        "{flushes} flushes for 50 commits"
+    );
 }
 
 /// SQLite copies its log into the database file and flushes that, which serves as well.
@@ -126,6 +171,7 @@ async fn a_flush_that_fails_is_made_up_for() {
         let after = tempfile::tempdir().unwrap();
         let copy = after.path().join("memoir.db");
         std::fs::copy(place.database(), &copy).unwrap();
+
         assert_eq!(count_keys(&copy, key).await, Some(1), "without the log");
     }
 
@@ -138,19 +184,38 @@ async fn a_flush_that_fails_is_made_up_for() {
 async fn a_failed_flush_that_cannot_be_made_up_for_is_uncertain_and_passes() {
     let place = Place::new("full").await;
     write(&place.store, "before").await.unwrap();
-    place.store.execute(place.store.sql("PRAGMA busy_timeout = 100")).await.unwrap();
+    place
+        .store
+        .execute(place.store.sql("PRAGMA busy_timeout = 100"))
+        .await
+        .unwrap();
+
     // Whoever reads an old state keeps SQLite from emptying the log.
-    let mut reader = AnyConnection::connect(&format!("sqlite://{}", place.database().display())).await.unwrap();
+    let mut reader = AnyConnection::connect(&format!("sqlite://{}", place.database().display()))
+        .await
+        .unwrap();
     reader.execute("BEGIN").await.unwrap();
-    reader.fetch_all("SELECT * FROM idempotency_keys").await.unwrap();
+    reader
+        .fetch_all("SELECT * FROM idempotency_keys")
+        .await
+        .unwrap();
 
     seam::with(&place.log(), |flushes| flushes.fails = true);
     let error = write(&place.store, "a").await.unwrap_err();
     assert!(matches!(error, StoreError::Uncertain { .. }), "{error}");
-    let error = place.store.check_writable(Duration::from_mins(1)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "readiness has to notice: {error}");
+    let error = place
+        .store
+        .check_writable(Duration::from_mins(1))
+        .await
+        .unwrap_err();
 
-    // The disk says that all is well, though what it lost is not there: that alone is no reason to go on.
+    assert!(
+        matches!(error, StoreError::Unavailable { .. }),
+        "readiness has to notice: {error}"
+    );
+
+    // The disk says that all is well, though what it lost is not there: that alone is no reason to
+    // go on.
     seam::with(&place.log(), |flushes| flushes.fails = false);
     let error = write(&place.store, "b").await.unwrap_err();
     assert!(matches!(error, StoreError::Uncertain { .. }), "{error}");
@@ -162,7 +227,8 @@ async fn a_failed_flush_that_cannot_be_made_up_for_is_uncertain_and_passes() {
     }
 }
 
-/// SQLite rolls back by itself when it is full; the connection must not be used as if it were still in a transaction.
+/// SQLite rolls back by itself when it is full; the connection must not be used as if it were still
+/// in a transaction.
 #[tokio::test]
 async fn a_full_database_refuses_and_recovers() {
     let place = Place::new("full").await;
@@ -171,16 +237,27 @@ async fn a_full_database_refuses_and_recovers() {
         let limit = place.store.sql("PRAGMA max_page_count = 1");
         place.store.execute(limit).await.unwrap();
         let mut refused = None;
+
         for n in 0..5_000 {
-            if let Err(error) = write(&place.store, &format!("{round}-{n}-{}", "x".repeat(200))).await {
+            if let Err(error) =
+                write(&place.store, &format!("{round}-{n}-{}", "x".repeat(200))).await
+            {
                 refused = Some(error);
                 break;
             }
         }
-        assert!(matches!(refused, Some(StoreError::Full { .. })), "{refused:?}");
+
+        assert!(
+            matches!(refused, Some(StoreError::Full { .. })),
+            "{refused:?}"
+        );
 
         write(&place.store, &format!("{round}")).await.unwrap();
-        place.store.check_writable(Duration::from_secs(30)).await.unwrap();
+        place
+            .store
+            .check_writable(Duration::from_secs(30))
+            .await
+            .unwrap();
     }
 }
 
@@ -188,23 +265,43 @@ async fn a_full_database_refuses_and_recovers() {
 #[tokio::test]
 async fn a_full_database_in_memory_keeps_what_it_has() {
     let environment = HashMap::from([("DATABASE_URL".to_owned(), "sqlite::memory:".to_owned())]);
-    let config = Config::load(&Origin { file: None, environment }).unwrap();
+    let config = Config::load(&Origin {
+        file: None,
+        environment,
+    })
+    .unwrap();
+
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     write(&store, "kept").await.unwrap();
 
-    store.execute(store.sql("PRAGMA max_page_count = 1")).await.unwrap();
+    store
+        .execute(store.sql("PRAGMA max_page_count = 1"))
+        .await
+        .unwrap();
+
     let error = async {
         for n in 0..5_000 {
             write(&store, &format!("{n}-{}", "x".repeat(200))).await?;
         }
         Ok::<(), StoreError>(())
     };
+
     let error = error.await.unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
 
-    store.execute(store.sql("PRAGMA max_page_count = 100000")).await.unwrap();
+    store
+        .execute(store.sql("PRAGMA max_page_count = 100000"))
+        .await
+        .unwrap();
+
     write(&store, "after").await.unwrap();
     let since = Timestamp::from_micros(0);
-    assert!(store.find_idempotency_key(&Space::default(), "kept", since).await.unwrap().is_some());
+    assert!(
+        store
+            .find_idempotency_key(&Space::default(), "kept", since)
+            .await
+            .unwrap()
+            .is_some()
+    );
 }

@@ -42,9 +42,24 @@ impl Store {
         let sql = "SELECT owner_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
                    AND owner_id > ? ORDER BY owner_id LIMIT ?";
         self.retry("list_vectors", || async {
-            let query = self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(model.to_owned()).bind(after);
-            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
-            rows.iter().map(|row| Ok(VectorRow { chunk_id: row.try_get(0)?, vector: row.try_get(1)? })).collect()
+            let query = self
+                .sql(sql)
+                .bind(space.as_str())
+                .bind(CHUNK)
+                .bind(model.to_owned())
+                .bind(after);
+
+            let rows = self
+                .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
+                .await?;
+            rows.iter()
+                .map(|row| {
+                    Ok(VectorRow {
+                        chunk_id: row.try_get(0)?,
+                        vector: row.try_get(1)?,
+                    })
+                })
+                .collect()
         })
         .await
     }
@@ -67,42 +82,95 @@ impl Store {
         pieces.text(" AND e.owner_kind = ?", CHUNK);
         pieces.text(" AND e.model = ?", model);
         pieces.number(" AND e.owner_id > ?", after);
+
         if let Some(ids) = of {
             // Numbers, which need no marks.
             let ids = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-            pieces.push(&format!(" AND e.owner_id IN ({})", if ids.is_empty() { "0" } else { &ids }));
+            pieces.push(&format!(
+                " AND e.owner_id IN ({})",
+                if ids.is_empty() { "0" } else { &ids }
+            ));
         }
+
         pieces.scope(scope);
-        pieces.limit(" ORDER BY e.owner_id", i64::try_from(limit).unwrap_or(i64::MAX));
+        pieces.limit(
+            " ORDER BY e.owner_id",
+            i64::try_from(limit).unwrap_or(i64::MAX),
+        );
+
         self.retry("list_placed_vectors", || async {
-            let read =
-                |row: &AnyRow| Ok((row.try_get(1)?, VectorRow { chunk_id: row.try_get(0)?, vector: row.try_get(2)? }));
-            self.fetch_all(self.put_together(&pieces, false)).await?.iter().map(read).collect()
+            let read = |row: &AnyRow| {
+                Ok((
+                    row.try_get(1)?,
+                    VectorRow {
+                        chunk_id: row.try_get(0)?,
+                        vector: row.try_get(2)?,
+                    },
+                ))
+            };
+            self.fetch_all(self.put_together(&pieces, false))
+                .await?
+                .iter()
+                .map(read)
+                .collect()
         })
         .await
     }
 
     /// Vectors of some passages.
-    pub async fn list_vectors_of(&self, space: &Space, model: &str, ids: &[i64]) -> Result<Vec<VectorRow>, StoreError> {
+    pub async fn list_vectors_of(
+        &self,
+        space: &Space,
+        model: &str,
+        ids: &[i64],
+    ) -> Result<Vec<VectorRow>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
+
         let sql = "SELECT owner_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
                    AND owner_id IN (??)";
         self.retry("list_vectors_of", || async {
-            let query = self.backend.dialect.query_list(sql, ids.len()).bind(space.as_str()).bind(CHUNK);
+            let query = self
+                .backend
+                .dialect
+                .query_list(sql, ids.len())
+                .bind(space.as_str())
+                .bind(CHUNK);
+
             let query = query.bind(model.to_owned());
-            let rows = self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id))).await?;
-            rows.iter().map(|row| Ok(VectorRow { chunk_id: row.try_get(0)?, vector: row.try_get(1)? })).collect()
+            let rows = self
+                .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
+                .await?;
+            rows.iter()
+                .map(|row| {
+                    Ok(VectorRow {
+                        chunk_id: row.try_get(0)?,
+                        vector: row.try_get(1)?,
+                    })
+                })
+                .collect()
         })
         .await
     }
 
     /// How many numbers a vector of this model has in a space; none if there is no vector.
-    pub async fn find_vector_dim(&self, space: &Space, model: &str) -> Result<Option<i64>, StoreError> {
-        let sql = "SELECT dim FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? LIMIT 1";
+    pub async fn find_vector_dim(
+        &self,
+        space: &Space,
+        model: &str,
+    ) -> Result<Option<i64>, StoreError> {
+        let sql =
+            "SELECT dim FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? LIMIT 1";
         self.retry("find_vector_dim", || async {
-            let rows = self.fetch_all(self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(model.to_owned())).await?;
+            let rows = self
+                .fetch_all(
+                    self.sql(sql)
+                        .bind(space.as_str())
+                        .bind(CHUNK)
+                        .bind(model.to_owned()),
+                )
+                .await?;
             Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
         })
         .await
@@ -112,18 +180,28 @@ impl Store {
     pub async fn find_embedding_model(&self, space: &Space) -> Result<Option<String>, StoreError> {
         self.retry("find_embedding_model", || async {
             let query = self.sql("SELECT value_json FROM settings WHERE space = ? AND name = ?");
-            let rows = self.fetch_all(query.bind(space.as_str()).bind(MODEL)).await?;
+            let rows = self
+                .fetch_all(query.bind(space.as_str()).bind(MODEL))
+                .await?;
             Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
         })
         .await
     }
 
     /// Spaces that are searched by the vectors of another model than this.
-    pub async fn list_other_embedding_models(&self, model: &str) -> Result<Vec<(String, String)>, StoreError> {
+    pub async fn list_other_embedding_models(
+        &self,
+        model: &str,
+    ) -> Result<Vec<(String, String)>, StoreError> {
         self.retry("list_other_embedding_models", || async {
-            let query = self.sql("SELECT space, value_json FROM settings WHERE name = ? AND value_json <> ?");
-            let rows = self.fetch_all(query.bind(MODEL).bind(model.to_owned())).await?;
-            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+            let query = self
+                .sql("SELECT space, value_json FROM settings WHERE name = ? AND value_json <> ?");
+            let rows = self
+                .fetch_all(query.bind(MODEL).bind(model.to_owned()))
+                .await?;
+            rows.iter()
+                .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+                .collect()
         })
         .await
     }
@@ -141,9 +219,24 @@ impl Store {
                    WHERE n.space = e.space AND n.owner_kind = e.owner_kind AND n.owner_id = e.owner_id AND n.model = ?) \
                    ORDER BY e.owner_id LIMIT ?";
         self.retry("list_unembedded", || async {
-            let query = self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(old.to_owned()).bind(new.to_owned());
-            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
-            rows.iter().map(|row| Ok(Unembedded { chunk_id: row.try_get(0)?, text: row.try_get(1)? })).collect()
+            let query = self
+                .sql(sql)
+                .bind(space.as_str())
+                .bind(CHUNK)
+                .bind(old.to_owned())
+                .bind(new.to_owned());
+
+            let rows = self
+                .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
+                .await?;
+            rows.iter()
+                .map(|row| {
+                    Ok(Unembedded {
+                        chunk_id: row.try_get(0)?,
+                        text: row.try_get(1)?,
+                    })
+                })
+                .collect()
         })
         .await
     }
@@ -165,6 +258,7 @@ impl Store {
             if removed == 0 {
                 removed = tx.remove_other_pgvectors(space, MODEL).await?;
             }
+
             tx.commit().await?;
             Ok(removed)
         })
@@ -190,20 +284,31 @@ impl Tx {
                 bytes += new.vector.len();
                 bytes <= BYTES
             });
+
             let (some, after) = rest.split_at(fitting.count().max(1));
             rest = after;
             let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+
             for new in some {
-                insert = insert.bind(space.as_str()).bind(CHUNK).bind(new.chunk_id).bind(model.to_owned());
-                insert = insert.bind(new.dim).bind(new.vector.to_vec()).bind(now.as_micros());
+                insert = insert
+                    .bind(space.as_str())
+                    .bind(CHUNK)
+                    .bind(new.chunk_id)
+                    .bind(model.to_owned());
+                insert = insert
+                    .bind(new.dim)
+                    .bind(new.vector.to_vec())
+                    .bind(now.as_micros());
             }
+
             self.execute(insert).await?;
         }
+
         self.add_pgvectors(space, model, vectors).await
     }
 
-    /// The model whose vectors the space is searched by: the one that is, or this from now on. The caller holds the
-    /// space's lock.
+    /// The model whose vectors the space is searched by: the one that is, or this from now on. The
+    /// caller holds the space's lock.
     pub async fn settle_embedding_model(
         &mut self,
         space: &Space,
@@ -211,50 +316,98 @@ impl Tx {
         now: Timestamp,
     ) -> Result<String, StoreError> {
         let find = self.sql("SELECT value_json FROM settings WHERE space = ? AND name = ?");
-        let found = self.fetch_optional(find.bind(space.as_str()).bind(MODEL)).await?;
+        let found = self
+            .fetch_optional(find.bind(space.as_str()).bind(MODEL))
+            .await?;
         if let Some(known) = found.map(|row| row.try_get(0)).transpose()? {
             return Ok(known);
         }
-        let insert = self.sql("INSERT INTO settings (value_json, updated_at, space, name) VALUES (?, ?, ?, ?)");
-        let insert = insert.bind(model.to_owned()).bind(now.as_micros()).bind(space.as_str()).bind(MODEL);
+
+        let insert = self
+            .sql("INSERT INTO settings (value_json, updated_at, space, name) VALUES (?, ?, ?, ?)");
+        let insert = insert
+            .bind(model.to_owned())
+            .bind(now.as_micros())
+            .bind(space.as_str())
+            .bind(MODEL);
+
         self.execute(insert).await?;
         Ok(model.to_owned())
     }
 
-    /// From now on the space is searched by another model's vectors. The caller holds the space's lock.
+    /// From now on the space is searched by another model's vectors. The caller holds the space's
+    /// lock.
     pub async fn update_embedding_model(
         &mut self,
         space: &Space,
         model: &str,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let update = self.sql("UPDATE settings SET value_json = ?, updated_at = ? WHERE space = ? AND name = ?");
-        let update = update.bind(model.to_owned()).bind(now.as_micros()).bind(space.as_str()).bind(MODEL);
+        let update = self
+            .sql("UPDATE settings SET value_json = ?, updated_at = ? WHERE space = ? AND name = ?");
+        let update = update
+            .bind(model.to_owned())
+            .bind(now.as_micros())
+            .bind(space.as_str())
+            .bind(MODEL);
+
         self.execute(update).await.map(|_| ())
     }
 
     /// Which of these passages are there.
-    pub async fn list_existing_chunks(&mut self, space: &Space, ids: &[i64]) -> Result<HashSet<i64>, StoreError> {
+    pub async fn list_existing_chunks(
+        &mut self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<HashSet<i64>, StoreError> {
         let sql = "SELECT id FROM chunks WHERE COALESCE(space, '') = ? AND id IN (??)";
-        let query = self.backend.dialect.query_list(sql, ids.len()).bind(space.as_str());
-        let rows = self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id))).await?;
+        let query = self
+            .backend
+            .dialect
+            .query_list(sql, ids.len())
+            .bind(space.as_str());
+
+        let rows = self
+            .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
+            .await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
     /// Whether passages have a vector of one model and none of another.
-    pub async fn has_unembedded(&mut self, space: &Space, old: &str, new: &str) -> Result<bool, StoreError> {
+    pub async fn has_unembedded(
+        &mut self,
+        space: &Space,
+        old: &str,
+        new: &str,
+    ) -> Result<bool, StoreError> {
         let sql = "SELECT e.owner_id FROM embeddings e WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? \
                    AND NOT EXISTS (SELECT 1 FROM embeddings n WHERE n.space = e.space \
                    AND n.owner_kind = e.owner_kind AND n.owner_id = e.owner_id AND n.model = ?) LIMIT 1";
-        let query = self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(old.to_owned()).bind(new.to_owned());
+        let query = self
+            .sql(sql)
+            .bind(space.as_str())
+            .bind(CHUNK)
+            .bind(old.to_owned())
+            .bind(new.to_owned());
+
         Ok(self.fetch_optional(query).await?.is_some())
     }
 
     /// Removes the vectors of a document's passages.
-    pub(super) async fn remove_source_embeddings(&mut self, space: &Space, id: &SourceId) -> Result<(), StoreError> {
+    pub(super) async fn remove_source_embeddings(
+        &mut self,
+        space: &Space,
+        id: &SourceId,
+    ) -> Result<(), StoreError> {
         let sql = "DELETE FROM embeddings WHERE space = ? AND owner_kind = ? AND owner_id IN \
                    (SELECT c.id FROM chunks c WHERE c.space = ? AND c.source_id = ?)";
-        let delete = self.sql(sql).bind(space.as_str()).bind(CHUNK).bind(space.as_str()).bind(id.as_str());
+        let delete = self
+            .sql(sql)
+            .bind(space.as_str())
+            .bind(CHUNK)
+            .bind(space.as_str())
+            .bind(id.as_str());
+
         self.execute(delete).await.map(|_| ())
     }
 }

@@ -11,8 +11,8 @@ pub enum StoreError {
     #[error("the database at {place} cannot be reached: {cause}")]
     Unavailable { place: String, cause: String },
 
-    /// 503: the connection broke or the disk failed while a commit was under way, so nobody knows whether it was done, or
-    /// lasts. Not tried again by itself: that could do it twice.
+    /// 503: the connection broke or the disk failed while a commit was under way, so nobody knows
+    /// whether it was done, or lasts. Not tried again by itself: that could do it twice.
     #[error("the outcome of a commit to {place} is unknown: {cause}")]
     Uncertain { place: String, cause: String },
 
@@ -47,14 +47,19 @@ pub enum StoreError {
 
 impl StoreError {
     pub(super) fn cannot_open(place: &str, cause: &str) -> Self {
-        Self::CannotOpen { place: place.to_owned(), cause: cause.to_owned() }
+        Self::CannotOpen {
+            place: place.to_owned(),
+            cause: cause.to_owned(),
+        }
     }
 
     pub(super) fn on_connect(error: &sqlx::Error, place: &str) -> Self {
         match Self::from_driver(error, place) {
             Self::Broken { cause } => Self::cannot_open(place, &cause),
             // A file is not "away": its folder is missing, or not ours to write.
-            Self::Unavailable { cause, .. } if place.starts_with("sqlite") => Self::cannot_open(place, &cause),
+            Self::Unavailable { cause, .. } if place.starts_with("sqlite") => {
+                Self::cannot_open(place, &cause)
+            }
             other => other,
         }
     }
@@ -63,20 +68,26 @@ impl StoreError {
         let cause = error.to_string();
         let place = shown.to_owned();
         match error {
-            sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
-                Self::Unavailable { place, cause }
-            }
+            sqlx::Error::Io(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed => Self::Unavailable { place, cause },
             // A connection that breaks in the middle of an answer shows as a protocol error.
             sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) => Self::Unavailable { place, cause },
             sqlx::Error::Database(database) => {
-                let of_kind = if let Some(mysql) = database.try_downcast_ref::<MySqlDatabaseError>() {
+                let of_kind = if let Some(mysql) = database.try_downcast_ref::<MySqlDatabaseError>()
+                {
                     Self::from_mysql(mysql.number(), place, cause)
                 } else if database.try_downcast_ref::<SqliteError>().is_some() {
-                    let code = database.code().and_then(|code| code.parse().ok()).unwrap_or(0);
+                    let code = database
+                        .code()
+                        .and_then(|code| code.parse().ok())
+                        .unwrap_or(0);
                     Self::from_sqlite(code, place, cause)
                 } else {
                     Self::from_postgres(database.code().as_deref().unwrap_or(""), place, cause)
                 };
+
                 // A broken rule may quote what a user wrote.
                 if matches!(database.kind(), ErrorKind::Other) {
                     of_kind.or_full(database.message(), shown)
@@ -92,8 +103,11 @@ impl StoreError {
         match code {
             // Serialization failure, deadlock, a statement that took too long.
             "40001" | "40P01" | "57014" => Self::Contended { cause },
-            // Starting up or shutting down, too many connections, time-outs, a standby that only reads.
-            "57P01" | "57P02" | "57P03" | "53300" | "25P03" | "25006" => Self::Unavailable { place, cause },
+            // Starting up or shutting down, too many connections, time-outs, a standby that only
+            // reads.
+            "57P01" | "57P02" | "57P03" | "53300" | "25P03" | "25006" => {
+                Self::Unavailable { place, cause }
+            }
             "53100" => Self::Full { place, cause },
             code if code.starts_with("08") => Self::Unavailable { place, cause },
             _ => Self::Broken { cause },
@@ -112,7 +126,9 @@ impl StoreError {
             (_, 10 | 14) => Self::Unavailable { place, cause },
             (_, 26) => {
                 let file = place.trim_start_matches("sqlite:").trim_start_matches("//");
-                Self::NotADatabase { file: file.split('?').next().unwrap_or(file).to_owned() }
+                Self::NotADatabase {
+                    file: file.split('?').next().unwrap_or(file).to_owned(),
+                }
             }
             _ => Self::Broken { cause },
         }
@@ -121,7 +137,9 @@ impl StoreError {
     fn from_mysql(number: u16, place: String, cause: String) -> Self {
         match number {
             1205 | 1213 => Self::Contended { cause },
-            1040 | 1053 | 1077 | 1158..=1161 | 1290 | 1836 | 1927 | 1969 | 3024 => Self::Unavailable { place, cause },
+            1040 | 1053 | 1077 | 1158..=1161 | 1290 | 1836 | 1927 | 1969 | 3024 => {
+                Self::Unavailable { place, cause }
+            }
             // Error writing a file; the disk is full, twice; the table is full.
             3 | 20 | 1021 | 1114 => Self::Full { place, cause },
             _ => Self::Broken { cause },
@@ -141,7 +159,10 @@ impl StoreError {
             Self::Broken { cause } | Self::Unavailable { cause, .. }
                 if SIGNS.iter().any(|sign| message.contains(sign)) =>
             {
-                Self::Full { place: place.to_owned(), cause }
+                Self::Full {
+                    place: place.to_owned(),
+                    cause,
+                }
             }
             other => other,
         }
@@ -168,7 +189,8 @@ impl StoreError {
     }
 }
 
-/// For reading rows: a column that is missing or of another type. Statements go through `Backend::explain`.
+/// For reading rows: a column that is missing or of another type. Statements go through
+/// `Backend::explain`.
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         Self::from_driver(&error, "(unknown place)")
@@ -177,7 +199,9 @@ impl From<sqlx::Error> for StoreError {
 
 /// Whether the driver says that a unique key was taken.
 pub(super) fn is_taken(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+    error
+        .as_database_error()
+        .is_some_and(sqlx::error::DatabaseError::is_unique_violation)
 }
 
 #[cfg(test)]
@@ -189,12 +213,30 @@ mod tests {
         let place = || "here".to_owned();
         let cause = || "cause".to_owned();
         for number in [3, 20, 1021, 1114] {
-            assert!(matches!(StoreError::from_mysql(number, place(), cause()), StoreError::Full { .. }), "{number}");
+            assert!(
+                matches!(
+                    StoreError::from_mysql(number, place(), cause()),
+                    StoreError::Full { .. }
+                ),
+                "{number}"
+            );
         }
+
         for code in [13, 4874] {
-            assert!(matches!(StoreError::from_sqlite(code, place(), cause()), StoreError::Full { .. }), "{code}");
+            assert!(
+                matches!(
+                    StoreError::from_sqlite(code, place(), cause()),
+                    StoreError::Full { .. }
+                ),
+                "{code}"
+            );
         }
-        assert!(matches!(StoreError::from_postgres("53100", place(), cause()), StoreError::Full { .. }));
+
+        assert!(matches!(
+            StoreError::from_postgres("53100", place(), cause()),
+            StoreError::Full { .. }
+        ));
+
         for message in [
             "could not write init file",
             "could not write to file \"base/pgsql_tmp/pgsql_tmp1.0\": No space left on device",
@@ -202,23 +244,46 @@ mod tests {
             "Error writing file './binlog.000001' (Errcode: 28)",
         ] {
             let broken = StoreError::from_postgres("XX000", place(), cause());
-            assert!(matches!(broken.or_full(message, "here"), StoreError::Full { .. }), "{message}");
+            assert!(
+                matches!(broken.or_full(message, "here"), StoreError::Full { .. }),
+                "{message}"
+            );
         }
-        let other = StoreError::from_postgres("XX000", place(), cause()).or_full("cache lookup failed", "here");
+
+        let other = StoreError::from_postgres("XX000", place(), cause())
+            .or_full("cache lookup failed", "here");
         assert!(matches!(other, StoreError::Broken { .. }));
     }
 
     #[test]
     fn errors_of_the_disk_and_of_locks_are_told_apart() {
-        let sqlite = |code| StoreError::from_sqlite(code, "sqlite:///x/notes.txt?mode=rwc".to_owned(), String::new());
+        let sqlite = |code| {
+            StoreError::from_sqlite(
+                code,
+                "sqlite:///x/notes.txt?mode=rwc".to_owned(),
+                String::new(),
+            )
+        };
+
         // Busy, busy with an old state, locked by a shared cache.
         for code in [5, 517, 262] {
-            assert!(matches!(sqlite(code), StoreError::Contended { .. }), "{code}");
+            assert!(
+                matches!(sqlite(code), StoreError::Contended { .. }),
+                "{code}"
+            );
         }
+
         // A disk that fails at reading, writing, flushing; a file that cannot be opened.
         for code in [10, 266, 778, 1034, 14] {
-            assert!(matches!(sqlite(code), StoreError::Unavailable { .. }), "{code}");
+            assert!(
+                matches!(sqlite(code), StoreError::Unavailable { .. }),
+                "{code}"
+            );
         }
-        assert_eq!(sqlite(26).to_string(), "the file /x/notes.txt is not a SQLite database");
+
+        assert_eq!(
+            sqlite(26).to_string(),
+            "the file /x/notes.txt is not a SQLite database"
+        );
     }
 }

@@ -1,17 +1,21 @@
 //! Group commit for SQLite: commits that come together share one wait for the disk.
 //!
-//! With `synchronous = FULL` SQLite waits for the disk inside each commit, and its one writer is held meanwhile. Here the
-//! writer runs with `synchronous = NORMAL`, and whoever has committed waits for a flush of the write-ahead log that *began
-//! after* the commit. One flush runs at a time; all who committed before it began are served by it.
+//! With `synchronous = FULL` SQLite waits for the disk inside each commit, and its one writer is
+//! held meanwhile. Here the writer runs with `synchronous = NORMAL`, and whoever has committed
+//! waits for a flush of the write-ahead log that *began after* the commit. One flush runs at a
+//! time; all who committed before it began are served by it.
 //!
 //! Why this loses nothing that was acknowledged:
-//! - A commit appends frames to the log and ends with a commit mark. Checksums chain the frames, so after a power cut
-//!   SQLite keeps everything up to the last whole commit, and a flush makes everything before it whole.
-//! - With NORMAL SQLite itself still flushes a new log's header (and its folder) before any frame, the log before it copies
-//!   frames into the database file, and that file before it starts the log anew (`sqlite3WalFrames`, `walCheckpoint`). A
-//!   commit that has left the log by the time of its flush is therefore on the disk already.
-//! - After a flush that failed the system may take the pages for written: the next flush would succeed and prove nothing.
-//!   So a failure stays until SQLite has copied the log into the database file and emptied it (`Backend::make_durable`).
+//! - A commit appends frames to the log and ends with a commit mark. Checksums chain the frames, so
+//!   after a power cut SQLite keeps everything up to the last whole commit, and a flush makes
+//!   everything before it whole.
+//! - With NORMAL SQLite itself still flushes a new log's header (and its folder) before any frame,
+//!   the log before it copies frames into the database file, and that file before it starts the log
+//!   anew (`sqlite3WalFrames`, `walCheckpoint`). A commit that has left the log by the time of its
+//!   flush is therefore on the disk already.
+//! - After a flush that failed the system may take the pages for written: the next flush would
+//!   succeed and prove nothing. So a failure stays until SQLite has copied the log into the
+//!   database file and emptied it (`Backend::make_durable`).
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,7 +48,13 @@ struct Turns {
 impl Flusher {
     pub fn new(flush: impl FnMut() -> io::Result<()> + Send + 'static) -> Self {
         let (turns, flush) = (Mutex::default(), Mutex::new(Box::new(flush) as Box<_>));
-        Self { inner: Arc::new(Inner { turns, flush, ended: watch::Sender::new(0) }) }
+        Self {
+            inner: Arc::new(Inner {
+                turns,
+                flush,
+                ended: watch::Sender::new(0),
+            }),
+        }
     }
 
     /// Waits for a flush that begins from now on.
@@ -57,9 +67,13 @@ impl Flusher {
 
         if must_start {
             let inner = Arc::clone(&self.inner);
-            #[expect(clippy::disallowed_methods, reason = "it serves others as well, and ends when nobody waits")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "it serves others as well, and ends when nobody waits"
+            )]
             tokio::task::spawn_blocking(move || inner.run());
         }
+
         // The sender lives as long as this.
         let _ = ended.wait_for(|number| *number >= turn).await;
 
@@ -70,7 +84,8 @@ impl Flusher {
         self.inner.turns().failure.is_some()
     }
 
-    /// Says that everything committed so far is on the disk by another way. Nobody may commit meanwhile.
+    /// Says that everything committed so far is on the disk by another way. Nobody may commit
+    /// meanwhile.
     pub fn recovered(&self) {
         self.inner.turns().failure = None;
     }
@@ -87,6 +102,7 @@ impl Inner {
         if let Some(failure) = &turns.failure {
             return Err(failure.clone());
         }
+
         turns.wanted = turns.begun + 1;
         let must_start = !turns.running;
         turns.running = true;
@@ -99,12 +115,14 @@ impl Inner {
                 let mut flush = self.flush.lock().unwrap_or_else(PoisonError::into_inner);
                 flush()
             };
+
             metrics::counter!(names::STORE_FLUSHES_TOTAL).increment(1);
 
             if let Err(error) = flushed {
                 tracing::warn!(%error, "SQLite's log could not be flushed to the disk");
                 self.turns().failure.get_or_insert(error.to_string());
             }
+
             self.ended.send_replace(number);
         }
     }
@@ -116,6 +134,7 @@ impl Inner {
             turns.running = false;
             return None;
         }
+
         turns.begun += 1;
         Some(turns.begun)
     }
@@ -138,6 +157,7 @@ mod tests {
             begins.send(()).unwrap();
             ends.recv().unwrap()
         };
+
         (Flusher::new(flush), begun, end)
     }
 
@@ -154,7 +174,10 @@ mod tests {
         end.send(Ok(())).unwrap();
         first.await.unwrap();
         begun.recv().unwrap();
-        assert!(poll!(&mut second).is_pending(), "served by a flush that had begun before");
+        assert!(
+            poll!(&mut second).is_pending(),
+            "served by a flush that had begun before"
+        );
 
         end.send(Ok(())).unwrap();
         second.await.unwrap();
@@ -169,6 +192,7 @@ mod tests {
 
         let mut fifty = Box::pin(join_all((0..50).map(|_| flusher.flushed())));
         assert!(poll!(&mut fifty).is_pending());
+
         // Two are allowed to end; a third would wait here without end.
         end.send(Ok(())).unwrap();
         end.send(Ok(())).unwrap();
@@ -181,6 +205,7 @@ mod tests {
         let (flusher, _begun, end) = controlled();
         end.send(Err(io::Error::other("broken"))).unwrap();
         assert_eq!(flusher.flushed().await, Err("broken".to_owned()));
+
         // Without asking the disk: it would say that all is well.
         assert_eq!(flusher.flushed().await, Err("broken".to_owned()));
 

@@ -1,7 +1,7 @@
 //! Rows of `idempotency_keys`: the first answer to each key (D-10).
 //!
-//! A key is claimed, its answer stored, and the effect written in one transaction, so a crash leaves
-//! either all of it or nothing; a second request with the key waits for the first one's end.
+//! A key is claimed, its answer stored, and the effect written in one transaction, so a crash
+//! leaves either all of it or nothing; a second request with the key waits for the first one's end.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -45,20 +45,35 @@ impl Tx {
         expired_before: Timestamp,
     ) -> Result<Option<StoredAnswer>, StoreError> {
         let expire = "DELETE FROM idempotency_keys WHERE space = ? AND idempotency_key = ? AND created_at < ?";
-        let expire = self.sql(expire).bind(space.as_str()).bind(key).bind(expired_before.as_micros());
+        let expire = self
+            .sql(expire)
+            .bind(space.as_str())
+            .bind(key)
+            .bind(expired_before.as_micros());
+
         self.execute(expire).await?;
 
         let claim = "INSERT INTO idempotency_keys (space, idempotency_key, route, body_hash, created_at) \
                      VALUES (?, ?, ?, ?, ?)";
-        let claim = self.backend.dialect.insert_if_absent(claim).bind(space.as_str()).bind(key);
+        let claim = self
+            .backend
+            .dialect
+            .insert_if_absent(claim)
+            .bind(space.as_str())
+            .bind(key);
+
         let claim = claim.bind(route).bind(body_hash).bind(now.as_micros());
         if self.execute(claim).await? == 1 {
             return Ok(None);
         }
+
         let query = self.sql(SELECT).bind(space.as_str()).bind(key);
         let Some(row) = self.fetch_optional(query).await? else {
-            return Err(StoreError::Contended { cause: "the key was given up in this moment".to_owned() });
+            return Err(StoreError::Contended {
+                cause: "the key was given up in this moment".to_owned(),
+            });
         };
+
         read_answer(&row).map(Some)
     }
 
@@ -70,9 +85,14 @@ impl Tx {
         status: u16,
         response_json: &str,
     ) -> Result<(), StoreError> {
-        let update =
-            "UPDATE idempotency_keys SET status = ?, response_json = ? WHERE space = ? AND idempotency_key = ?";
-        let update = self.sql(update).bind(i64::from(status)).bind(response_json).bind(space.as_str()).bind(key);
+        let update = "UPDATE idempotency_keys SET status = ?, response_json = ? WHERE space = ? AND idempotency_key = ?";
+        let update = self
+            .sql(update)
+            .bind(i64::from(status))
+            .bind(response_json)
+            .bind(space.as_str())
+            .bind(key);
+
         self.execute(update).await.map(|_| ())
     }
 }
@@ -87,8 +107,17 @@ impl Store {
     ) -> Result<Option<StoredAnswer>, StoreError> {
         let sql = format!("{SELECT} AND created_at >= ?");
         self.retry("find_idempotency_key", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(key.to_owned());
-            self.fetch_all(query.bind(since.as_micros())).await?.first().map(read_answer).transpose()
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(key.to_owned());
+            self.fetch_all(query.bind(since.as_micros()))
+                .await?
+                .first()
+                .map(read_answer)
+                .transpose()
         })
         .await
     }
@@ -97,9 +126,12 @@ impl Store {
     pub async fn remove_idempotency_keys(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.retry("remove_idempotency_keys", || async {
             let mut tx = self.begin().await?;
-            let delete = self.sql("DELETE FROM idempotency_keys WHERE created_at < ?").bind(before.as_micros());
+            let delete = self
+                .sql("DELETE FROM idempotency_keys WHERE created_at < ?")
+                .bind(before.as_micros());
             let removed = tx.execute(delete).await?;
             tx.commit().await?;
+
             Ok(removed)
         })
         .await

@@ -1,7 +1,8 @@
 //! Rows of `idempotency_keys` of requests whose work takes too long for a transaction.
 //!
-//! While the work runs its row is there without an answer, under a lease by the database's clock. Exactly one request can
-//! claim it: by the insert, or, after the lease has ended, by one conditional update. Others look at the row now and then.
+//! While the work runs its row is there without an answer, under a lease by the database's clock.
+//! Exactly one request can claim it: by the insert, or, after the lease has ended, by one
+//! conditional update. Others look at the row now and then.
 
 use std::time::Duration;
 
@@ -36,7 +37,8 @@ pub enum RunClaim {
 }
 
 impl Store {
-    /// Claims a key that nobody has used since `expired_before`, or whose holder has let its lease end.
+    /// Claims a key that nobody has used since `expired_before`, or whose holder has let its lease
+    /// end.
     pub async fn claim_idempotency_run(
         &self,
         run: IdempotentRun<'_>,
@@ -54,14 +56,28 @@ impl Store {
     }
 
     /// What the row says; nothing if there is none, [`RunClaim::Mine`] if this request may have it.
-    async fn find_run(&self, run: IdempotentRun<'_>, since: Timestamp) -> Result<Option<RunClaim>, StoreError> {
+    async fn find_run(
+        &self,
+        run: IdempotentRun<'_>,
+        since: Timestamp,
+    ) -> Result<Option<RunClaim>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS}, lease_owner, lease_until - @now FROM idempotency_keys \
              WHERE space = ? AND idempotency_key = ? AND created_at >= ?"
         );
-        let query = self.backend.dialect.assembled(&sql).bind(run.space.as_str().to_owned());
-        let rows = self.fetch_all(query.bind(run.key.to_owned()).bind(since.as_micros())).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
+
+        let query = self
+            .backend
+            .dialect
+            .assembled(&sql)
+            .bind(run.space.as_str().to_owned());
+
+        let rows = self
+            .fetch_all(query.bind(run.key.to_owned()).bind(since.as_micros()))
+            .await?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
         let answer = read_answer(row)?;
         let (owner, left): (Option<String>, Option<i64>) = (row.try_get(4)?, row.try_get(5)?);
 
@@ -81,37 +97,76 @@ impl Store {
         now: Timestamp,
         expired_before: Timestamp,
     ) -> Result<RunClaim, StoreError> {
-        let IdempotentRun { space, key, route, body_hash, owner, lease } = run;
+        let IdempotentRun {
+            space,
+            key,
+            route,
+            body_hash,
+            owner,
+            lease,
+        } = run;
+
         let lease = micros(lease);
         let mut tx = self.begin().await?;
         let expire = "DELETE FROM idempotency_keys WHERE space = ? AND idempotency_key = ? AND created_at < ?";
-        let expire = tx.sql(expire).bind(space.as_str().to_owned()).bind(key.to_owned());
+        let expire = tx
+            .sql(expire)
+            .bind(space.as_str().to_owned())
+            .bind(key.to_owned());
+
         tx.execute(expire.bind(expired_before.as_micros())).await?;
 
         let insert = "INSERT INTO idempotency_keys \
                       (space, idempotency_key, route, body_hash, created_at, lease_owner, lease_until) \
                       VALUES (?, ?, ?, ?, ?, ?, @now + ?)";
-        let insert = self.backend.dialect.insert_if_absent(insert).bind(space.as_str().to_owned());
-        let insert = insert.bind(key.to_owned()).bind(route.to_owned()).bind(body_hash.to_owned());
-        let insert = insert.bind(now.as_micros()).bind(owner.to_owned()).bind(lease);
+        let insert = self
+            .backend
+            .dialect
+            .insert_if_absent(insert)
+            .bind(space.as_str().to_owned());
+
+        let insert = insert
+            .bind(key.to_owned())
+            .bind(route.to_owned())
+            .bind(body_hash.to_owned());
+
+        let insert = insert
+            .bind(now.as_micros())
+            .bind(owner.to_owned())
+            .bind(lease);
+
         let mut won = tx.execute(insert).await? == 1;
 
         if !won {
             let take_over = "UPDATE idempotency_keys SET lease_owner = ?, lease_until = @now + ?, created_at = ? \
                              WHERE space = ? AND idempotency_key = ? AND route = ? AND body_hash = ? \
                              AND status IS NULL AND (lease_until < @now OR lease_owner = ?)";
-            let take_over = tx.sql(take_over).bind(owner.to_owned()).bind(lease).bind(now.as_micros());
-            let take_over = take_over.bind(space.as_str().to_owned()).bind(key.to_owned()).bind(route.to_owned());
-            won = tx.execute(take_over.bind(body_hash.to_owned()).bind(owner.to_owned())).await? == 1;
+            let take_over = tx
+                .sql(take_over)
+                .bind(owner.to_owned())
+                .bind(lease)
+                .bind(now.as_micros());
+
+            let take_over = take_over
+                .bind(space.as_str().to_owned())
+                .bind(key.to_owned())
+                .bind(route.to_owned());
+
+            won = tx
+                .execute(take_over.bind(body_hash.to_owned()).bind(owner.to_owned()))
+                .await?
+                == 1;
         }
+
         tx.commit().await?;
         if won {
             return Ok(RunClaim::Mine);
         }
+
         match self.find_run(run, expired_before).await? {
-            Some(RunClaim::Mine) | None => {
-                Err(StoreError::Contended { cause: "the key was given up in this moment".to_owned() })
-            }
+            Some(RunClaim::Mine) | None => Err(StoreError::Contended {
+                cause: "the key was given up in this moment".to_owned(),
+            }),
             Some(claim) => Ok(claim),
         }
     }
@@ -120,8 +175,13 @@ impl Store {
     pub async fn renew_idempotency_run(&self, run: IdempotentRun<'_>) -> Result<(), StoreError> {
         let renew = "UPDATE idempotency_keys SET lease_until = @now + ? \
                      WHERE space = ? AND idempotency_key = ? AND lease_owner = ? AND status IS NULL";
-        let renew = self.sql(renew).bind(micros(run.lease)).bind(run.space.as_str().to_owned());
-        self.execute(renew.bind(run.key.to_owned()).bind(run.owner.to_owned())).await
+        let renew = self
+            .sql(renew)
+            .bind(micros(run.lease))
+            .bind(run.space.as_str().to_owned());
+
+        self.execute(renew.bind(run.key.to_owned()).bind(run.owner.to_owned()))
+            .await
     }
 
     /// Stores the answer of the request that holds the key; tells whether it still did.
@@ -135,8 +195,16 @@ impl Store {
             let mut tx = self.begin().await?;
             let update = "UPDATE idempotency_keys SET status = ?, response_json = ? \
                           WHERE space = ? AND idempotency_key = ? AND lease_owner = ?";
-            let update = tx.sql(update).bind(i64::from(status)).bind(response_json.to_owned());
-            let update = update.bind(space.as_str().to_owned()).bind(key.to_owned()).bind(owner.to_owned());
+            let update = tx
+                .sql(update)
+                .bind(i64::from(status))
+                .bind(response_json.to_owned());
+
+            let update = update
+                .bind(space.as_str().to_owned())
+                .bind(key.to_owned())
+                .bind(owner.to_owned());
+
             let kept = tx.execute(update).await? == 1;
             tx.commit().await?;
             Ok(kept)
@@ -145,11 +213,17 @@ impl Store {
     }
 
     /// Gives a key up whose request was not answered.
-    pub async fn remove_idempotency_run(&self, (space, key, owner): (&Space, &str, &str)) -> Result<(), StoreError> {
+    pub async fn remove_idempotency_run(
+        &self,
+        (space, key, owner): (&Space, &str, &str),
+    ) -> Result<(), StoreError> {
         let delete = "DELETE FROM idempotency_keys \
                       WHERE space = ? AND idempotency_key = ? AND lease_owner = ? AND status IS NULL";
         self.retry("remove_idempotency_run", || async {
-            let delete = self.sql(delete).bind(space.as_str().to_owned()).bind(key.to_owned());
+            let delete = self
+                .sql(delete)
+                .bind(space.as_str().to_owned())
+                .bind(key.to_owned());
             self.execute(delete.bind(owner.to_owned())).await
         })
         .await

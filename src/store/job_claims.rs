@@ -1,8 +1,8 @@
 //! Rows of `jobs` as workers see them: claiming, holding and giving back, each write fenced.
 //!
-//! A claim is one conditional update that exactly one process can win; it raises the job's `fence`, and every later
-//! write of the claimer names that fence. After a lost lease such a write matches no row. All times that decide who
-//! may do what (`run_after`, `lease_until`) are the database's.
+//! A claim is one conditional update that exactly one process can win; it raises the job's `fence`,
+//! and every later write of the claimer names that fence. After a lost lease such a write matches
+//! no row. All times that decide who may do what (`run_after`, `lease_until`) are the database's.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,8 +20,9 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
 use crate::model::job::{Claim, ClaimedJob, JobState, Report};
 
-/// How much of the queue's head is looked at for one claim. Several processes look at the same; and requests that queue
-/// in one space at the same time may share a turn, which must not crowd out the others.
+/// How much of the queue's head is looked at for one claim. Several processes look at the same; and
+/// requests that queue in one space at the same time may share a turn, which must not crowd out the
+/// others.
 const CANDIDATES: usize = 64;
 /// Where the columns end that every job is read with.
 const OWN_COLUMNS: usize = 21;
@@ -64,7 +65,9 @@ impl Ending {
         match self {
             Self::Succeeded { .. } => JobState::Succeeded,
             Self::Failed { .. } => JobState::Failed,
-            Self::Retried { .. } | Self::Waiting { .. } | Self::HandedBack { .. } => JobState::Queued,
+            Self::Retried { .. } | Self::Waiting { .. } | Self::HandedBack { .. } => {
+                JobState::Queued
+            }
             Self::AwaitingHelper { .. } => JobState::AwaitingHelper,
         }
     }
@@ -78,8 +81,8 @@ pub struct QueueDepth {
 }
 
 impl Store {
-    /// Takes up to `most` waiting jobs of the given kinds: in the queue's order, but within its head first those of
-    /// spaces that have the fewest running.
+    /// Takes up to `most` waiting jobs of the given kinds: in the queue's order, but within its
+    /// head first those of spaces that have the fewest running.
     pub async fn claim_jobs(
         &self,
         kinds: &[&'static str],
@@ -92,6 +95,7 @@ impl Store {
         if waiting.is_empty() {
             return Ok(Vec::new());
         }
+
         let chosen = choose(waiting, self.count_running().await?, most);
         // One commit for all of them: waiting for the disk is what a claim costs.
         let mut tx = self.begin().await?;
@@ -100,13 +104,19 @@ impl Store {
             // None where another process was faster.
             claimed.extend(tx.claim_job(claim, owner, lease, now).await?);
         }
+
         tx.commit().await?;
         Ok(claimed)
     }
 
-    /// The head of the queue. Jobs about one source run in the order in which the database took them, so that the last
-    /// text is its latest version; one that awaits its user does not hold up the others.
-    async fn list_waiting(&self, kinds: &[&'static str], most: usize) -> Result<Vec<Claim>, StoreError> {
+    /// The head of the queue. Jobs about one source run in the order in which the database took
+    /// them, so that the last text is its latest version; one that awaits its user does not hold up
+    /// the others.
+    async fn list_waiting(
+        &self,
+        kinds: &[&'static str],
+        most: usize,
+    ) -> Result<Vec<Claim>, StoreError> {
         let sql = format!(
             "SELECT j.space, j.id, j.fence FROM jobs j WHERE j.state = 'queued' AND j.run_after <= @now \
              AND j.kind IN ({}) AND NOT EXISTS (SELECT 1 FROM jobs o WHERE o.space = j.space \
@@ -116,55 +126,105 @@ impl Store {
             vec!["?"; kinds.len()].join(", "),
             CANDIDATES.max(2 * most)
         );
+
         let mut query = self.backend.dialect.assembled(&sql);
         for kind in kinds {
             query = query.bind(*kind);
         }
-        self.fetch_all(query).await?.iter().map(read_claim).collect()
+
+        self.fetch_all(query)
+            .await?
+            .iter()
+            .map(read_claim)
+            .collect()
     }
 
     async fn count_running(&self) -> Result<HashMap<String, i64>, StoreError> {
-        let sql = self.sql("SELECT space, COUNT(*) FROM jobs WHERE state = 'running' GROUP BY space");
-        self.fetch_all(sql).await?.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        let sql =
+            self.sql("SELECT space, COUNT(*) FROM jobs WHERE state = 'running' GROUP BY space");
+        self.fetch_all(sql)
+            .await?
+            .iter()
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .collect()
     }
 
-    /// Prolongs leases of a process: those of the jobs that it knows it runs. One that it does not know of, because
-    /// the answer to its claim was lost, must run out.
-    pub async fn renew_leases(&self, owner: &str, ids: &[JobId], lease: Duration) -> Result<(), StoreError> {
+    /// Prolongs leases of a process: those of the jobs that it knows it runs. One that it does not
+    /// know of, because the answer to its claim was lost, must run out.
+    pub async fn renew_leases(
+        &self,
+        owner: &str,
+        ids: &[JobId],
+        lease: Duration,
+    ) -> Result<(), StoreError> {
         let sql = "UPDATE jobs SET lease_until = @now + ? WHERE lease_owner = ? AND state = 'running' AND id IN (??)";
         let hold = "SELECT id FROM jobs WHERE lease_owner = ? AND state = 'running' AND id IN (??) ORDER BY space, id";
         let mut tx = self.begin().await?;
+
         for some in ids.chunks(500) {
             // In one order, which an update does not promise.
             let hold = hold.replace("??", &vec!["?"; some.len()].join(","));
-            let hold = self.backend.dialect.query_for_update(&hold).persistent(false).bind(owner.to_owned());
-            tx.fetch_all(some.iter().fold(hold, |hold, id| hold.bind(id.as_str().to_owned()))).await?;
-            let mut update = self.backend.dialect.query_list(sql, some.len()).bind(micros(lease)).bind(owner);
+            let hold = self
+                .backend
+                .dialect
+                .query_for_update(&hold)
+                .persistent(false)
+                .bind(owner.to_owned());
+
+            tx.fetch_all(
+                some.iter()
+                    .fold(hold, |hold, id| hold.bind(id.as_str().to_owned())),
+            )
+            .await?;
+
+            let mut update = self
+                .backend
+                .dialect
+                .query_list(sql, some.len())
+                .bind(micros(lease))
+                .bind(owner);
+
             for id in some {
                 update = update.bind(id.as_str());
             }
+
             tx.execute(update).await?;
         }
+
         tx.commit().await
     }
 
     /// What a process still holds.
     pub async fn list_claims(&self, owner: &str) -> Result<Vec<Claim>, StoreError> {
-        let query =
-            self.sql("SELECT space, id, fence FROM jobs WHERE lease_owner = ? AND state = 'running'").bind(owner);
-        self.fetch_all(query).await?.iter().map(read_claim).collect()
+        let query = self
+            .sql("SELECT space, id, fence FROM jobs WHERE lease_owner = ? AND state = 'running'")
+            .bind(owner);
+        self.fetch_all(query)
+            .await?
+            .iter()
+            .map(read_claim)
+            .collect()
     }
 
     pub async fn queue_depth(&self) -> Result<QueueDepth, StoreError> {
-        let counts =
-            "SELECT state, COUNT(*) FROM jobs WHERE state IN ('queued', 'running', 'awaiting_helper') GROUP BY state";
+        let counts = "SELECT state, COUNT(*) FROM jobs WHERE state IN ('queued', 'running', 'awaiting_helper') GROUP BY state";
         let mut depth = QueueDepth::default();
         for row in self.fetch_all(self.sql(counts)).await? {
             let state: String = row.try_get(0)?;
-            depth.by_state.extend(JobState::parse(&state).zip(Some(row.try_get::<i64, _>(1)?)));
+            depth
+                .by_state
+                .extend(JobState::parse(&state).zip(Some(row.try_get::<i64, _>(1)?)));
         }
-        let oldest = self.fetch_all(self.sql("SELECT MIN(created_at) FROM jobs WHERE state = 'queued'")).await?;
-        let oldest = oldest.first().map(|row| row.try_get::<Option<i64>, _>(0)).transpose()?.flatten();
+
+        let oldest = self
+            .fetch_all(self.sql("SELECT MIN(created_at) FROM jobs WHERE state = 'queued'"))
+            .await?;
+        let oldest = oldest
+            .first()
+            .map(|row| row.try_get::<Option<i64>, _>(0))
+            .transpose()?
+            .flatten();
+
         depth.oldest_queued = oldest.map(Timestamp::from_micros);
         Ok(depth)
     }
@@ -182,30 +242,62 @@ impl Tx {
         let update = "UPDATE jobs SET state = 'running', lease_owner = ?, lease_until = @now + ?, fence = fence + 1, \
                       attempt = attempt + 1, phase = NULL, started_at = COALESCE(started_at, ?) \
                       WHERE space = ? AND id = ? AND state = 'queued' AND fence = ?";
-        let update = self.sql(update).bind(owner).bind(micros(lease)).bind(now.as_micros());
-        let update = update.bind(waiting.space.as_str()).bind(waiting.id.as_str()).bind(waiting.fence);
+        let update = self
+            .sql(update)
+            .bind(owner)
+            .bind(micros(lease))
+            .bind(now.as_micros());
+
+        let update = update
+            .bind(waiting.space.as_str())
+            .bind(waiting.id.as_str())
+            .bind(waiting.fence);
+
         if self.execute(update).await? == 0 {
             return Ok(None);
         }
+
         let sql = format!(
             "SELECT {COLUMNS}, (SELECT r.request_json FROM job_requests r WHERE r.space = jobs.space AND r.job_id = jobs.id), \
              @now - waiting_since FROM jobs WHERE space = ? AND id = ?"
         );
-        let query = self.backend.dialect.assembled(&sql).bind(waiting.space.as_str()).bind(waiting.id.as_str());
-        let Some(row) = self.fetch_optional(query).await? else { return Ok(None) };
+
+        let query = self
+            .backend
+            .dialect
+            .assembled(&sql)
+            .bind(waiting.space.as_str())
+            .bind(waiting.id.as_str());
+
+        let Some(row) = self.fetch_optional(query).await? else {
+            return Ok(None);
+        };
         let request = read_json(&row, OWN_COLUMNS)?.unwrap_or_default();
         let waited: Option<i64> = row.try_get(OWN_COLUMNS + 1)?;
         let waited = waited.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
         let job = read_job(&row)?;
+
         // Jobs that wait come and go, perhaps for days: only the first time is worth an event.
         if job.waits == 0 {
-            self.add_state_event(&waiting.space, &waiting.id, JobState::Running, now).await?;
+            self.add_state_event(&waiting.space, &waiting.id, JobState::Running, now)
+                .await?;
         }
-        Ok(Some(ClaimedJob { job, request, waited }))
+
+        Ok(Some(ClaimedJob {
+            job,
+            request,
+            waited,
+        }))
     }
 
-    /// Ends a claimed job or gives it back; `false` if the claim is no longer ours, and then nothing was written.
-    pub async fn end_job(&mut self, claim: &Claim, ending: &Ending, now: Timestamp) -> Result<bool, StoreError> {
+    /// Ends a claimed job or gives it back; `false` if the claim is no longer ours, and then
+    /// nothing was written.
+    pub async fn end_job(
+        &mut self,
+        claim: &Claim,
+        ending: &Ending,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         check_transition(JobState::Running, ending.state())?;
         let update = match ending {
             Ending::Succeeded { result } => self
@@ -256,39 +348,60 @@ impl Tx {
                 )
                 .bind(progress.to_string()),
         };
+
         if self.execute(bind_claim(update, claim)).await? == 0 {
             return Ok(false);
         }
+
         if matches!(ending, Ending::Succeeded { .. }) {
-            // What it was asked to do and the way there are of no use any more, and may hold a long text.
+            // What it was asked to do and the way there are of no use any more, and may hold a long
+            // text.
             for clear in [
                 "DELETE FROM job_requests WHERE space = ? AND job_id = ?",
                 "DELETE FROM job_checkpoints WHERE space = ? AND job_id = ?",
             ] {
                 let clear = self.sql(clear).bind(claim.space.as_str().to_owned());
-                self.execute(clear.bind(claim.id.as_str().to_owned())).await?;
+                self.execute(clear.bind(claim.id.as_str().to_owned()))
+                    .await?;
             }
         }
-        // The same error again and again says nothing new, and a paused provider may be waited for very long.
+
+        // The same error again and again says nothing new, and a paused provider may be waited for
+        // very long.
         if let Ending::Failed { error }
         | Ending::Retried { error, .. }
-        | Ending::Waiting { error, goes_on: false, .. } = ending
+        | Ending::Waiting {
+            error,
+            goes_on: false,
+            ..
+        } = ending
         {
-            self.add_job_event(&claim.space, &claim.id, "error", error, now).await?;
+            self.add_job_event(&claim.space, &claim.id, "error", error, now)
+                .await?;
         }
+
         let retries = retries_so_far();
         if retries > 0 {
             let data = serde_json::json!({"count": retries});
-            self.add_job_event(&claim.space, &claim.id, "db_retries", &data, now).await?;
+            self.add_job_event(&claim.space, &claim.id, "db_retries", &data, now)
+                .await?;
         }
+
         if !matches!(ending, Ending::Waiting { goes_on: true, .. }) {
-            self.add_state_event(&claim.space, &claim.id, ending.state(), now).await?;
+            self.add_state_event(&claim.space, &claim.id, ending.state(), now)
+                .await?;
         }
+
         Ok(true)
     }
 
-    /// Says which source a running job turned out to be about; among the jobs about that it is the last.
-    pub async fn update_job_source(&mut self, claim: &Claim, source_id: &str) -> Result<(), StoreError> {
+    /// Says which source a running job turned out to be about; among the jobs about that it is the
+    /// last.
+    pub async fn update_job_source(
+        &mut self,
+        claim: &Claim,
+        source_id: &str,
+    ) -> Result<(), StoreError> {
         let source_seq = self.next_source_seq(&claim.space, source_id).await?;
         let update = "UPDATE jobs SET source_id = ?, source_seq = ? \
                       WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
@@ -297,10 +410,18 @@ impl Tx {
     }
 
     /// Writes what a running job is doing.
-    pub(super) async fn update_job_progress(&mut self, claim: &Claim, report: &Report) -> Result<(), StoreError> {
+    pub(super) async fn update_job_progress(
+        &mut self,
+        claim: &Claim,
+        report: &Report,
+    ) -> Result<(), StoreError> {
         let update = "UPDATE jobs SET phase = ?, progress_json = ? \
                       WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
-        let update = self.sql(update).bind(report.phase).bind(report.progress.to_string());
+        let update = self
+            .sql(update)
+            .bind(report.phase)
+            .bind(report.progress.to_string());
+
         self.execute(bind_claim(update, claim)).await.map(|_| ())
     }
 
@@ -312,40 +433,60 @@ impl Tx {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let update = "UPDATE jobs SET warnings_json = ? WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
-        let update = self.sql(update).bind(Value::from(warnings.to_vec()).to_string());
+        let update = self
+            .sql(update)
+            .bind(Value::from(warnings.to_vec()).to_string());
         if self.execute(bind_claim(update, claim)).await? == 0 {
             return Ok(false);
         }
+
         if let Some(newest) = warnings.last() {
-            self.add_job_event(&claim.space, &claim.id, "warning", newest, now).await?;
+            self.add_job_event(&claim.space, &claim.id, "warning", newest, now)
+                .await?;
         }
+
         Ok(true)
     }
 }
 
-/// Picks from the head of the queue: those of spaces that have the fewest running first, else in the queue's order.
+/// Picks from the head of the queue: those of spaces that have the fewest running first, else in
+/// the queue's order.
 fn choose(mut waiting: Vec<Claim>, mut running: HashMap<String, i64>, most: usize) -> Vec<Claim> {
     let mut chosen = Vec::with_capacity(most);
     while chosen.len() < most && !waiting.is_empty() {
         let load = |claim: &Claim| running.get(claim.space.as_str()).copied().unwrap_or(0);
-        let best = (0..waiting.len()).min_by_key(|index| (load(&waiting[*index]), *index)).unwrap_or(0);
+        let best = (0..waiting.len())
+            .min_by_key(|index| (load(&waiting[*index]), *index))
+            .unwrap_or(0);
         let claim = waiting.remove(best);
         *running.entry(claim.space.as_str().to_owned()).or_default() += 1;
+
         chosen.push(claim);
     }
-    // Processes that take the same rows in the same order wait for each other instead of getting entangled.
+
+    // Processes that take the same rows in the same order wait for each other instead of getting
+    // entangled.
     chosen.sort_by(|a, b| (&a.space, &a.id).cmp(&(&b.space, &b.id)));
     chosen
 }
 
 pub(super) fn read_claim(row: &AnyRow) -> Result<Claim, StoreError> {
     let space: String = row.try_get(0)?;
-    let space = space.parse().map_err(|()| StoreError::Broken { cause: "a job's space is not one".to_owned() })?;
-    Ok(Claim { space, id: JobId::from_stored(row.try_get(1)?), fence: row.try_get(2)? })
+    let space = space.parse().map_err(|()| StoreError::Broken {
+        cause: "a job's space is not one".to_owned(),
+    })?;
+    Ok(Claim {
+        space,
+        id: JobId::from_stored(row.try_get(1)?),
+        fence: row.try_get(2)?,
+    })
 }
 
 pub(super) fn bind_claim(statement: Statement, claim: &Claim) -> Statement {
-    statement.bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned()).bind(claim.fence)
+    statement
+        .bind(claim.space.as_str().to_owned())
+        .bind(claim.id.as_str().to_owned())
+        .bind(claim.fence)
 }
 
 fn micros(duration: Duration) -> i64 {

@@ -7,7 +7,8 @@ use super::{Store, StoreError};
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{JobFilter, JobState};
 
-/// A job `j` whose source has a newer text, which is written or about to be: run now, the older one would replace it.
+/// A job `j` whose source has a newer text, which is written or about to be: run now, the older one
+/// would replace it.
 const SUPERSEDED: &str = "EXISTS (SELECT 1 FROM jobs o WHERE o.space = j.space AND o.source_id = j.source_id \
                           AND o.source_seq > j.source_seq AND o.state IN ('running', 'succeeded'))";
 
@@ -17,14 +18,24 @@ impl Pieces {
         if let Some(kind) = &filter.kind {
             self.text(" AND j.kind = ?", kind);
         }
+
         if let Some(source_id) = &filter.source_id {
             self.text(" AND j.source_id = ?", source_id);
         }
+
         if let Some(code) = &filter.code {
-            // As the store writes it. A quote inside a text has a backslash before it, so that nothing else looks like this.
-            let code = code.replace('!', "!!").replace('%', "!%").replace('_', "!_");
-            self.text(" AND j.error_json LIKE ? ESCAPE '!'", format!("%\"code\":\"{code}\"%"));
+            // As the store writes it. A quote inside a text has a backslash before it, so that
+            // nothing else looks like this.
+            let code = code
+                .replace('!', "!!")
+                .replace('%', "!%")
+                .replace('_', "!_");
+            self.text(
+                " AND j.error_json LIKE ? ESCAPE '!'",
+                format!("%\"code\":\"{code}\"%"),
+            );
         }
+
         for (condition, moment) in [
             (" AND j.created_at >= ?", filter.created.after),
             (" AND j.created_at < ?", filter.created.before),
@@ -42,13 +53,14 @@ impl Pieces {
         pieces.text("SELECT j.id FROM jobs j WHERE j.space = ?", space.as_str());
         pieces.text(" AND j.state = ?", state.as_str());
         pieces.jobs(filter);
+
         pieces
     }
 }
 
 impl Store {
-    /// Jobs in a state that match the rest of a filter, in the queue's order, up to `most`; `current`: without those that
-    /// are superseded.
+    /// Jobs in a state that match the rest of a filter, in the queue's order, up to `most`;
+    /// `current`: without those that are superseded.
     pub async fn list_matching_jobs(
         &self,
         space: &Space,
@@ -61,16 +73,23 @@ impl Store {
         if current {
             pieces.push(&format!(" AND NOT {SUPERSEDED}"));
         }
-        pieces.number(" ORDER BY j.turn LIMIT ?", i64::try_from(most).unwrap_or(i64::MAX));
+
+        pieces.number(
+            " ORDER BY j.turn LIMIT ?",
+            i64::try_from(most).unwrap_or(i64::MAX),
+        );
 
         self.retry("list_matching_jobs", || async {
             let rows = self.fetch_all(self.put_together(&pieces, false)).await?;
-            rows.iter().map(|row| Ok(JobId::from_stored(row.try_get(0)?))).collect()
+            rows.iter()
+                .map(|row| Ok(JobId::from_stored(row.try_get(0)?)))
+                .collect()
         })
         .await
     }
 
-    /// How many jobs in a state that match the rest of a filter are superseded, counted up to `most`.
+    /// How many jobs in a state that match the rest of a filter are superseded, counted up to
+    /// `most`.
     pub async fn count_superseded_jobs(
         &self,
         space: &Space,
@@ -81,11 +100,18 @@ impl Store {
         let mut pieces = Pieces::jobs_in(space, state, filter);
         pieces.sql.insert_str(0, "SELECT COUNT(*) FROM (");
         pieces.push(&format!(" AND {SUPERSEDED}"));
-        pieces.number(" LIMIT ?) AS superseded", i64::try_from(most).unwrap_or(i64::MAX));
+        pieces.number(
+            " LIMIT ?) AS superseded",
+            i64::try_from(most).unwrap_or(i64::MAX),
+        );
 
         self.retry("count_superseded_jobs", || async {
             let rows = self.fetch_all(self.put_together(&pieces, false)).await?;
-            Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(0))
+            Ok(rows
+                .first()
+                .map(|row| row.try_get(0))
+                .transpose()?
+                .unwrap_or(0))
         })
         .await
     }

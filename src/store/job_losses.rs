@@ -11,9 +11,10 @@ use crate::model::job::{Claim, Job, JobState};
 const RESCUED_AT_ONCE: i64 = 100;
 
 impl Store {
-    /// Takes jobs away from processes whose lease has run out. The attempt is given back: that a process died says
-    /// nothing of the job. It is counted as a loss instead, and `max_losses` of them without a saved step in between end the
-    /// job. Gives each job as it is now, with the error that `error` makes of it.
+    /// Takes jobs away from processes whose lease has run out. The attempt is given back: that a
+    /// process died says nothing of the job. It is counted as a loss instead, and `max_losses` of
+    /// them without a saved step in between end the job. Gives each job as it is now, with the
+    /// error that `error` makes of it.
     pub async fn rescue_jobs(
         &self,
         max_losses: i64,
@@ -25,10 +26,16 @@ impl Store {
         );
         let lost = self.fetch_all(self.backend.dialect.assembled(&sql)).await?;
         let mut rescued = Vec::new();
+
         for row in &lost {
             let mut job = read_job(row)?;
             let hopeless = job.losses + 1 >= max_losses;
-            let next = if hopeless { JobState::Failed } else { JobState::Queued };
+            let next = if hopeless {
+                JobState::Failed
+            } else {
+                JobState::Queued
+            };
+
             check_transition(job.state, next)?;
             (job.state, job.attempt, job.losses) = (next, job.attempt - 1, job.losses + 1);
             let error = error(&job);
@@ -38,18 +45,37 @@ impl Store {
                           phase = NULL, run_after = @now, fence = fence + 1, lease_owner = NULL, lease_until = NULL \
                           WHERE space = ? AND id = ? AND fence = ? AND state = 'running' AND lease_until < @now \
                           AND losses = ?";
-            let update = tx.sql(update).bind(job.state.as_str()).bind(error.to_string());
-            let update = update.bind(hopeless.then_some(now.as_micros())).bind(job.attempt).bind(job.losses);
-            let update = update.bind(job.space.as_str()).bind(job.id.as_str()).bind(job.fence).bind(job.losses - 1);
-            // Its process was only slow: it has prolonged the lease meanwhile, or saved a step. The next sweep looks again.
+
+            let update = tx
+                .sql(update)
+                .bind(job.state.as_str())
+                .bind(error.to_string());
+
+            let update = update
+                .bind(hopeless.then_some(now.as_micros()))
+                .bind(job.attempt)
+                .bind(job.losses);
+
+            let update = update
+                .bind(job.space.as_str())
+                .bind(job.id.as_str())
+                .bind(job.fence)
+                .bind(job.losses - 1);
+
+            // Its process was only slow: it has prolonged the lease meanwhile, or saved a step. The
+            // next sweep looks again.
             if tx.execute(update).await? == 0 {
                 continue;
             }
-            tx.add_job_event(&job.space, &job.id, "error", &error, now).await?;
-            tx.add_state_event(&job.space, &job.id, job.state, now).await?;
+
+            tx.add_job_event(&job.space, &job.id, "error", &error, now)
+                .await?;
+            tx.add_state_event(&job.space, &job.id, job.state, now)
+                .await?;
             tx.commit().await?;
             rescued.push(job);
         }
+
         Ok(rescued)
     }
 }
@@ -58,7 +84,11 @@ impl Tx {
     /// Sets the losses of a running job back to 0.
     pub(super) async fn forget_losses(&mut self, claim: &Claim) -> Result<(), StoreError> {
         let update = "UPDATE jobs SET losses = 0 WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
-        let update = self.sql(update).bind(claim.space.as_str().to_owned()).bind(claim.id.as_str().to_owned());
+        let update = self
+            .sql(update)
+            .bind(claim.space.as_str().to_owned())
+            .bind(claim.id.as_str().to_owned());
+
         self.execute(update.bind(claim.fence)).await.map(|_| ())
     }
 }

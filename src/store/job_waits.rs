@@ -7,7 +7,8 @@ use crate::model::job::{Claim, WAITING_FOR_PROVIDER};
 /// How many waiting jobs one transaction wakes.
 const WOKEN_AT_ONCE: usize = 100;
 
-/// Gives a running job back that waits for its provider once more, and for the first time; the attempt does not count.
+/// Gives a running job back that waits for its provider once more, and for the first time; the
+/// attempt does not count.
 pub(super) const WAIT_ON: &str = "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, run_after = @now + ?, \
      phase = ?, waiting_since = COALESCE(waiting_since, @now), waits = waits + 1, lease_owner = NULL, \
      lease_until = NULL WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
@@ -20,9 +21,12 @@ impl Store {
     pub async fn wake_waiting_jobs(&self) -> Result<u64, StoreError> {
         let waiting = "SELECT space, id, fence FROM jobs WHERE state = 'queued' AND phase = ? AND run_after > @now \
                        ORDER BY space, id";
-        let waiting = self.fetch_all(self.sql(waiting).bind(WAITING_FOR_PROVIDER)).await?;
+        let waiting = self
+            .fetch_all(self.sql(waiting).bind(WAITING_FOR_PROVIDER))
+            .await?;
         let waiting: Vec<Claim> = waiting.iter().map(read_claim).collect::<Result<_, _>>()?;
         let mut woken = 0;
+
         // A few at a time, so that claims are not kept waiting.
         for some in waiting.chunks(WOKEN_AT_ONCE) {
             woken += self
@@ -34,11 +38,13 @@ impl Store {
                                       WHERE space = ? AND id = ? AND fence = ? AND state = 'queued'";
                         woken += tx.execute(bind_claim(tx.sql(update), claim)).await?;
                     }
+
                     tx.commit().await?;
                     Ok(woken)
                 })
                 .await?;
         }
+
         Ok(woken)
     }
 

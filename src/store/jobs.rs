@@ -1,12 +1,13 @@
 //! Rows of `jobs` as callers see them: queueing, reading, cancelling, queueing again, pruning.
 //!
-//! The queue's order is `turn`: the moment a job was queued, or an hour after the last one of its space that is
-//! still waiting or running, whichever is later. So the jobs of a crowded space reach far into the future, and a
-//! single one of another space comes before all but the first of them.
+//! The queue's order is `turn`: the moment a job was queued, or an hour after the last one of its
+//! space that is still waiting or running, whichever is later. So the jobs of a crowded space reach
+//! far into the future, and a single one of another space comes before all but the first of them.
 //!
-//! Jobs about one source have an order of their own, `source_seq`: one more than the highest among them when the job is
-//! queued. It comes from the database, since the clocks of hosts differ, and with them the ids that they make. Requests
-//! that come at the same time may share a number; then the ids decide.
+//! Jobs about one source have an order of their own, `source_seq`: one more than the highest among
+//! them when the job is queued. It comes from the database, since the clocks of hosts differ, and
+//! with them the ids that they make. Requests that come at the same time may share a number; then
+//! the ids decide.
 
 use serde_json::Value;
 use sqlx::Row as _;
@@ -33,34 +34,57 @@ pub struct JobPage {
     pub limit: usize,
 }
 
-/// The distance between two jobs of one space in the queue: longer than any job takes, an hour in microseconds.
+/// The distance between two jobs of one space in the queue: longer than any job takes, an hour in
+/// microseconds.
 const TURN: i64 = 3_600_000_000;
 
 impl Store {
     pub async fn find_job(&self, space: &Space, id: &JobId) -> Result<Option<Job>, StoreError> {
         self.retry("find_job", || async {
             let query = self.sql(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
-            self.fetch_all(query).await?.first().map(read_job).transpose()
+            self.fetch_all(query)
+                .await?
+                .first()
+                .map(read_job)
+                .transpose()
         })
         .await
     }
 
-    pub async fn list_jobs(&self, space: &Space, filter: &JobFilter, page: &JobPage) -> Result<Vec<Job>, StoreError> {
+    pub async fn list_jobs(
+        &self,
+        space: &Space,
+        filter: &JobFilter,
+        page: &JobPage,
+    ) -> Result<Vec<Job>, StoreError> {
         let mut pieces = Pieces::default();
-        pieces.text(&format!("SELECT {COLUMNS} FROM jobs j WHERE j.space = ?"), space.as_str());
+        pieces.text(
+            &format!("SELECT {COLUMNS} FROM jobs j WHERE j.space = ?"),
+            space.as_str(),
+        );
+
         if let Some(state) = filter.state {
             pieces.text(" AND j.state = ?", state.as_str());
         }
+
         pieces.jobs(filter);
         if let Some((created_at, id)) = &page.before {
             pieces.number(" AND j.created_at <= ?", created_at.as_micros());
             pieces.number(" AND (j.created_at < ?", created_at.as_micros());
             pieces.text(" OR j.id < ?)", id.as_str());
         }
-        pieces.number(" ORDER BY j.created_at DESC, j.id DESC LIMIT ?", i64::try_from(page.limit).unwrap_or(i64::MAX));
+
+        pieces.number(
+            " ORDER BY j.created_at DESC, j.id DESC LIMIT ?",
+            i64::try_from(page.limit).unwrap_or(i64::MAX),
+        );
 
         self.retry("list_jobs", || async {
-            self.fetch_all(self.put_together(&pieces, true)).await?.iter().map(read_job).collect()
+            self.fetch_all(self.put_together(&pieces, true))
+                .await?
+                .iter()
+                .map(read_job)
+                .collect()
         })
         .await
     }
@@ -68,16 +92,23 @@ impl Store {
     /// Removes finished jobs of every space with all their details, some at a time; tells how many.
     pub async fn remove_finished_jobs(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.retry("remove_finished_jobs", || async {
-            let old = self.sql("SELECT space, id FROM jobs WHERE finished_at < ? ORDER BY finished_at LIMIT 500");
+            let old = self.sql(
+                "SELECT space, id FROM jobs WHERE finished_at < ? ORDER BY finished_at LIMIT 500",
+            );
             let old = self.fetch_all(old.bind(before.as_micros())).await?;
             let mut tx = self.begin().await?;
             let mut removed = 0;
+
             for row in old {
                 // One that was queued again meanwhile is no longer finished.
-                let delete = tx.sql("DELETE FROM jobs WHERE space = ? AND id = ? AND finished_at < ?");
+                let delete =
+                    tx.sql("DELETE FROM jobs WHERE space = ? AND id = ? AND finished_at < ?");
                 let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
-                removed += tx.execute(delete.bind(space).bind(id).bind(before.as_micros())).await?;
+                removed += tx
+                    .execute(delete.bind(space).bind(id).bind(before.as_micros()))
+                    .await?;
             }
+
             tx.commit().await?;
             Ok(removed)
         })
@@ -98,11 +129,13 @@ impl Tx {
         if !self.fits(space, &queue, most).await? {
             return Ok(None);
         }
+
         let turn = queue.next_turn();
         let source_seq = match &new.source_id {
             Some(source_id) => self.next_source_seq(space, source_id).await?,
             None => 0,
         };
+
         let job = Job {
             space: space.clone(),
             id: JobId::new(),
@@ -126,21 +159,56 @@ impl Tx {
             waiting_since: None,
             waits: 0,
         };
+
         let insert = "INSERT INTO jobs (space, id, kind, state, user_id, source_id, source_seq, attempt, max_attempts, \
                       losses, turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, @now, 0, ?)";
-        let insert = self.sql(insert).bind(space.as_str()).bind(job.id.as_str()).bind(job.kind.as_str());
-        let insert = insert.bind(job.state.as_str()).bind(job.user_id.as_str()).bind(job.source_id.clone());
-        self.execute(insert.bind(source_seq).bind(job.max_attempts).bind(turn).bind(now.as_micros())).await?;
-        let insert = self.sql("INSERT INTO job_requests (space, job_id, request_json) VALUES (?, ?, ?)");
-        self.execute(insert.bind(space.as_str()).bind(job.id.as_str()).bind(new.request.clone())).await?;
+        let insert = self
+            .sql(insert)
+            .bind(space.as_str())
+            .bind(job.id.as_str())
+            .bind(job.kind.as_str());
+
+        let insert = insert
+            .bind(job.state.as_str())
+            .bind(job.user_id.as_str())
+            .bind(job.source_id.clone());
+
+        self.execute(
+            insert
+                .bind(source_seq)
+                .bind(job.max_attempts)
+                .bind(turn)
+                .bind(now.as_micros()),
+        )
+        .await?;
+
+        let insert =
+            self.sql("INSERT INTO job_requests (space, job_id, request_json) VALUES (?, ?, ?)");
+        self.execute(
+            insert
+                .bind(space.as_str())
+                .bind(job.id.as_str())
+                .bind(new.request.clone()),
+        )
+        .await?;
+
         self.add_state_event(space, &job.id, job.state, now).await?;
         Ok(Some(job))
     }
 
     /// Reads a job and holds it until the transaction ends.
     pub async fn find_job(&mut self, space: &Space, id: &JobId) -> Result<Option<Job>, StoreError> {
-        let query = self.backend.dialect.query_for_update(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
-        self.fetch_optional(query).await?.as_ref().map(read_job).transpose()
+        let query = self
+            .backend
+            .dialect
+            .query_for_update(SELECT_ONE)
+            .bind(space.as_str())
+            .bind(id.as_str());
+        self.fetch_optional(query)
+            .await?
+            .as_ref()
+            .map(read_job)
+            .transpose()
     }
 
     /// Ends a job that this transaction has read; whoever runs it can write to it no more.
@@ -148,15 +216,26 @@ impl Tx {
         check_transition(job.state, JobState::Cancelled)?;
         let update = "UPDATE jobs SET state = 'cancelled', phase = NULL, finished_at = ?, fence = fence + 1, lease_owner = NULL, \
                       lease_until = NULL WHERE space = ? AND id = ? AND state = ? AND fence = ?";
-        let update = self.sql(update).bind(now.as_micros()).bind(job.space.as_str()).bind(job.id.as_str());
-        if self.execute(update.bind(job.state.as_str()).bind(job.fence)).await? == 0 {
+        let update = self
+            .sql(update)
+            .bind(now.as_micros())
+            .bind(job.space.as_str())
+            .bind(job.id.as_str());
+
+        if self
+            .execute(update.bind(job.state.as_str()).bind(job.fence))
+            .await?
+            == 0
+        {
             return Ok(false);
         }
-        self.add_state_event(&job.space, &job.id, JobState::Cancelled, now).await?;
+        self.add_state_event(&job.space, &job.id, JobState::Cancelled, now)
+            .await?;
         Ok(true)
     }
 
-    /// Ends every job about a document that is not over, and gives those; what they had written goes with the document.
+    /// Ends every job about a document that is not over, and gives those; what they had written
+    /// goes with the document.
     pub async fn cancel_jobs_about(
         &mut self,
         space: &Space,
@@ -167,29 +246,54 @@ impl Tx {
             "SELECT {COLUMNS} FROM jobs WHERE space = ? AND source_id = ? AND state IN ('queued', 'running', 'awaiting_helper') \
              ORDER BY id"
         );
-        let query = self.backend.dialect.query_for_update(&sql).bind(space.as_str().to_owned());
+
+        let query = self
+            .backend
+            .dialect
+            .query_for_update(&sql)
+            .bind(space.as_str().to_owned());
+
         let mut cancelled = Vec::new();
         for row in self.fetch_all(query.bind(id.as_str().to_owned())).await? {
             let job = read_job(&row)?;
             self.cancel_job(&job, now).await?;
-            let written = self.sql("DELETE FROM job_checkpoints WHERE space = ? AND job_id = ? AND step LIKE ?");
-            let written = written.bind(space.as_str()).bind(job.id.as_str()).bind(format!("{WRITTEN}%"));
+            let written = self
+                .sql("DELETE FROM job_checkpoints WHERE space = ? AND job_id = ? AND step LIKE ?");
+            let written = written
+                .bind(space.as_str())
+                .bind(job.id.as_str())
+                .bind(format!("{WRITTEN}%"));
+
             self.execute(written).await?;
             cancelled.push(job);
         }
+
         Ok(cancelled)
     }
 
-    /// Writes what a job that this transaction has read, and that awaits its user, has heard so far.
-    pub async fn update_waiting_job(&mut self, job: &Job, progress: &Value, now: Timestamp) -> Result<(), StoreError> {
+    /// Writes what a job that this transaction has read, and that awaits its user, has heard so
+    /// far.
+    pub async fn update_waiting_job(
+        &mut self,
+        job: &Job,
+        progress: &Value,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let update = "UPDATE jobs SET progress_json = ? WHERE space = ? AND id = ? AND state = 'awaiting_helper'";
-        let update = self.sql(update).bind(progress.to_string()).bind(job.space.as_str()).bind(job.id.as_str());
+        let update = self
+            .sql(update)
+            .bind(progress.to_string())
+            .bind(job.space.as_str())
+            .bind(job.id.as_str());
+
         self.execute(update).await?;
         let data = serde_json::json!({"phase": null, "progress": progress});
-        self.add_job_event(&job.space, &job.id, "progress", &data, now).await
+        self.add_job_event(&job.space, &job.id, "progress", &data, now)
+            .await
     }
 
-    /// Gives a job that this transaction has read, and that awaits its user, a finished step, and says so.
+    /// Gives a job that this transaction has read, and that awaits its user, a finished step, and
+    /// says so.
     pub async fn add_waiting_step(
         &mut self,
         job: &Job,
@@ -199,9 +303,23 @@ impl Tx {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let insert = "INSERT INTO job_checkpoints (space, job_id, step, value_json, created_at) VALUES (?, ?, ?, ?, ?)";
-        let insert = self.backend.dialect.insert_if_absent(insert).bind(job.space.as_str()).bind(job.id.as_str());
-        self.execute(insert.bind(step).bind(value.to_string()).bind(now.as_micros())).await?;
-        self.add_job_event(&job.space, &job.id, kind, event, now).await
+        let insert = self
+            .backend
+            .dialect
+            .insert_if_absent(insert)
+            .bind(job.space.as_str())
+            .bind(job.id.as_str());
+
+        self.execute(
+            insert
+                .bind(step)
+                .bind(value.to_string())
+                .bind(now.as_micros()),
+        )
+        .await?;
+
+        self.add_job_event(&job.space, &job.id, kind, event, now)
+            .await
     }
 
     /// Queues a job again that is over or awaits its user, with all its checkpoints.
@@ -211,36 +329,57 @@ impl Tx {
         let update = "UPDATE jobs SET state = 'queued', phase = NULL, attempt = 0, losses = 0, error_json = NULL, \
                       finished_at = NULL, waiting_since = NULL, waits = 0, turn = ?, run_after = @now, fence = fence + 1 \
                       WHERE space = ? AND id = ? AND state = ? AND fence = ?";
-        let update = self.sql(update).bind(turn).bind(job.space.as_str()).bind(job.id.as_str());
-        if self.execute(update.bind(job.state.as_str()).bind(job.fence)).await? == 0 {
+        let update = self
+            .sql(update)
+            .bind(turn)
+            .bind(job.space.as_str())
+            .bind(job.id.as_str());
+
+        if self
+            .execute(update.bind(job.state.as_str()).bind(job.fence))
+            .await?
+            == 0
+        {
             return Ok(false);
         }
-        self.add_state_event(&job.space, &job.id, JobState::Queued, now).await?;
+        self.add_state_event(&job.space, &job.id, JobState::Queued, now)
+            .await?;
         Ok(true)
     }
 
-    /// Whether fewer than `most` jobs wait in a space, give or take those that are being queued at this moment.
+    /// Whether fewer than `most` jobs wait in a space, give or take those that are being queued at
+    /// this moment.
     pub async fn has_room(&mut self, space: &Space, most: i64) -> Result<bool, StoreError> {
         let queue = self.look_at_queue(space).await?;
         self.fits(space, &queue, most).await
     }
 
     async fn fits(&mut self, space: &Space, queue: &Queue, most: i64) -> Result<bool, StoreError> {
-        // Turns of a space are a fixed distance apart, but for a few that are shared: far below the limit their span is
-        // proof enough, and nothing has to be counted.
+        // Turns of a space are a fixed distance apart, but for a few that are shared: far below the
+        // limit their span is proof enough, and nothing has to be counted.
         if queue.span() < most / 8 - 1 {
             return Ok(true);
         }
+
         let sql = "SELECT COUNT(*) FROM (SELECT id FROM jobs WHERE space = ? AND state = 'queued' LIMIT ?) AS waiting";
-        let row = self.fetch_optional(self.sql(sql).bind(space.as_str()).bind(most)).await?;
+        let row = self
+            .fetch_optional(self.sql(sql).bind(space.as_str()).bind(most))
+            .await?;
         let waiting: i64 = row.map(|row| row.try_get(0)).transpose()?.unwrap_or(0);
         Ok(waiting < most)
     }
 
-    /// The place of a new job among those about its source. A job that was committed before is seen, on every engine.
-    pub(super) async fn next_source_seq(&mut self, space: &Space, source_id: &str) -> Result<i64, StoreError> {
+    /// The place of a new job among those about its source. A job that was committed before is
+    /// seen, on every engine.
+    pub(super) async fn next_source_seq(
+        &mut self,
+        space: &Space,
+        source_id: &str,
+    ) -> Result<i64, StoreError> {
         let last = self.sql("SELECT MAX(source_seq) FROM jobs WHERE space = ? AND source_id = ?");
-        let row = self.fetch_optional(last.bind(space.as_str()).bind(source_id.to_owned())).await?;
+        let row = self
+            .fetch_optional(last.bind(space.as_str()).bind(source_id.to_owned()))
+            .await?;
         let last: Option<i64> = row.map(|row| row.try_get(0)).transpose()?.flatten();
         Ok(last.unwrap_or(0) + 1)
     }
@@ -254,9 +393,21 @@ impl Tx {
         let sql = "SELECT @now, (SELECT MIN(turn) FROM jobs WHERE space = ? AND state = 'queued'), \
                    (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'queued'), \
                    (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'running')";
-        let query = self.sql(sql).bind(space.as_str()).bind(space.as_str()).bind(space.as_str());
-        let Some(row) = self.fetch_optional(query).await? else { return Ok(Queue::default()) };
-        Ok(Queue { now: row.try_get(0)?, first: row.try_get(1)?, last: row.try_get(2)?, running: row.try_get(3)? })
+        let query = self
+            .sql(sql)
+            .bind(space.as_str())
+            .bind(space.as_str())
+            .bind(space.as_str());
+
+        let Some(row) = self.fetch_optional(query).await? else {
+            return Ok(Queue::default());
+        };
+        Ok(Queue {
+            now: row.try_get(0)?,
+            first: row.try_get(1)?,
+            last: row.try_get(2)?,
+            running: row.try_get(3)?,
+        })
     }
 }
 
@@ -272,12 +423,16 @@ struct Queue {
 
 impl Queue {
     fn next_turn(&self) -> i64 {
-        self.last.max(self.running).map_or(self.now, |last| self.now.max(last.saturating_add(TURN)))
+        self.last
+            .max(self.running)
+            .map_or(self.now, |last| self.now.max(last.saturating_add(TURN)))
     }
 
     /// How many turns lie between the first and the last waiting job.
     fn span(&self) -> i64 {
-        self.last.zip(self.first).map_or(0, |(last, first)| (last - first) / TURN)
+        self.last
+            .zip(self.first)
+            .map_or(0, |(last, first)| (last - first) / TURN)
     }
 }
 
@@ -286,17 +441,26 @@ pub(super) fn check_transition(from: JobState, to: JobState) -> Result<(), Store
     if from.may_become(to) {
         return Ok(());
     }
-    Err(broken(&format!("a job cannot go from {} to {}", from.as_str(), to.as_str())))
+    Err(broken(&format!(
+        "a job cannot go from {} to {}",
+        from.as_str(),
+        to.as_str()
+    )))
 }
 
 pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
     let moment = |index: usize| -> Result<Option<Timestamp>, sqlx::Error> {
-        Ok(row.try_get::<Option<i64>, _>(index)?.map(Timestamp::from_micros))
+        Ok(row
+            .try_get::<Option<i64>, _>(index)?
+            .map(Timestamp::from_micros))
     };
+
     let state: String = row.try_get(3)?;
     let space: String = row.try_get(0)?;
     Ok(Job {
-        space: space.parse().map_err(|()| broken("a job's space is not one"))?,
+        space: space
+            .parse()
+            .map_err(|()| broken("a job's space is not one"))?,
         id: JobId::from_stored(row.try_get(1)?),
         kind: row.try_get(2)?,
         state: JobState::parse(&state).ok_or_else(|| broken("a job's state is not one"))?,
@@ -326,9 +490,13 @@ pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
 /// Text that we wrote as JSON ourselves.
 pub(super) fn read_json(row: &AnyRow, index: usize) -> Result<Option<Value>, StoreError> {
     let text: Option<&str> = row.try_get(index)?;
-    text.map(serde_json::from_str).transpose().map_err(|_| broken("stored JSON cannot be read"))
+    text.map(serde_json::from_str)
+        .transpose()
+        .map_err(|_| broken("stored JSON cannot be read"))
 }
 
 fn broken(cause: &str) -> StoreError {
-    StoreError::Broken { cause: cause.to_owned() }
+    StoreError::Broken {
+        cause: cause.to_owned(),
+    }
 }

@@ -46,8 +46,8 @@ const AT_ONCE: usize = 100;
 type Row<'a> = (&'a Space, &'a CallOwner, &'a LlmCall);
 
 impl Store {
-    /// Writes attempts and adds them to their days, all or nothing. One that is there already changes nothing, so that
-    /// whoever does not know whether it was written may write it again.
+    /// Writes attempts and adds them to their days, all or nothing. One that is there already
+    /// changes nothing, so that whoever does not know whether it was written may write it again.
     pub async fn add_llm_calls(&self, rows: &[Row<'_>]) -> Result<(), StoreError> {
         self.retry("add_llm_calls", || async {
             let mut tx = self.begin().await?;
@@ -59,21 +59,30 @@ impl Store {
                     return self.add_llm_calls_singly(rows).await;
                 }
             }
+
             tx.commit().await
         })
         .await
     }
 
-    /// The same, and with it what jobs have done, all or nothing. Tells of each job whether the claim was still ours; if
-    /// not, nothing of it was written.
-    pub async fn add_paid_records(&self, rows: &[Row<'_>], records: &[&JobRecord]) -> Result<Vec<bool>, StoreError> {
+    /// The same, and with it what jobs have done, all or nothing. Tells of each job whether the
+    /// claim was still ours; if not, nothing of it was written.
+    pub async fn add_paid_records(
+        &self,
+        rows: &[Row<'_>],
+        records: &[&JobRecord],
+    ) -> Result<Vec<bool>, StoreError> {
         self.retry("add_paid_records", || async {
             let mut tx = self.begin().await?;
-            // The jobs first: their calls refer to them, and MySQL would lock them for reading before it does for writing.
+            // The jobs first: their calls refer to them, and MySQL would lock them for reading
+            // before it does for writing.
             let written = tx.add_job_records(records).await?;
             if !tx.insert_llm_calls(rows).await? {
-                return Err(StoreError::Broken { cause: "some calls are there already".to_owned() });
+                return Err(StoreError::Broken {
+                    cause: "some calls are there already".to_owned(),
+                });
             }
+
             tx.add_usages(rows).await?;
             tx.commit().await?;
             Ok(written)
@@ -90,22 +99,39 @@ impl Store {
                 new.push(*row);
             }
         }
+
         tx.add_usages(&new).await?;
         tx.commit().await
     }
 
     /// Every attempt of a job to ask a model, in their order.
-    pub async fn list_job_calls(&self, space: &Space, id: &JobId) -> Result<Vec<LlmCall>, StoreError> {
+    pub async fn list_job_calls(
+        &self,
+        space: &Space,
+        id: &JobId,
+    ) -> Result<Vec<LlmCall>, StoreError> {
         self.retry("list_job_calls", || async {
-            let sql = format!("SELECT {COLUMNS} FROM llm_calls WHERE space = ? AND job_id = ? ORDER BY seq");
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(id.as_str());
+            let sql = format!(
+                "SELECT {COLUMNS} FROM llm_calls WHERE space = ? AND job_id = ? ORDER BY seq"
+            );
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(id.as_str());
+
             self.fetch_all(query).await?.iter().map(read_call).collect()
         })
         .await
     }
 
     /// What a job has spent so far, and the number of its last attempt.
-    pub async fn find_job_spent(&self, space: &Space, id: &JobId) -> Result<(Spent, i64), StoreError> {
+    pub async fn find_job_spent(
+        &self,
+        space: &Space,
+        id: &JobId,
+    ) -> Result<(Spent, i64), StoreError> {
         let dialect = &self.backend.dialect;
         let sql = format!(
             "SELECT COUNT(*), {}, {}, COALESCE(SUM(cost_usd), 0.0), COALESCE(MAX(seq), 0) FROM llm_calls \
@@ -113,10 +139,17 @@ impl Store {
             dialect.whole_sum("tokens_prompt"),
             dialect.whole_sum("tokens_completion"),
         );
+
         self.retry("find_job_spent", || async {
-            let query = dialect.assembled(&sql).bind(space.as_str()).bind(id.as_str());
+            let query = dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(id.as_str());
+
             let rows = self.fetch_all(query).await?;
-            rows.first().map_or(Ok((Spent::default(), 0)), |row| Ok((read_spent(row)?, row.try_get(4)?)))
+            rows.first().map_or(Ok((Spent::default(), 0)), |row| {
+                Ok((read_spent(row)?, row.try_get(4)?))
+            })
         })
         .await
     }
@@ -130,14 +163,23 @@ impl Store {
             dialect.whole_sum("tokens_prompt"),
             dialect.whole_sum("tokens_completion"),
         );
+
         self.retry("find_spent_on", || async {
-            let rows = self.fetch_all(dialect.assembled(&sql).bind(space.as_str()).bind(day.to_owned())).await?;
+            let rows = self
+                .fetch_all(
+                    dialect
+                        .assembled(&sql)
+                        .bind(space.as_str())
+                        .bind(day.to_owned()),
+                )
+                .await?;
             rows.first().map_or(Ok(Spent::default()), read_spent)
         })
         .await
     }
 
-    /// The ledger by day, newest first, then by stage, provider and model; one more than `limit` shows that it goes on.
+    /// The ledger by day, newest first, then by stage, provider and model; one more than `limit`
+    /// shows that it goes on.
     pub async fn list_usage_days(
         &self,
         space: &Space,
@@ -149,17 +191,23 @@ impl Store {
             "SELECT day, stage, provider, model, calls, tokens_prompt, tokens_completion, tokens_cached, cost_usd",
             space,
         );
+
         if let Some([day, stage, provider, model]) = after {
             sql.push_str(
                 " AND day <= ? AND (day < ? OR stage > ? OR (stage = ? AND (provider > ? OR (provider = ? AND model > ?))))",
             );
             values.extend([day, day, stage, stage, provider, provider, model].map(Clone::clone));
         }
+
         sql.push_str(" ORDER BY day DESC, stage, provider, model LIMIT ?");
         self.retry("list_usage_days", || async {
             let query = self.backend.dialect.assembled(&sql);
-            let query = values.iter().fold(query, |query, value| query.bind(value.clone()));
-            let rows = self.fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+            let query = values
+                .iter()
+                .fold(query, |query, value| query.bind(value.clone()));
+            let rows = self
+                .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
+                .await?;
             rows.iter().map(read_day).collect()
         })
         .await
@@ -168,19 +216,35 @@ impl Store {
 
 impl Store {
     /// The sum over everything that the filter lets through; its texts are empty.
-    pub async fn find_usage_total(&self, space: &Space, filter: &UsageFilter) -> Result<UsageDay, StoreError> {
+    pub async fn find_usage_total(
+        &self,
+        space: &Space,
+        filter: &UsageFilter,
+    ) -> Result<UsageDay, StoreError> {
         let sum = |column| self.backend.dialect.whole_sum(column);
-        let columns = ["calls", "tokens_prompt", "tokens_completion", "tokens_cached"].map(sum).join(", ");
+        let columns = [
+            "calls",
+            "tokens_prompt",
+            "tokens_completion",
+            "tokens_cached",
+        ]
+        .map(sum)
+        .join(", ");
+
         let select = format!("SELECT '', '', '', '', {columns}, COALESCE(SUM(cost_usd), 0.0)");
         let (sql, values) = filter.apply(&select, space);
         self.retry("find_usage_total", || async {
             let query = self.backend.dialect.assembled(&sql);
-            let query = values.iter().fold(query, |query, value| query.bind(value.clone()));
+            let query = values
+                .iter()
+                .fold(query, |query, value| query.bind(value.clone()));
             let rows = self.fetch_all(query).await?;
             rows.first()
                 .map(read_day)
                 .transpose()?
-                .ok_or_else(|| StoreError::Broken { cause: "a sum without a row".to_owned() })
+                .ok_or_else(|| StoreError::Broken {
+                    cause: "a sum without a row".to_owned(),
+                })
         })
         .await
     }
@@ -191,12 +255,17 @@ impl UsageFilter {
     fn apply(&self, select: &str, space: &Space) -> (String, Vec<String>) {
         let mut sql = format!("{select} FROM usage_days WHERE space = ? AND day >= ? AND day <= ?");
         let mut values = vec![space.to_string(), self.from.clone(), self.to.clone()];
-        for (column, value) in [("stage", &self.stage), ("provider", &self.provider), ("model", &self.model)] {
+        for (column, value) in [
+            ("stage", &self.stage),
+            ("provider", &self.provider),
+            ("model", &self.model),
+        ] {
             if let Some(value) = value {
                 sql = format!("{sql} AND {column} = ?");
                 values.push(value.clone());
             }
         }
+
         (sql, values)
     }
 }
@@ -208,9 +277,15 @@ impl Tx {
             let mut insert = self.backend.dialect.insert_rows_if_absent(ANY, some.len());
             for (space, owner, call) in some {
                 let (job, query) = owner_columns(owner);
-                insert = insert.bind(space.as_str().to_owned()).bind(call.call_id.clone()).bind(job).bind(query);
+                insert = insert
+                    .bind(space.as_str().to_owned())
+                    .bind(call.call_id.clone())
+                    .bind(job)
+                    .bind(query);
+
                 insert = bind_call(insert.bind(call.seq), call);
             }
+
             if self.execute(insert).await? < some.len() as u64 {
                 return Ok(false);
             }
@@ -223,30 +298,55 @@ impl Tx {
         let (job, query) = owner_columns(owner);
         let sql = if job.is_some() { OF_JOB } else { ANY };
         let mut seq = call.seq;
+
         loop {
-            let insert = self.backend.dialect.insert_if_absent(sql).bind(space.as_str().to_owned());
-            let insert = insert.bind(call.call_id.clone()).bind(job.clone()).bind(query.clone()).bind(seq);
+            let insert = self
+                .backend
+                .dialect
+                .insert_if_absent(sql)
+                .bind(space.as_str().to_owned());
+
+            let insert = insert
+                .bind(call.call_id.clone())
+                .bind(job.clone())
+                .bind(query.clone())
+                .bind(seq);
+
             let insert = bind_call(insert, call);
             let insert = match &job {
                 Some(job) => insert.bind(space.as_str().to_owned()).bind(job.clone()),
                 None => insert,
             };
+
             if self.execute(insert).await? > 0 {
                 return Ok(true);
             }
+
             let known = self.sql("SELECT seq FROM llm_calls WHERE space = ? AND call_id = ?");
-            let known = known.bind(space.as_str().to_owned()).bind(call.call_id.clone());
+            let known = known
+                .bind(space.as_str().to_owned())
+                .bind(call.call_id.clone());
             if self.fetch_optional(known).await?.is_some() {
                 return Ok(false);
             }
+
             // A process that lost its lease may have used the same number: the later one moves up.
             let last = "SELECT COALESCE(MAX(seq), 0) FROM llm_calls WHERE space = ? AND job_id = ?";
-            let last = self.sql(last).bind(space.as_str().to_owned()).bind(job.clone());
-            let last: i64 = self.fetch_optional(last).await?.map_or(Ok(0), |row| row.try_get(0))?;
+            let last = self
+                .sql(last)
+                .bind(space.as_str().to_owned())
+                .bind(job.clone());
+
+            let last: i64 = self
+                .fetch_optional(last)
+                .await?
+                .map_or(Ok(0), |row| row.try_get(0))?;
+
             if last < seq {
                 // The job is gone, and its calls with it; the day counts them all the same.
                 return Ok(true);
             }
+
             seq = last + 1;
         }
     }
@@ -254,22 +354,62 @@ impl Tx {
     /// Adds attempts to their days.
     async fn add_usages(&mut self, rows: &[Row<'_>]) -> Result<(), StoreError> {
         for ((space, day, stage, provider, model), sum) in sums(rows) {
-            self.add_usage(space, &UsageDay { day, stage, provider, model, ..sum }).await?;
+            self.add_usage(
+                space,
+                &UsageDay {
+                    day,
+                    stage,
+                    provider,
+                    model,
+                    ..sum
+                },
+            )
+            .await?;
         }
+
         for ((key_id, day), spent) in key_sums(rows) {
             self.add_key_day(key_id, &day, spent).await?;
         }
+
         Ok(())
     }
 
     async fn add_usage(&mut self, space: &Space, sum: &UsageDay) -> Result<(), StoreError> {
         let insert = "INSERT INTO usage_days (space, day, stage, provider, model, calls, tokens_prompt, tokens_completion, \
                       tokens_cached, cost_usd) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        let columns = ["calls", "tokens_prompt", "tokens_completion", "tokens_cached", "cost_usd"];
-        let insert = self.backend.dialect.insert_or_add(insert, "space, day, stage, provider, model", &columns);
-        let insert = insert.bind(space.as_str().to_owned()).bind(sum.day.clone()).bind(sum.stage.clone());
-        let insert = insert.bind(sum.provider.clone()).bind(sum.model.clone()).bind(sum.calls).bind(sum.tokens_prompt);
-        self.execute(insert.bind(sum.tokens_completion).bind(sum.tokens_cached).bind(sum.cost_usd)).await.map(|_| ())
+        let columns = [
+            "calls",
+            "tokens_prompt",
+            "tokens_completion",
+            "tokens_cached",
+            "cost_usd",
+        ];
+
+        let insert = self.backend.dialect.insert_or_add(
+            insert,
+            "space, day, stage, provider, model",
+            &columns,
+        );
+
+        let insert = insert
+            .bind(space.as_str().to_owned())
+            .bind(sum.day.clone())
+            .bind(sum.stage.clone());
+
+        let insert = insert
+            .bind(sum.provider.clone())
+            .bind(sum.model.clone())
+            .bind(sum.calls)
+            .bind(sum.tokens_prompt);
+
+        self.execute(
+            insert
+                .bind(sum.tokens_completion)
+                .bind(sum.tokens_cached)
+                .bind(sum.cost_usd),
+        )
+        .await
+        .map(|_| ())
     }
 }
 
@@ -283,11 +423,26 @@ fn owner_columns(owner: &CallOwner) -> (Option<String>, Option<String>) {
 }
 
 fn bind_call(insert: Statement, call: &LlmCall) -> Statement {
-    let insert = insert.bind(call.stage.clone()).bind(call.level).bind(call.attempt).bind(call.outcome.clone());
-    let insert = insert.bind(call.provider.clone()).bind(call.model.clone()).bind(call.mode.clone());
+    let insert = insert
+        .bind(call.stage.clone())
+        .bind(call.level)
+        .bind(call.attempt)
+        .bind(call.outcome.clone());
+
+    let insert = insert
+        .bind(call.provider.clone())
+        .bind(call.model.clone())
+        .bind(call.mode.clone());
+
     let insert = insert.bind(call.provider_params.to_string());
-    let insert = insert.bind(call.llm_output.as_ref().map(ToString::to_string)).bind(call.latency_ms);
-    let insert = insert.bind(call.tokens_prompt).bind(call.tokens_completion).bind(call.tokens_cached);
+    let insert = insert
+        .bind(call.llm_output.as_ref().map(ToString::to_string))
+        .bind(call.latency_ms);
+    let insert = insert
+        .bind(call.tokens_prompt)
+        .bind(call.tokens_completion)
+        .bind(call.tokens_cached);
+
     insert.bind(call.cost_usd).bind(call.timestamp.as_micros())
 }
 
@@ -297,7 +452,14 @@ type UsageKey<'a> = (&'a Space, String, String, String, String);
 fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
     let mut sums: BTreeMap<UsageKey<'a>, UsageDay> = BTreeMap::new();
     for (space, _, call) in rows {
-        let key = (*space, call.timestamp.day(), call.stage.clone(), call.provider.clone(), call.model.clone());
+        let key = (
+            *space,
+            call.timestamp.day(),
+            call.stage.clone(),
+            call.provider.clone(),
+            call.model.clone(),
+        );
+
         let sum = sums.entry(key).or_insert_with(|| UsageDay {
             day: String::new(),
             stage: String::new(),
@@ -309,12 +471,15 @@ fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
             tokens_cached: 0,
             cost_usd: 0.0,
         });
+
         sum.calls += 1;
         sum.tokens_prompt = sum.tokens_prompt.saturating_add(call.tokens_prompt);
         sum.tokens_completion = sum.tokens_completion.saturating_add(call.tokens_completion);
         sum.tokens_cached = sum.tokens_cached.saturating_add(call.tokens_cached);
+
         sum.cost_usd += call.cost_usd.unwrap_or(0.0);
     }
+
     sums
 }
 
@@ -323,10 +488,13 @@ fn key_sums<'a>(rows: &[Row<'a>]) -> BTreeMap<(&'a str, String), Spent> {
     let mut sums: BTreeMap<(&'a str, String), Spent> = BTreeMap::new();
     for (_, _, call) in rows {
         if let Some(key_id) = &call.key_id {
-            let sum = sums.entry((key_id.as_str(), call.timestamp.day())).or_default();
+            let sum = sums
+                .entry((key_id.as_str(), call.timestamp.day()))
+                .or_default();
             *sum = sum.plus(call.spent());
         }
     }
+
     sums
 }
 
@@ -355,7 +523,11 @@ pub(super) fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
 
 fn read_spent(row: &AnyRow) -> Result<Spent, StoreError> {
     let (sent, received): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
-    Ok(Spent { calls: row.try_get(0)?, tokens: sent.saturating_add(received), usd: row.try_get(3)? })
+    Ok(Spent {
+        calls: row.try_get(0)?,
+        tokens: sent.saturating_add(received),
+        usd: row.try_get(3)?,
+    })
 }
 
 fn read_day(row: &AnyRow) -> Result<UsageDay, StoreError> {

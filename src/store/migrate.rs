@@ -84,11 +84,13 @@ pub async fn run(backend: &Backend) -> Result<Migrated, StoreError> {
     {
         result = Err(error);
     }
+
     // MySQL's lock belongs to the session, which outlives the transaction in the pool.
     let unlocked = unlock(&mut transaction, backend).await;
     let applied = result?;
     unlocked?;
     backend.commit(transaction).await?;
+
     Ok(Migrated { applied })
 }
 
@@ -97,15 +99,29 @@ pub async fn version(connection: &mut AnyConnection, backend: &Backend) -> Resul
     if !catalog::has_table(connection, backend, BOOKKEEPING).await? {
         return Ok(0);
     }
-    let row = backend.dialect.query("SELECT COALESCE(MAX(version), 0) FROM schema_migrations");
-    let row = row.fetch_one(connection).await.map_err(|error| backend.explain(&error))?;
+
+    let row = backend
+        .dialect
+        .query("SELECT COALESCE(MAX(version), 0) FROM schema_migrations");
+    let row = row
+        .fetch_one(connection)
+        .await
+        .map_err(|error| backend.explain(&error))?;
+
     row.try_get(0).map_err(|error| backend.explain(&error))
 }
 
-async fn apply_pending(connection: &mut AnyConnection, backend: &Backend) -> Result<Vec<&'static str>, StoreError> {
+async fn apply_pending(
+    connection: &mut AnyConnection,
+    backend: &Backend,
+) -> Result<Vec<&'static str>, StoreError> {
     let create = "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL PRIMARY KEY, \
                   name VARCHAR(100) NOT NULL, checksum VARCHAR(64) NOT NULL)";
-    connection.execute(create).await.map_err(|error| backend.explain(&error))?;
+    connection
+        .execute(create)
+        .await
+        .map_err(|error| backend.explain(&error))?;
+
     let done = load_done(connection, backend).await?;
     if let Some((version, name, _)) = done.iter().find(|(version, ..)| *version > SCHEMA_VERSION) {
         return Err(StoreError::Schema(format!(
@@ -113,11 +129,15 @@ async fn apply_pending(connection: &mut AnyConnection, backend: &Backend) -> Res
              start the memoir that made it, or a later one"
         )));
     }
+
     let mut applied = Vec::new();
     for migration in MIGRATIONS {
         let sql = migration.sql(backend.engine);
         let checksum = sha256_hex(sql.as_bytes());
-        match done.iter().find(|(version, ..)| *version == migration.version) {
+        match done
+            .iter()
+            .find(|(version, ..)| *version == migration.version)
+        {
             Some((_, _, stored)) if *stored == checksum => {}
             Some(_) => {
                 return Err(StoreError::Schema(format!(
@@ -126,19 +146,37 @@ async fn apply_pending(connection: &mut AnyConnection, backend: &Backend) -> Res
                     migration.name
                 )));
             }
+
             None => {
                 for statement in statements(sql) {
-                    let outcome =
-                        backend.dialect.assembled(statement).persistent(false).execute(&mut *connection).await;
+                    let outcome = backend
+                        .dialect
+                        .assembled(statement)
+                        .persistent(false)
+                        .execute(&mut *connection)
+                        .await;
                     outcome.map_err(|error| failed(migration.name, backend.explain(&error)))?;
                 }
-                let record = "INSERT INTO schema_migrations (version, name, checksum) VALUES (?, ?, ?)";
-                let record = backend.dialect.query(record).bind(migration.version).bind(migration.name).bind(checksum);
-                record.execute(&mut *connection).await.map_err(|error| backend.explain(&error))?;
+
+                let record =
+                    "INSERT INTO schema_migrations (version, name, checksum) VALUES (?, ?, ?)";
+                let record = backend
+                    .dialect
+                    .query(record)
+                    .bind(migration.version)
+                    .bind(migration.name)
+                    .bind(checksum);
+
+                record
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|error| backend.explain(&error))?;
+
                 applied.push(migration.name);
             }
         }
     }
+
     Ok(applied)
 }
 
@@ -148,6 +186,7 @@ async fn check_whole(connection: &mut AnyConnection, backend: &Backend) -> Resul
     if missing.is_empty() {
         return Ok(());
     }
+
     let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
     Err(StoreError::Schema(format!(
         "the database at {} lacks what its schema needs; someone dropped it: {}. Restore the database from a backup, or \
@@ -162,8 +201,14 @@ async fn load_done(
     connection: &mut AnyConnection,
     backend: &Backend,
 ) -> Result<Vec<(i64, String, String)>, StoreError> {
-    let rows = backend.dialect.query("SELECT version, name, checksum FROM schema_migrations ORDER BY version");
-    let rows = rows.fetch_all(connection).await.map_err(|error| backend.explain(&error))?;
+    let rows = backend
+        .dialect
+        .query("SELECT version, name, checksum FROM schema_migrations ORDER BY version");
+    let rows = rows
+        .fetch_all(connection)
+        .await
+        .map_err(|error| backend.explain(&error))?;
+
     rows.iter()
         .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
         .collect::<Result<_, sqlx::Error>>()
@@ -172,7 +217,9 @@ async fn load_done(
 
 fn failed(migration: &str, error: StoreError) -> StoreError {
     match error {
-        StoreError::Broken { cause } => StoreError::Schema(format!("migration {migration} failed: {cause}")),
+        StoreError::Broken { cause } => {
+            StoreError::Schema(format!("migration {migration} failed: {cause}"))
+        }
         other => other,
     }
 }
@@ -181,35 +228,55 @@ async fn lock(connection: &mut AnyConnection, backend: &Backend) -> Result<(), S
     let statements: &[&'static str] = match backend.engine {
         // BEGIN IMMEDIATE holds the file already.
         Engine::Sqlite => &[],
-        Engine::Postgres => {
-            &["SET LOCAL statement_timeout = 0", "SELECT CAST(pg_advisory_xact_lock(7164771921) AS TEXT)"]
-        }
+        Engine::Postgres => &[
+            "SET LOCAL statement_timeout = 0",
+            "SELECT CAST(pg_advisory_xact_lock(7164771921) AS TEXT)",
+        ],
         Engine::Mysql => return lock_mysql(connection, backend).await,
     };
+
     for statement in statements {
-        connection.execute(*statement).await.map_err(|error| backend.explain(&error))?;
+        connection
+            .execute(*statement)
+            .await
+            .map_err(|error| backend.explain(&error))?;
     }
+
     Ok(())
 }
 
 async fn lock_mysql(connection: &mut AnyConnection, backend: &Backend) -> Result<(), StoreError> {
     let query = "SELECT COALESCE(GET_LOCK(LEFT(CONCAT('memoir.', DATABASE()), 64), 120), 0)";
-    let row = backend.dialect.query(query).fetch_one(connection).await.map_err(|error| backend.explain(&error))?;
+    let row = backend
+        .dialect
+        .query(query)
+        .fetch_one(connection)
+        .await
+        .map_err(|error| backend.explain(&error))?;
+
     if row.try_get::<i64, _>(0)? == 1 {
         return Ok(());
     }
-    Err(StoreError::Schema("another process has been migrating the database for two minutes: look at it".to_owned()))
+
+    Err(StoreError::Schema(
+        "another process has been migrating the database for two minutes: look at it".to_owned(),
+    ))
 }
 
 async fn unlock(connection: &mut AnyConnection, backend: &Backend) -> Result<(), StoreError> {
     if backend.engine == Engine::Mysql {
         let release = "SELECT RELEASE_LOCK(LEFT(CONCAT('memoir.', DATABASE()), 64))";
-        connection.execute(release).await.map_err(|error| backend.explain(&error))?;
+        connection
+            .execute(release)
+            .await
+            .map_err(|error| backend.explain(&error))?;
     }
     Ok(())
 }
 
 /// The statements of a file: each ends with `;` at the end of a line.
 fn statements(sql: &str) -> impl Iterator<Item = &str> {
-    sql.split_inclusive(";\n").map(str::trim).filter(|statement| !statement.is_empty())
+    sql.split_inclusive(";\n")
+        .map(str::trim)
+        .filter(|statement| !statement.is_empty())
 }

@@ -1,4 +1,5 @@
-//! The database: SQLite, PostgreSQL or MySQL/MariaDB, chosen by the URL, one set of statements for all.
+//! The database: SQLite, PostgreSQL or MySQL/MariaDB, chosen by the URL, one set of statements for
+//! all.
 //!
 //! `Store` reads, `Tx` writes; each noun has a file here that adds its functions to both. Every
 //! function takes the space it works in. Nothing outside this folder speaks SQL or knows sqlx.
@@ -92,7 +93,9 @@ impl Store {
     /// # Errors
     /// The database cannot be reached or opened.
     pub async fn connect(config: &config::Database) -> Result<Self, StoreError> {
-        Ok(Self { backend: Arc::new(Backend::connect(config).await?) })
+        Ok(Self {
+            backend: Arc::new(Backend::connect(config).await?),
+        })
     }
 
     /// Brings the schema up to date; safe to run from several processes at once.
@@ -105,19 +108,26 @@ impl Store {
 
     /// How many migrations have run; 0 on an empty database.
     pub async fn schema_version(&self) -> Result<i64, StoreError> {
-        self.retry("schema_version", || async { migrate::version(&mut *self.read().await?, &self.backend).await }).await
+        self.retry("schema_version", || async {
+            migrate::version(&mut *self.read().await?, &self.backend).await
+        })
+        .await
     }
 
     /// Tables and indexes that the schema needs and the database does not have.
     pub async fn find_missing(&self) -> Result<Vec<Missing>, StoreError> {
-        self.retry("find_missing", || async { catalog::find_missing(&mut *self.read().await?, &self.backend).await })
-            .await
+        self.retry("find_missing", || async {
+            catalog::find_missing(&mut *self.read().await?, &self.backend).await
+        })
+        .await
     }
 
     /// Makes one round trip.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut connection = self.read().await?;
-        self.backend.within(sqlx::Connection::ping(&mut *connection)).await
+        self.backend
+            .within(sqlx::Connection::ping(&mut *connection))
+            .await
     }
 
     /// What is said of a database that did not answer in time.
@@ -137,11 +147,14 @@ impl Store {
     /// The database is away, or no connection came free in time.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
         let transaction = self.backend.begin().await?;
-        Ok(Tx { backend: Arc::clone(&self.backend), transaction })
+        Ok(Tx {
+            backend: Arc::clone(&self.backend),
+            transaction,
+        })
     }
 
-    /// Waits until everything that can be read is on the disk. A commit waits for itself; this is for whoever promises
-    /// again what somebody else has just written.
+    /// Waits until everything that can be read is on the disk. A commit waits for itself; this is
+    /// for whoever promises again what somebody else has just written.
     ///
     /// # Errors
     /// [`StoreError::Uncertain`]: the disk failed.
@@ -162,7 +175,8 @@ impl Store {
         self.backend.dialect.query(sql)
     }
 
-    /// Runs one statement that is a transaction of its own. Its answer may be lost: it must be one that can be repeated.
+    /// Runs one statement that is a transaction of its own. Its answer may be lost: it must be one
+    /// that can be repeated.
     async fn execute(&self, query: Statement) -> Result<(), StoreError> {
         let mut connection = self.backend.write().await?;
         self.backend.within(query.execute(&mut *connection)).await?;
@@ -185,7 +199,8 @@ impl Tx {
         self.backend.commit(self.transaction).await
     }
 
-    /// Runs an insert that may find its key taken: then `None`, and on PostgreSQL the transaction is spoilt.
+    /// Runs an insert that may find its key taken: then `None`, and on PostgreSQL the transaction
+    /// is spoilt.
     async fn insert(&mut self, query: Statement) -> Result<Option<u64>, StoreError> {
         let inserted = self.backend.within(async {
             match query.execute(&mut *self.transaction).await {
@@ -194,6 +209,7 @@ impl Tx {
                 Err(error) => Err(error),
             }
         });
+
         let inserted = inserted.await;
         self.transaction.look_at(inserted)
     }
@@ -201,12 +217,20 @@ impl Tx {
     /// Runs an insert made by [`dialect::Dialect::insert_with_id`]; gives the new row's number.
     async fn insert_for_id(&mut self, query: Statement) -> Result<i64, StoreError> {
         if self.backend.engine != Engine::Mysql {
-            let row = self.backend.within(query.fetch_one(&mut *self.transaction)).await;
+            let row = self
+                .backend
+                .within(query.fetch_one(&mut *self.transaction))
+                .await;
             return Ok(self.transaction.look_at(row)?.try_get(0)?);
         }
+
         self.execute(query).await?;
         let query = self.sql("SELECT CAST(LAST_INSERT_ID() AS SIGNED)");
-        let row = self.backend.within(query.fetch_one(&mut *self.transaction)).await;
+        let row = self
+            .backend
+            .within(query.fetch_one(&mut *self.transaction))
+            .await;
+
         Ok(self.transaction.look_at(row)?.try_get(0)?)
     }
 
@@ -216,17 +240,26 @@ impl Tx {
 
     /// Runs a statement; tells how many rows it matched.
     async fn execute(&mut self, query: Statement) -> Result<u64, StoreError> {
-        let done = self.backend.within(query.execute(&mut *self.transaction)).await;
+        let done = self
+            .backend
+            .within(query.execute(&mut *self.transaction))
+            .await;
         Ok(self.transaction.look_at(done)?.rows_affected())
     }
 
     async fn fetch_all(&mut self, query: Statement) -> Result<Vec<AnyRow>, StoreError> {
-        let rows = self.backend.within(query.fetch_all(&mut *self.transaction)).await;
+        let rows = self
+            .backend
+            .within(query.fetch_all(&mut *self.transaction))
+            .await;
         self.transaction.look_at(rows)
     }
 
     async fn fetch_optional(&mut self, query: Statement) -> Result<Option<AnyRow>, StoreError> {
-        let row = self.backend.within(query.fetch_optional(&mut *self.transaction)).await;
+        let row = self
+            .backend
+            .within(query.fetch_optional(&mut *self.transaction))
+            .await;
         self.transaction.look_at(row)
     }
 }

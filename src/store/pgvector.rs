@@ -1,6 +1,6 @@
-//! Vectors once more, as pgvector compares them inside PostgreSQL: for spaces that do not fit into memory, where the
-//! database has that extension. `embeddings` stays what counts; this table is made from it, and whoever writes a vector
-//! writes both.
+//! Vectors once more, as pgvector compares them inside PostgreSQL: for spaces that do not fit into
+//! memory, where the database has that extension. `embeddings` stays what counts; this table is
+//! made from it, and whoever writes a vector writes both.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,8 @@ macro_rules! column {
          AND a.attname = 'embedding' AND NOT a.attisdropped)"
     };
 }
-/// 0: nothing is to be done; 1: the table is to be made, and may be; 2: it is there, and is not for us.
+/// 0: nothing is to be done; 1: the table is to be made, and may be; 2: it is there, and is not for
+/// us.
 const STATE: &str = concat!(
     "SELECT CASE WHEN ",
     column!(),
@@ -46,16 +47,26 @@ pub struct PgVector {
 }
 
 /// Makes the table where the database has the extension; part of bringing the schema up to date.
-pub async fn make_table(connection: &mut AnyConnection, backend: &Backend) -> Result<(), StoreError> {
+pub async fn make_table(
+    connection: &mut AnyConnection,
+    backend: &Backend,
+) -> Result<(), StoreError> {
     if backend.engine != Engine::Postgres {
         return Ok(());
     }
-    let state = backend.dialect.query(STATE).fetch_one(&mut *connection).await;
+
+    let state = backend
+        .dialect
+        .query(STATE)
+        .fetch_one(&mut *connection)
+        .await;
+
     match state.and_then(|row| row.try_get::<i32, _>(0)).map_err(|error| backend.explain(&error))? {
         1 => {
             for statement in ["DROP TABLE IF EXISTS embedding_vectors", TABLE, INDEX] {
                 connection.execute(statement).await.map_err(|error| backend.explain(&error))?;
             }
+
             tracing::info!("vectors are kept for pgvector, too");
             Ok(())
         }
@@ -76,21 +87,31 @@ impl Store {
         self.backend.pgvector.complete.load(Ordering::Relaxed)
     }
 
-    /// Puts vectors into the table that were written before it was there; from then on the database compares them.
+    /// Puts vectors into the table that were written before it was there; from then on the database
+    /// compares them.
     pub async fn complete_pgvector(&self) -> Result<(), StoreError> {
         if self.engine() != Engine::Postgres || !self.begin().await?.has_pgvector().await? {
             return Ok(());
         }
-        // Whoever has not seen the table yet has written by then. Not waited for long: others would wait behind us.
+
+        // Whoever has not seen the table yet has written by then. Not waited for long: others would
+        // wait behind us.
         let mut tx = self.begin().await?;
         tx.execute(tx.sql("SET LOCAL lock_timeout = '1s'")).await?;
-        tx.execute(tx.sql("LOCK TABLE embeddings IN SHARE MODE")).await?;
+        tx.execute(tx.sql("LOCK TABLE embeddings IN SHARE MODE"))
+            .await?;
         tx.commit().await?;
         let mut after = 0;
+
         while let Some(last) = self.copy_vectors(after).await? {
             after = last;
         }
-        self.backend.pgvector.complete.store(true, Ordering::Relaxed);
+
+        self.backend
+            .pgvector
+            .complete
+            .store(true, Ordering::Relaxed);
+
         Ok(())
     }
 
@@ -106,6 +127,7 @@ impl Store {
                 return Ok(None);
             };
             let missing = self.fetch_all(self.sql(find).bind(after).bind(end).bind(CHUNK)).await?;
+
             for some in missing.chunks(ROWS) {
                 let marks = vec!["(CAST(? AS BIGINT), ?)"; some.len()].join(", ");
                 // Of what is still there, which then stays until this is written.
@@ -115,14 +137,17 @@ impl Store {
                      JOIN embeddings e ON e.id = x.id JOIN chunks c ON c.id = e.owner_id FOR KEY SHARE OF c, e \
                      ON CONFLICT DO NOTHING"
                 );
+
                 let mut insert = self.backend.dialect.assembled(&sql).persistent(some.len() == ROWS);
                 for row in some {
                     insert = insert.bind(row.try_get::<i64, _>(0)?).bind(written(&row.try_get::<Vec<u8>, _>(1)?));
                 }
+
                 let mut tx = self.begin().await?;
                 tx.execute(insert).await?;
                 tx.commit().await?;
             }
+
             Ok(Some(end))
         })
         .await
@@ -142,8 +167,16 @@ impl Store {
         let bytes: Vec<u8> = asked.iter().flat_map(|value| value.to_le_bytes()).collect();
         let (asked, dims) = (written(&bytes), i32::try_from(asked.len()).unwrap_or(0));
         self.retry("list_nearest", || async {
-            let query = self.sql(sql).bind(space.as_str()).bind(model.to_owned()).bind(dims).bind(asked.clone());
-            let rows = self.fetch_all(query.bind(i64::try_from(most).unwrap_or(i64::MAX))).await?;
+            let query = self
+                .sql(sql)
+                .bind(space.as_str())
+                .bind(model.to_owned())
+                .bind(dims)
+                .bind(asked.clone());
+
+            let rows = self
+                .fetch_all(query.bind(i64::try_from(most).unwrap_or(i64::MAX)))
+                .await?;
             rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
         })
         .await
@@ -161,24 +194,35 @@ impl Tx {
         if vectors.is_empty() || !self.has_pgvector().await? {
             return Ok(());
         }
-        let sql =
-            "INSERT INTO embedding_vectors (space, model, chunk_id, embedding) VALUES (?, ?, ?, CAST(? AS vector))";
+
+        let sql = "INSERT INTO embedding_vectors (space, model, chunk_id, embedding) VALUES (?, ?, ?, CAST(? AS vector))";
         for some in vectors.chunks(ROWS) {
             let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
             for new in some {
-                insert = insert.bind(space.as_str()).bind(model.to_owned()).bind(new.chunk_id);
+                insert = insert
+                    .bind(space.as_str())
+                    .bind(model.to_owned())
+                    .bind(new.chunk_id);
                 insert = insert.bind(written(new.vector));
             }
+
             self.execute(insert).await?;
         }
+
         Ok(())
     }
 
-    /// Removes some vectors of other models than the space is searched by, where pgvector is used; tells how many.
-    pub(super) async fn remove_other_pgvectors(&mut self, space: &Space, setting: &str) -> Result<u64, StoreError> {
+    /// Removes some vectors of other models than the space is searched by, where pgvector is used;
+    /// tells how many.
+    pub(super) async fn remove_other_pgvectors(
+        &mut self,
+        space: &Space,
+        setting: &str,
+    ) -> Result<u64, StoreError> {
         if !self.has_pgvector().await? {
             return Ok(0);
         }
+
         let sql = "DELETE FROM embedding_vectors WHERE ctid = ANY (ARRAY(SELECT v.ctid FROM settings s \
                    JOIN embedding_vectors v ON v.space = s.space WHERE s.space = ? AND s.name = ? \
                    AND v.model <> s.value_json LIMIT 2000))";
@@ -191,9 +235,11 @@ impl Tx {
         if self.backend.engine != Engine::Postgres {
             return Ok(false);
         }
+
         if self.backend.pgvector.there.load(Ordering::Relaxed) {
             return Ok(true);
         }
+
         let row = self.fetch_optional(self.sql(THERE)).await?;
         let there = row.map(|row| row.try_get::<i32, _>(0)).transpose()? == Some(1);
         self.backend.pgvector.there.store(there, Ordering::Relaxed);
@@ -205,12 +251,18 @@ impl Tx {
 fn written(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 3 + 2);
     text.push('[');
-    for value in bytes.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)) {
+    for value in bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|value| f32::from_le_bytes(*value))
+    {
         if text.len() > 1 {
             text.push(',');
         }
         let _ = write!(text, "{value}");
     }
+
     text.push(']');
     text
 }

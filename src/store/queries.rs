@@ -18,70 +18,138 @@ pub struct QueryPage {
     pub limit: usize,
 }
 
-const COLUMNS: &str = "id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, created_at";
+const COLUMNS: &str =
+    "id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, created_at";
 
 impl Store {
     /// Keeps a receipt, in the place of an earlier one of the same question.
-    pub async fn add_query(&self, space: &Space, query: &NewQuery, replace: bool) -> Result<(), StoreError> {
+    pub async fn add_query(
+        &self,
+        space: &Space,
+        query: &NewQuery,
+        replace: bool,
+    ) -> Result<(), StoreError> {
         let sql = "INSERT INTO queries (space, id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, \
                    created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let insert = || {
-            let insert = self.backend.dialect.insert_if_absent(sql).bind(space.as_str()).bind(query.id.as_str());
-            let insert = insert.bind(query.user_id.as_str()).bind(query.request.clone()).bind(query.receipt.clone());
-            let insert = insert.bind(query.state.as_str()).bind(query.answer_chars).bind(query.elapsed_ms);
+            let insert = self
+                .backend
+                .dialect
+                .insert_if_absent(sql)
+                .bind(space.as_str())
+                .bind(query.id.as_str());
+
+            let insert = insert
+                .bind(query.user_id.as_str())
+                .bind(query.request.clone())
+                .bind(query.receipt.clone());
+
+            let insert = insert
+                .bind(query.state.as_str())
+                .bind(query.answer_chars)
+                .bind(query.elapsed_ms);
+
             insert.bind(query.created_at.as_micros())
         };
+
         self.retry("add_query", || async {
             if !replace {
                 return self.execute(insert()).await;
             }
+
             let mut tx = self.begin().await?;
             let delete = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");
-            tx.execute(delete.bind(space.as_str()).bind(query.id.as_str())).await?;
+            tx.execute(delete.bind(space.as_str()).bind(query.id.as_str()))
+                .await?;
             tx.execute(insert()).await?;
+
             tx.commit().await
         })
         .await
     }
 
-    pub async fn find_query(&self, space: &Space, id: &QueryId) -> Result<Option<StoredQuery>, StoreError> {
+    pub async fn find_query(
+        &self,
+        space: &Space,
+        id: &QueryId,
+    ) -> Result<Option<StoredQuery>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM queries WHERE space = ? AND id = ?");
         self.retry("find_query", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(id.as_str());
-            self.fetch_all(query).await?.first().map(read_query).transpose()
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(id.as_str());
+            self.fetch_all(query)
+                .await?
+                .first()
+                .map(read_query)
+                .transpose()
         })
         .await
     }
 
-    pub async fn list_queries(&self, space: &Space, page: &QueryPage) -> Result<Vec<StoredQuery>, StoreError> {
+    pub async fn list_queries(
+        &self,
+        space: &Space,
+        page: &QueryPage,
+    ) -> Result<Vec<StoredQuery>, StoreError> {
         let mut sql = format!("SELECT {COLUMNS} FROM queries WHERE space = ?");
         if page.user_id.is_some() {
             sql.push_str(" AND user_id = ?");
         }
+
         if page.before.is_some() {
             sql.push_str(" AND created_at <= ? AND (created_at < ? OR id < ?)");
         }
+
         sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT ?");
         self.retry("list_queries", || async {
             let mut query = self.backend.dialect.assembled(&sql).bind(space.as_str());
             if let Some(user_id) = &page.user_id {
                 query = query.bind(user_id.as_str());
             }
+
             if let Some((moment, id)) = &page.before {
-                query = query.bind(moment.as_micros()).bind(moment.as_micros()).bind(id.as_str());
+                query = query
+                    .bind(moment.as_micros())
+                    .bind(moment.as_micros())
+                    .bind(id.as_str());
             }
+
             let query = query.bind(i64::try_from(page.limit).unwrap_or(i64::MAX));
-            self.fetch_all(query).await?.iter().map(read_query).collect()
+            self.fetch_all(query)
+                .await?
+                .iter()
+                .map(read_query)
+                .collect()
         })
         .await
     }
 
     /// Every attempt of a question to ask a model, in their order.
-    pub async fn list_query_calls(&self, space: &Space, id: &QueryId) -> Result<Vec<LlmCall>, StoreError> {
-        let sql = format!("SELECT {} FROM llm_calls WHERE space = ? AND query_id = ? ORDER BY seq", llm_calls::COLUMNS);
+    pub async fn list_query_calls(
+        &self,
+        space: &Space,
+        id: &QueryId,
+    ) -> Result<Vec<LlmCall>, StoreError> {
+        let sql = format!(
+            "SELECT {} FROM llm_calls WHERE space = ? AND query_id = ? ORDER BY seq",
+            llm_calls::COLUMNS
+        );
         self.retry("list_query_calls", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(id.as_str());
-            self.fetch_all(query).await?.iter().map(llm_calls::read_call).collect()
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(id.as_str());
+            self.fetch_all(query)
+                .await?
+                .iter()
+                .map(llm_calls::read_call)
+                .collect()
         })
         .await
     }
@@ -91,34 +159,41 @@ impl Store {
         self.retry("remove_query_calls", || async {
             let mut tx = self.begin().await?;
             let delete = tx.sql("DELETE FROM llm_calls WHERE space = ? AND query_id = ?");
-            tx.execute(delete.bind(space.as_str()).bind(id.as_str())).await?;
+            tx.execute(delete.bind(space.as_str()).bind(id.as_str()))
+                .await?;
             tx.commit().await
         })
         .await
     }
 
-    /// Removes some receipts that are older, with their calls; the sums of their days stay. Spans spaces.
+    /// Removes some receipts that are older, with their calls; the sums of their days stay. Spans
+    /// spaces.
     pub async fn remove_old_queries(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.retry("remove_old_queries", || async {
             let old = self.sql("SELECT space, id FROM queries WHERE created_at < ? LIMIT 500");
             let old = self.fetch_all(old.bind(before.as_micros())).await?;
             let mut tx = self.begin().await?;
             let mut removed = 0;
+
             for row in old {
                 let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
                 let calls = tx.sql("DELETE FROM llm_calls WHERE space = ? AND query_id = ?");
-                tx.execute(calls.bind(space.clone()).bind(id.clone())).await?;
+                tx.execute(calls.bind(space.clone()).bind(id.clone()))
+                    .await?;
                 let receipt = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");
+
                 removed += tx.execute(receipt.bind(space).bind(id)).await?;
             }
+
             tx.commit().await?;
             Ok(removed)
         })
         .await
     }
 
-    /// Empties the results of questions that were asked as jobs and ended before a moment, and forgets the answers that
-    /// were kept for a key: the only rows that hold passages besides the passages themselves. Spans spaces.
+    /// Empties the results of questions that were asked as jobs and ended before a moment, and
+    /// forgets the answers that were kept for a key: the only rows that hold passages besides the
+    /// passages themselves. Spans spaces.
     pub async fn clear_query_results(
         &self,
         kind: &'static str,
@@ -134,6 +209,7 @@ impl Store {
             let delete = "DELETE FROM idempotency_keys WHERE route = ? AND created_at < ? \
                           AND (status IS NOT NULL OR lease_until < @now)";
             let delete = tx.sql(delete).bind(route).bind(before.as_micros());
+
             cleared += tx.execute(delete).await?;
             tx.commit().await?;
             Ok(cleared)

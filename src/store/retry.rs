@@ -1,4 +1,5 @@
-//! Runs an operation again when the connection was lost or another transaction was in the way (M-7.5).
+//! Runs an operation again when the connection was lost or another transaction was in the way
+//! (M-7.5).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,7 +17,10 @@ tokio::task_local! {
 }
 
 /// Counts what is tried again while a future runs, on top of what the counter says.
-pub fn count_retries<F: Future>(counter: Arc<AtomicI64>, work: F) -> impl Future<Output = F::Output> {
+pub fn count_retries<F: Future>(
+    counter: Arc<AtomicI64>,
+    work: F,
+) -> impl Future<Output = F::Output> {
     MADE_AGAIN.scope(counter, work)
 }
 
@@ -27,14 +31,20 @@ pub fn add_retries(made: i64) {
 
 /// What was counted so far, in the piece of work that asks.
 pub(super) fn retries_so_far() -> i64 {
-    MADE_AGAIN.try_with(|counter| counter.load(Ordering::Relaxed)).unwrap_or(0)
+    MADE_AGAIN
+        .try_with(|counter| counter.load(Ordering::Relaxed))
+        .unwrap_or(0)
 }
 
 impl Store {
     /// Runs `operation` until it works, fails for good, or patience ends.
     ///
     /// The operation must be whole: a single read, or a transaction from its begin to its commit.
-    pub async fn retry<T, F>(&self, name: &'static str, operation: impl Fn() -> F) -> Result<T, StoreError>
+    pub async fn retry<T, F>(
+        &self,
+        name: &'static str,
+        operation: impl Fn() -> F,
+    ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
@@ -42,7 +52,11 @@ impl Store {
     }
 
     /// The same for an operation with an error of its own, some of which come from the store.
-    pub async fn retry_as<T, E, F>(&self, name: &'static str, operation: impl Fn() -> F) -> Result<T, E>
+    pub async fn retry_as<T, E, F>(
+        &self,
+        name: &'static str,
+        operation: impl Fn() -> F,
+    ) -> Result<T, E>
     where
         E: AsStoreError,
         F: Future<Output = Result<T, E>>,
@@ -50,20 +64,27 @@ impl Store {
         let policy = self.backend.retry;
         let began = Instant::now();
         let mut tried = 0;
+
         loop {
             let error = match operation().await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
+
             tried += 1;
-            let Some(cause) = error.as_store_error().filter(|cause| cause.is_retryable()) else { return Err(error) };
+            let Some(cause) = error.as_store_error().filter(|cause| cause.is_retryable()) else {
+                return Err(error);
+            };
             let pause = policy.pause(tried);
+
             if u64::from(tried) >= policy.tries || began.elapsed() + pause > PATIENCE {
                 if matches!(cause, StoreError::Unavailable { .. }) {
-                    metrics::counter!(names::STORE_UNAVAILABLE_TOTAL, "operation" => name).increment(1);
+                    metrics::counter!(names::STORE_UNAVAILABLE_TOTAL, "operation" => name)
+                        .increment(1);
                 }
                 return Err(error);
             }
+
             metrics::counter!(names::STORE_RETRIES_TOTAL, "operation" => name).increment(1);
             let _ = MADE_AGAIN.try_with(|counter| counter.fetch_add(1, Ordering::Relaxed));
             tracing::warn!(operation = name, tried, pause_ms = pause.as_millis(), %cause, "store operation is tried again");

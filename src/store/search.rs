@@ -1,4 +1,5 @@
-//! What a search reads besides terms and vectors: which documents it may see, and the passages it has found.
+//! What a search reads besides terms and vectors: which documents it may see, and the passages it
+//! has found.
 
 use std::fmt::Write as _;
 
@@ -19,61 +20,107 @@ const AT_ONCE: usize = 500;
 
 impl Store {
     /// Every document of a space, with what it says now.
-    pub async fn list_search_sources(&self, space: &Space) -> Result<Vec<SearchSource>, StoreError> {
+    pub async fn list_search_sources(
+        &self,
+        space: &Space,
+    ) -> Result<Vec<SearchSource>, StoreError> {
         let sql = "SELECT id, eligible, content_version_id FROM sources WHERE space = ?";
         self.retry("list_search_sources", || async {
             let read = |row: &AnyRow| {
                 let eligible = row.try_get::<i64, _>(1)? != 0;
-                Ok(SearchSource { id: row.try_get(0)?, version_id: row.try_get(2)?, eligible })
+                Ok(SearchSource {
+                    id: row.try_get(0)?,
+                    version_id: row.try_get(2)?,
+                    eligible,
+                })
             };
-            self.fetch_all(self.sql(sql).bind(space.as_str())).await?.iter().map(read).collect()
+            self.fetch_all(self.sql(sql).bind(space.as_str()))
+                .await?
+                .iter()
+                .map(read)
+                .collect()
         })
         .await
     }
 
     /// The documents that a scope lets through, each with the version whose passages count.
-    pub async fn list_sources_in(&self, space: &Space, scope: &QueryScope) -> Result<Vec<SearchSource>, StoreError> {
-        // The newest version of then; one that brought nothing new names the one whose passages it shares.
+    pub async fn list_sources_in(
+        &self,
+        space: &Space,
+        scope: &QueryScope,
+    ) -> Result<Vec<SearchSource>, StoreError> {
+        // The newest version of then; one that brought nothing new names the one whose passages it
+        // shares.
         let then = format!(
             "(SELECT COALESCE(w.content_version_id, w.id) FROM source_versions w WHERE w.space = s.space \
              AND w.source_id = s.id AND w.ingested_at <= ? AND {IS_WHOLE} ORDER BY w.version DESC LIMIT 1)"
         );
-        let version = if scope.as_of.is_some() { then.as_str() } else { "s.content_version_id" };
-        let mut sql = format!("SELECT s.id, {version} FROM sources s WHERE s.space = ? AND s.eligible = 1");
+
+        let version = if scope.as_of.is_some() {
+            then.as_str()
+        } else {
+            "s.content_version_id"
+        };
+
+        let mut sql =
+            format!("SELECT s.id, {version} FROM sources s WHERE s.space = ? AND s.eligible = 1");
         if scope.user_id.is_some() {
             sql.push_str(" AND s.user_id = ?");
         }
+
         if !scope.source_ids.is_empty() {
-            let _ = write!(sql, " AND s.id IN ({})", vec!["?"; scope.source_ids.len()].join(","));
+            let _ = write!(
+                sql,
+                " AND s.id IN ({})",
+                vec!["?"; scope.source_ids.len()].join(",")
+            );
         }
+
         for _ in &scope.tags {
             sql.push_str(
                 " AND EXISTS (SELECT 1 FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id AND t.tag = ?)",
             );
         }
+
         self.retry("list_sources_in", || async {
-            let mut query = self.backend.dialect.assembled(&sql).persistent(scope.source_ids.len() <= 1);
+            let mut query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .persistent(scope.source_ids.len() <= 1);
+
             if let Some(moment) = scope.as_of {
                 query = query.bind(moment.as_micros());
             }
+
             query = query.bind(space.as_str());
             if let Some(user_id) = &scope.user_id {
                 query = query.bind(user_id.clone());
             }
+
             for id in &scope.source_ids {
                 query = query.bind(id.as_str());
             }
+
             for tag in &scope.tags {
                 query = query.bind(tag.clone());
             }
-            let read =
-                |row: &AnyRow| Ok(SearchSource { id: row.try_get(0)?, version_id: row.try_get(1)?, eligible: true });
+
+            let read = |row: &AnyRow| {
+                Ok(SearchSource {
+                    id: row.try_get(0)?,
+                    version_id: row.try_get(1)?,
+                    eligible: true,
+                })
+            };
+
             self.fetch_all(query).await?.iter().map(read).collect()
         })
         .await
     }
 
-    /// The passages of a scope that are filed under a category or one below it, by version and place.
+    /// The passages of a scope that are filed under a category or one below it, by version and
+    /// place.
     pub async fn list_spans_under(
         &self,
         space: &Space,
@@ -85,16 +132,33 @@ impl Store {
             "WITH RECURSIVE below (id) AS (SELECT k.id FROM categories k WHERE COALESCE(k.space, '') = ?",
             space.as_str(),
         );
-        pieces.number(" AND k.id = ? UNION ALL SELECT k.id FROM below ", category_id);
-        pieces.text("JOIN categories k ON k.space = ? AND k.parent_id = below.id) ", space.as_str());
+
+        pieces.number(
+            " AND k.id = ? UNION ALL SELECT k.id FROM below ",
+            category_id,
+        );
+
+        pieces.text(
+            "JOIN categories k ON k.space = ? AND k.parent_id = below.id) ",
+            space.as_str(),
+        );
+
         pieces.push("SELECT c.id, c.version_id, c.start_char, c.end_char FROM below ");
         pieces.push(self.backend.dialect.join_in_order());
-        pieces.text(" chunks c ON c.space = ? AND c.category_id = below.id", space.as_str());
+        pieces.text(
+            " chunks c ON c.space = ? AND c.category_id = below.id",
+            space.as_str(),
+        );
+
         pieces.push(&format!("{OF_SOURCE} WHERE 1 = 1"));
         pieces.scope(scope);
         pieces.push(" ORDER BY c.version_id, c.start_char");
         self.retry("list_spans_under", || async {
-            self.fetch_all(self.put_together(&pieces, false)).await?.iter().map(read_span).collect()
+            self.fetch_all(self.put_together(&pieces, false))
+                .await?
+                .iter()
+                .map(read_span)
+                .collect()
         })
         .await
     }
@@ -111,14 +175,21 @@ impl Store {
         let mut found = Vec::new();
         for some in version_ids.chunks(AT_ONCE) {
             let rows = self.retry("list_spans_of", || async {
-                let query = self.backend.dialect.query_list(sql, some.len()).bind(space.as_str());
+                let query = self
+                    .backend
+                    .dialect
+                    .query_list(sql, some.len())
+                    .bind(space.as_str());
+
                 let query = query.bind(profile.to_owned());
-                self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id))).await
+                self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
+                    .await
             });
             for row in rows.await? {
                 found.push(read_span(&row)?);
             }
         }
+
         Ok(found)
     }
 
@@ -127,15 +198,25 @@ impl Store {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        // By their numbers: SQLite would rather go through the whole space if its index could be used.
+
+        // By their numbers: SQLite would rather go through the whole space if its index could be
+        // used.
         let sql = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal, c.text_content, c.token_count, \
                    c.start_char, c.end_char, c.category_id, c.created_at, s.filename, s.path, s.user_id FROM chunks c \
                    JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                    JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE COALESCE(c.space, '') = ? \
                    AND c.id IN (??)";
+
         self.retry("list_found", || async {
-            let query = self.backend.dialect.query_list(sql, ids.len()).bind(space.as_str());
-            let rows = self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id))).await?;
+            let query = self
+                .backend
+                .dialect
+                .query_list(sql, ids.len())
+                .bind(space.as_str());
+
+            let rows = self
+                .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
+                .await?;
             rows.iter().map(read_found).collect()
         })
         .await

@@ -36,10 +36,21 @@ impl Store {
         source_id: &SourceId,
         version: i64,
     ) -> Result<Option<SourceVersion>, StoreError> {
-        let sql = format!("SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND version = ?");
+        let sql = format!(
+            "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND version = ?"
+        );
         self.retry("find_source_version", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
-            self.fetch_all(query.bind(version)).await?.first().map(read_version).transpose()
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(source_id.as_str());
+            self.fetch_all(query.bind(version))
+                .await?
+                .first()
+                .map(read_version)
+                .transpose()
         })
         .await
     }
@@ -51,10 +62,19 @@ impl Store {
         source_id: &SourceId,
         version: i64,
     ) -> Result<Option<String>, StoreError> {
-        let sql = "SELECT content FROM source_versions WHERE space = ? AND source_id = ? AND version = ?";
+        let sql =
+            "SELECT content FROM source_versions WHERE space = ? AND source_id = ? AND version = ?";
         self.retry("find_content", || async {
-            let query = self.sql(sql).bind(space.as_str()).bind(source_id.as_str()).bind(version);
-            self.fetch_all(query).await?.first().map(|row| Ok(row.try_get(0)?)).transpose()
+            let query = self
+                .sql(sql)
+                .bind(space.as_str())
+                .bind(source_id.as_str())
+                .bind(version);
+            self.fetch_all(query)
+                .await?
+                .first()
+                .map(|row| Ok(row.try_get(0)?))
+                .transpose()
         })
         .await
     }
@@ -73,10 +93,22 @@ impl Store {
              AND ingested_at <= ? AND {IS_WHOLE} ORDER BY version DESC LIMIT ?"
         );
         self.retry("list_source_versions", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
-            let query = query.bind(before.unwrap_or(i64::MAX)).bind(as_of.map_or(i64::MAX, Timestamp::as_micros));
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(source_id.as_str());
+
+            let query = query
+                .bind(before.unwrap_or(i64::MAX))
+                .bind(as_of.map_or(i64::MAX, Timestamp::as_micros));
             let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
-            self.fetch_all(query).await?.iter().map(read_version).collect()
+            self.fetch_all(query)
+                .await?
+                .iter()
+                .map(read_version)
+                .collect()
         })
         .await
     }
@@ -91,14 +123,24 @@ impl Store {
             "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? ORDER BY version DESC LIMIT 1"
         );
         self.retry("find_newest_version", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
-            self.fetch_all(query).await?.first().map(read_version).transpose()
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(source_id.as_str());
+            self.fetch_all(query)
+                .await?
+                .first()
+                .map(read_version)
+                .transpose()
         })
         .await
     }
 
-    /// The newest version of a document that has passages of its own and this content under these settings. One that was
-    /// written in part only, as batches may be, does not say the same: the passages of its profile reach to its end.
+    /// The newest version of a document that has passages of its own and this content under these
+    /// settings. One that was written in part only, as batches may be, does not say the same: the
+    /// passages of its profile reach to its end.
     pub async fn find_same_content(
         &self,
         space: &Space,
@@ -114,13 +156,25 @@ impl Store {
             "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND sha256 = ? AND settings_key = ? \
              AND content_version_id IS NULL{whole} ORDER BY version DESC LIMIT 1"
         );
+
         self.retry("find_same_content", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str()).bind(source_id.as_str());
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(source_id.as_str());
+
             let mut query = query.bind(sha256.to_owned()).bind(settings_key.to_owned());
             if let Some(profile) = profile {
                 query = query.bind(profile);
             }
-            self.fetch_all(query).await?.first().map(read_version).transpose()
+
+            self.fetch_all(query)
+                .await?
+                .first()
+                .map(read_version)
+                .transpose()
         })
         .await
     }
@@ -139,8 +193,8 @@ impl Tx {
         Ok(id)
     }
 
-    /// Stores a version whose passages come in several transactions; the last calls [`Tx::add_document_version`], and
-    /// until then nobody sees it but whoever names it.
+    /// Stores a version whose passages come in several transactions; the last calls
+    /// [`Tx::add_document_version`], and until then nobody sees it but whoever names it.
     pub async fn begin_source_version(
         &mut self,
         space: &Space,
@@ -151,12 +205,36 @@ impl Tx {
                       mtime, char_count, token_count, provider, topic, note, metadata_json, content_version_id, job_id, \
                       ingested_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let facts = new.facts;
-        let insert = self.backend.dialect.insert_with_id(insert).bind(space.as_str()).bind(new.source_id.as_str());
-        let insert = insert.bind(new.version).bind(new.content.to_owned()).bind(facts.sha256.as_str());
-        let insert = insert.bind(facts.settings_key.as_str()).bind(facts.size_bytes);
-        let insert = insert.bind(facts.mtime.map(Timestamp::as_micros)).bind(facts.char_count).bind(facts.token_count);
-        let insert = insert.bind(facts.provider.clone()).bind(facts.topic.clone()).bind(facts.note.clone());
-        let insert = insert.bind(facts.metadata.to_string()).bind(new.content_version_id).bind(facts.job_id.clone());
+        let insert = self
+            .backend
+            .dialect
+            .insert_with_id(insert)
+            .bind(space.as_str())
+            .bind(new.source_id.as_str());
+
+        let insert = insert
+            .bind(new.version)
+            .bind(new.content.to_owned())
+            .bind(facts.sha256.as_str());
+
+        let insert = insert
+            .bind(facts.settings_key.as_str())
+            .bind(facts.size_bytes);
+        let insert = insert
+            .bind(facts.mtime.map(Timestamp::as_micros))
+            .bind(facts.char_count)
+            .bind(facts.token_count);
+
+        let insert = insert
+            .bind(facts.provider.clone())
+            .bind(facts.topic.clone())
+            .bind(facts.note.clone());
+
+        let insert = insert
+            .bind(facts.metadata.to_string())
+            .bind(new.content_version_id)
+            .bind(facts.job_id.clone());
+
         self.insert_for_id(insert.bind(now.as_micros())).await
     }
 
@@ -168,14 +246,25 @@ impl Tx {
     ) -> Result<Option<(i64, Timestamp)>, StoreError> {
         let query = "SELECT version, ingested_at FROM source_versions WHERE space = ? AND source_id = ? \
                      ORDER BY version DESC LIMIT 1";
-        let row = self.fetch_optional(self.sql(query).bind(space.as_str()).bind(source_id.as_str())).await?;
-        row.map(|row| Ok((row.try_get(0)?, Timestamp::from_micros(row.try_get(1)?)))).transpose()
+        let row = self
+            .fetch_optional(
+                self.sql(query)
+                    .bind(space.as_str())
+                    .bind(source_id.as_str()),
+            )
+            .await?;
+
+        row.map(|row| Ok((row.try_get(0)?, Timestamp::from_micros(row.try_get(1)?))))
+            .transpose()
     }
 
     /// Whether a version is still there.
     pub async fn has_source_version(&mut self, space: &Space, id: i64) -> Result<bool, StoreError> {
         let query = self.sql("SELECT id FROM source_versions WHERE space = ? AND id = ?");
-        Ok(self.fetch_optional(query.bind(space.as_str()).bind(id)).await?.is_some())
+        Ok(self
+            .fetch_optional(query.bind(space.as_str()).bind(id))
+            .await?
+            .is_some())
     }
 
     /// Makes a version what the document says now.
@@ -189,8 +278,15 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let update = "UPDATE sources SET latest_version = ?, content_version_id = ?, updated_at = ? \
                       WHERE space = ? AND id = ?";
-        let update = self.sql(update).bind(version).bind(content_version_id).bind(now.as_micros());
-        self.execute(update.bind(space.as_str()).bind(source_id.as_str())).await.map(|_| ())
+        let update = self
+            .sql(update)
+            .bind(version)
+            .bind(content_version_id)
+            .bind(now.as_micros());
+
+        self.execute(update.bind(space.as_str()).bind(source_id.as_str()))
+            .await
+            .map(|_| ())
     }
 
     /// The version whose passages are what the document says now.
@@ -200,7 +296,9 @@ impl Tx {
         source_id: &SourceId,
     ) -> Result<Option<i64>, StoreError> {
         let query = self.sql("SELECT content_version_id FROM sources WHERE space = ? AND id = ?");
-        let row = self.fetch_optional(query.bind(space.as_str()).bind(source_id.as_str())).await?;
+        let row = self
+            .fetch_optional(query.bind(space.as_str()).bind(source_id.as_str()))
+            .await?;
         Ok(row.map(|row| row.try_get(0)).transpose()?.flatten())
     }
 }
@@ -215,7 +313,9 @@ pub(super) fn read_version(row: &AnyRow) -> Result<SourceVersion, StoreError> {
             sha256: row.try_get(3)?,
             settings_key: row.try_get(4)?,
             size_bytes: row.try_get(5)?,
-            mtime: row.try_get::<Option<i64>, _>(6)?.map(Timestamp::from_micros),
+            mtime: row
+                .try_get::<Option<i64>, _>(6)?
+                .map(Timestamp::from_micros),
             char_count: row.try_get(7)?,
             token_count: row.try_get(8)?,
             provider: row.try_get(9)?,

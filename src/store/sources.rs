@@ -43,7 +43,11 @@ pub struct SourcePage {
 }
 
 impl Store {
-    pub async fn find_source(&self, space: &Space, id: &SourceId) -> Result<Option<Source>, StoreError> {
+    pub async fn find_source(
+        &self,
+        space: &Space,
+        id: &SourceId,
+    ) -> Result<Option<Source>, StoreError> {
         self.retry("find_source", || async {
             let query = self.sql(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
             gather(&self.fetch_all(query).await?)
@@ -59,9 +63,19 @@ impl Store {
         path: &str,
     ) -> Result<Option<SourceId>, StoreError> {
         self.retry("find_source_at", || async {
-            let query = self.sql(SELECT_AT).bind(space.as_str()).bind(user_id.to_owned());
-            let rows = self.fetch_all(query.bind(sha256_hex(path.as_bytes()))).await?;
-            Ok(rows.first().map(|row| row.try_get(0)).transpose()?.map(SourceId::from_stored))
+            let query = self
+                .sql(SELECT_AT)
+                .bind(space.as_str())
+                .bind(user_id.to_owned());
+
+            let rows = self
+                .fetch_all(query.bind(sha256_hex(path.as_bytes())))
+                .await?;
+            Ok(rows
+                .first()
+                .map(|row| row.try_get(0))
+                .transpose()?
+                .map(SourceId::from_stored))
         })
         .await
     }
@@ -73,8 +87,14 @@ impl Store {
         page: &SourcePage,
     ) -> Result<Vec<Source>, StoreError> {
         self.retry("list_sources", || async {
-            let rows = self.fetch_all(self.put_together(&select_page(space, filter, page, false), true)).await?;
-            let mut sources = rows.iter().map(|row| read_source(row, 0)).collect::<Result<Vec<_>, _>>()?;
+            let rows = self
+                .fetch_all(self.put_together(&select_page(space, filter, page, false), true))
+                .await?;
+            let mut sources = rows
+                .iter()
+                .map(|row| read_source(row, 0))
+                .collect::<Result<Vec<_>, _>>()?;
+
             self.read_tags(space, sources.iter_mut()).await?;
             Ok(sources)
         })
@@ -89,20 +109,28 @@ impl Store {
         page: &SourcePage,
     ) -> Result<Vec<ManifestEntry>, StoreError> {
         self.retry("list_manifest", || async {
-            let rows = self.fetch_all(self.put_together(&select_page(space, filter, page, true), true)).await?;
+            let rows = self
+                .fetch_all(self.put_together(&select_page(space, filter, page, true), true))
+                .await?;
             let read = |row: &AnyRow| {
                 let known = row.try_get::<Option<i64>, _>(0)?.is_some();
                 let version = known.then(|| read_version(row)).transpose()?;
-                Ok::<_, StoreError>(ManifestEntry { source: read_source(row, source_versions::WIDTH)?, version })
+                Ok::<_, StoreError>(ManifestEntry {
+                    source: read_source(row, source_versions::WIDTH)?,
+                    version,
+                })
             };
+
             let mut entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-            self.read_tags(space, entries.iter_mut().map(|entry| &mut entry.source)).await?;
+            self.read_tags(space, entries.iter_mut().map(|entry| &mut entry.source))
+                .await?;
             Ok(entries)
         })
         .await
     }
 
-    /// A document as it was at a moment, but for its tags and whether it is eligible; `None` if it came later.
+    /// A document as it was at a moment, but for its tags and whether it is eligible; `None` if it
+    /// came later.
     pub async fn find_source_as_of(
         &self,
         space: &Space,
@@ -116,29 +144,50 @@ impl Store {
         pieces.push("LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id ");
         pieces.text("WHERE s.space = ?", space.as_str());
         pieces.text(" AND s.id = ?", id.as_str());
-        pieces.number(" AND s.created_at <= ? ORDER BY t.position", moment.as_micros());
-        self.retry("find_source_as_of", || async { gather(&self.fetch_all(self.put_together(&pieces, true)).await?) })
-            .await
+        pieces.number(
+            " AND s.created_at <= ? ORDER BY t.position",
+            moment.as_micros(),
+        );
+
+        self.retry("find_source_as_of", || async {
+            gather(&self.fetch_all(self.put_together(&pieces, true)).await?)
+        })
+        .await
     }
 
     /// Fills in the tags of a page, in one round trip.
-    async fn read_tags(&self, space: &Space, sources: impl Iterator<Item = &mut Source>) -> Result<(), StoreError> {
+    async fn read_tags(
+        &self,
+        space: &Space,
+        sources: impl Iterator<Item = &mut Source>,
+    ) -> Result<(), StoreError> {
         let sources: Vec<&mut Source> = sources.collect();
         if sources.is_empty() {
             return Ok(());
         }
+
         let sql = "SELECT source_id, tag FROM source_tags WHERE space = ? AND source_id IN (??) ORDER BY position";
-        let mut query = self.backend.dialect.query_list(sql, sources.len()).bind(space.as_str());
+        let mut query = self
+            .backend
+            .dialect
+            .query_list(sql, sources.len())
+            .bind(space.as_str());
+
         for source in &sources {
             query = query.bind(source.id.as_str());
         }
+
         let mut tags: HashMap<String, Vec<String>> = HashMap::new();
         for row in self.fetch_all(query).await? {
-            tags.entry(row.try_get(0)?).or_default().push(row.try_get(1)?);
+            tags.entry(row.try_get(0)?)
+                .or_default()
+                .push(row.try_get(1)?);
         }
+
         for source in sources {
             source.tags = tags.remove(source.id.as_str()).unwrap_or_default();
         }
+
         Ok(())
     }
 }
@@ -149,22 +198,51 @@ impl Tx {
     pub async fn add_source(&mut self, space: &Space, source: &Source) -> Result<(), StoreError> {
         let insert = "INSERT INTO sources (space, id, user_id, filename, path, path_key, type, kind, eligible, \
                       latest_version, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        let insert = self.sql(insert).bind(space.as_str()).bind(source.id.as_str()).bind(source.user_id.as_str());
-        let insert = insert.bind(source.filename.as_str()).bind(source.path.as_str());
-        let insert = insert.bind(sha256_hex(source.path.as_bytes())).bind(source.file_type.as_str()).bind(FILE_INGEST);
-        let insert = insert.bind(i16::from(source.eligible)).bind(source.latest_version);
-        let insert = insert.bind(source.created_at.as_micros()).bind(source.updated_at.as_micros());
+        let insert = self
+            .sql(insert)
+            .bind(space.as_str())
+            .bind(source.id.as_str())
+            .bind(source.user_id.as_str());
+
+        let insert = insert
+            .bind(source.filename.as_str())
+            .bind(source.path.as_str());
+        let insert = insert
+            .bind(sha256_hex(source.path.as_bytes()))
+            .bind(source.file_type.as_str())
+            .bind(FILE_INGEST);
+
+        let insert = insert
+            .bind(i16::from(source.eligible))
+            .bind(source.latest_version);
+        let insert = insert
+            .bind(source.created_at.as_micros())
+            .bind(source.updated_at.as_micros());
         if self.insert(insert).await?.is_none() {
-            return Err(StoreError::Conflict { constraint: "sources_path" });
+            return Err(StoreError::Conflict {
+                constraint: "sources_path",
+            });
         }
-        self.add_document_words(space, source, &[whole_name(&source.filename)]).await?;
+
+        self.add_document_words(space, source, &[whole_name(&source.filename)])
+            .await?;
         self.add_source_tags(space, source).await
     }
 
     /// Reads a source and holds it until the transaction ends.
-    pub async fn find_source(&mut self, space: &Space, id: &SourceId) -> Result<Option<Source>, StoreError> {
+    pub async fn find_source(
+        &mut self,
+        space: &Space,
+        id: &SourceId,
+    ) -> Result<Option<Source>, StoreError> {
         let lock = "SELECT id FROM sources WHERE space = ? AND id = ?";
-        let lock = self.backend.dialect.query_for_update(lock).bind(space.as_str()).bind(id.as_str());
+        let lock = self
+            .backend
+            .dialect
+            .query_for_update(lock)
+            .bind(space.as_str())
+            .bind(id.as_str());
+
         self.fetch_optional(lock).await?;
         let query = self.sql(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
         gather(&self.fetch_all(query).await?)
@@ -178,48 +256,87 @@ impl Tx {
         path: &str,
     ) -> Result<Option<SourceId>, StoreError> {
         let query = self.sql(SELECT_AT);
-        let query = query.bind(space.as_str()).bind(user_id).bind(sha256_hex(path.as_bytes()));
+        let query = query
+            .bind(space.as_str())
+            .bind(user_id)
+            .bind(sha256_hex(path.as_bytes()));
+
         let row = self.fetch_optional(query).await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?.map(SourceId::from_stored))
+        Ok(row
+            .map(|row| row.try_get(0))
+            .transpose()?
+            .map(SourceId::from_stored))
     }
 
     /// Writes what may change of a source: its tags, whether it is eligible, when it was changed.
-    pub async fn update_source(&mut self, space: &Space, source: &Source) -> Result<(), StoreError> {
-        let update = self.sql("UPDATE sources SET eligible = ?, updated_at = ? WHERE space = ? AND id = ?");
-        let update = update.bind(i16::from(source.eligible)).bind(source.updated_at.as_micros());
-        self.execute(update.bind(space.as_str()).bind(source.id.as_str())).await?;
+    pub async fn update_source(
+        &mut self,
+        space: &Space,
+        source: &Source,
+    ) -> Result<(), StoreError> {
+        let update =
+            self.sql("UPDATE sources SET eligible = ?, updated_at = ? WHERE space = ? AND id = ?");
+        let update = update
+            .bind(i16::from(source.eligible))
+            .bind(source.updated_at.as_micros());
+        self.execute(update.bind(space.as_str()).bind(source.id.as_str()))
+            .await?;
         let clear = self.sql("DELETE FROM source_tags WHERE space = ? AND source_id = ?");
-        self.execute(clear.bind(space.as_str()).bind(source.id.as_str())).await?;
+        self.execute(clear.bind(space.as_str()).bind(source.id.as_str()))
+            .await?;
+
         self.add_source_tags(space, source).await
     }
 
     /// Removes a source with everything that hangs on it; tells whether it was there.
-    pub async fn remove_source(&mut self, space: &Space, id: &SourceId) -> Result<bool, StoreError> {
+    pub async fn remove_source(
+        &mut self,
+        space: &Space,
+        id: &SourceId,
+    ) -> Result<bool, StoreError> {
         self.remove_source_embeddings(space, id).await?;
         let delete = self.sql("DELETE FROM sources WHERE space = ? AND id = ?");
-        Ok(self.execute(delete.bind(space.as_str()).bind(id.as_str())).await? == 1)
+        Ok(self
+            .execute(delete.bind(space.as_str()).bind(id.as_str()))
+            .await?
+            == 1)
     }
 
     async fn add_source_tags(&mut self, space: &Space, source: &Source) -> Result<(), StoreError> {
         if source.tags.is_empty() {
             return Ok(());
         }
+
         let values = vec!["(?, ?, ?, ?)"; source.tags.len()].join(", ");
-        let insert = format!("INSERT INTO source_tags (space, source_id, tag, position) VALUES {values}");
+        let insert =
+            format!("INSERT INTO source_tags (space, source_id, tag, position) VALUES {values}");
         let mut insert = self.backend.dialect.assembled(&insert).persistent(false);
+
         for (position, tag) in (0_i64..).zip(&source.tags) {
-            insert = insert.bind(space.as_str()).bind(source.id.as_str()).bind(tag.as_str()).bind(position);
+            insert = insert
+                .bind(space.as_str())
+                .bind(source.id.as_str())
+                .bind(tag.as_str())
+                .bind(position);
         }
+
         self.execute(insert).await.map(|_| ())
     }
 }
 
 /// The newest version of a document `s`: now, or at a moment.
 fn latest(pieces: &mut Pieces, as_of: Option<Timestamp>) {
-    let Some(moment) = as_of else { return pieces.push("s.latest_version") };
-    pieces.push("COALESCE((SELECT MAX(w.version) FROM source_versions w WHERE w.space = s.space AND ");
+    let Some(moment) = as_of else {
+        return pieces.push("s.latest_version");
+    };
+    pieces.push(
+        "COALESCE((SELECT MAX(w.version) FROM source_versions w WHERE w.space = s.space AND ",
+    );
     pieces.push(source_versions::IS_WHOLE);
-    pieces.number(" AND w.source_id = s.id AND w.ingested_at <= ?), 0)", moment.as_micros());
+    pieces.number(
+        " AND w.source_id = s.id AND w.ingested_at <= ?), 0)",
+        moment.as_micros(),
+    );
 }
 
 /// A page of documents; `versions` brings the newest version of each along.
@@ -227,9 +344,13 @@ fn select_page(space: &Space, filter: &SourceFilter, page: &SourcePage, versions
     let mut pieces = Pieces::default();
     pieces.push("SELECT ");
     if versions {
-        let columns: Vec<String> = source_versions::COLUMNS.split(", ").map(|name| format!("v.{name}")).collect();
+        let columns: Vec<String> = source_versions::COLUMNS
+            .split(", ")
+            .map(|name| format!("v.{name}"))
+            .collect();
         pieces.push(&format!("{}, ", columns.join(", ")));
     }
+
     pieces.push("s.id, s.user_id, s.filename, s.path, s.type, s.eligible, ");
     latest(&mut pieces, filter.as_of);
     pieces.push(", s.created_at, s.updated_at FROM sources s");
@@ -237,42 +358,55 @@ fn select_page(space: &Space, filter: &SourceFilter, page: &SourcePage, versions
         pieces.push(" LEFT JOIN source_versions v ON v.space = s.space AND v.source_id = s.id AND v.version = ");
         latest(&mut pieces, filter.as_of);
     }
+
     pieces.text(" WHERE s.space = ?", space.as_str());
-    for (text, condition) in [(&filter.user_id, " AND s.user_id = ?"), (&filter.filename, " AND s.filename = ?")] {
+    for (text, condition) in [
+        (&filter.user_id, " AND s.user_id = ?"),
+        (&filter.filename, " AND s.filename = ?"),
+    ] {
         if let Some(text) = text {
             pieces.text(condition, text);
         }
     }
+
     if let Some(path) = &filter.path {
         pieces.text(" AND s.path_key = ?", sha256_hex(path.as_bytes()));
     }
+
     if let Some(eligible) = filter.eligible {
         pieces.number(" AND s.eligible = ?", i64::from(eligible));
     }
+
     if let Some(tag) = &filter.tag {
         pieces.push(" AND EXISTS (SELECT 1 FROM source_tags t WHERE t.space = s.space ");
         pieces.text("AND t.tag = ? AND t.source_id = s.id)", tag);
     }
+
     if let Some(moment) = filter.as_of {
         pieces.number(" AND s.created_at <= ?", moment.as_micros());
     }
+
     if let Some((created_at, id)) = &page.after {
         // The form of a keyset that all three engines answer from the index.
         pieces.number(" AND s.created_at >= ?", created_at.as_micros());
         pieces.number(" AND (s.created_at > ?", created_at.as_micros());
         pieces.text(" OR s.id > ?)", id.as_str());
     }
+
     let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
     pieces.limit(" ORDER BY s.created_at, s.id", limit);
     pieces
 }
 
 fn gather(rows: &[AnyRow]) -> Result<Option<Source>, StoreError> {
-    let Some(first) = rows.first() else { return Ok(None) };
+    let Some(first) = rows.first() else {
+        return Ok(None);
+    };
     let mut source = read_source(first, 0)?;
     for row in rows {
         source.tags.extend(row.try_get::<Option<String>, _>(9)?);
     }
+
     Ok(Some(source))
 }
 

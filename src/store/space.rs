@@ -19,14 +19,23 @@ impl Store {
     /// How often the passages and categories of a space were written.
     pub async fn find_chunk_writes(&self, space: &Space) -> Result<i64, StoreError> {
         self.retry("find_chunk_writes", || async {
-            let query = self.sql("SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0");
-            let rows = self.fetch_all(query.bind(space.as_str()).bind(CHUNK_WRITES)).await?;
-            Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(0))
+            let query = self.sql(
+                "SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0",
+            );
+            let rows = self
+                .fetch_all(query.bind(space.as_str()).bind(CHUNK_WRITES))
+                .await?;
+            Ok(rows
+                .first()
+                .map(|row| row.try_get(0))
+                .transpose()?
+                .unwrap_or(0))
         })
         .await
     }
 
-    /// Whether documents of a space are switched off, so that categories may seem to hold something.
+    /// Whether documents of a space are switched off, so that categories may seem to hold
+    /// something.
     pub async fn has_ineligible(&self, space: &Space) -> Result<bool, StoreError> {
         self.retry("has_ineligible", || async {
             let query = self.sql("SELECT id FROM sources WHERE space = ? AND eligible = 0 LIMIT 1");
@@ -40,9 +49,14 @@ impl Store {
         self.retry("next_untitled", || async {
             let mut tx = self.begin().await?;
             tx.count_up(space, UNTITLED).await?;
-            let query = tx.sql("SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0");
-            let row = tx.fetch_optional(query.bind(space.as_str()).bind(UNTITLED)).await?;
+            let query = tx.sql(
+                "SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0",
+            );
+            let row = tx
+                .fetch_optional(query.bind(space.as_str()).bind(UNTITLED))
+                .await?;
             tx.commit().await?;
+
             Ok(row.map(|row| row.try_get(0)).transpose()?.unwrap_or(1))
         })
         .await
@@ -53,21 +67,26 @@ impl Store {
         let sql = "SELECT s.space, s.value_json FROM settings s WHERE s.name = ? AND s.value_json <> ? \
                    AND EXISTS (SELECT 1 FROM chunks c WHERE c.space = s.space)";
         self.retry("list_other_depths", || async {
-            let rows = self.fetch_all(self.sql(sql).bind(DEPTH).bind(depth.to_string())).await?;
+            let rows = self
+                .fetch_all(self.sql(sql).bind(DEPTH).bind(depth.to_string()))
+                .await?;
             let read = |row: &sqlx::any::AnyRow| {
                 let stored: String = row.try_get(1)?;
                 Ok((row.try_get(0)?, stored.parse().unwrap_or(0)))
             };
+
             rows.iter().map(read).collect()
         })
         .await
     }
 
-    /// Brings the planner's picture of the tables up to date, and the index of words; only PostgreSQL needs to be told.
+    /// Brings the planner's picture of the tables up to date, and the index of words; only
+    /// PostgreSQL needs to be told.
     pub async fn analyze(&self) -> Result<(), StoreError> {
         if self.engine() != super::Engine::Postgres {
             return Ok(());
         }
+
         for table in [
             "ANALYZE jobs",
             "ANALYZE chunks",
@@ -84,14 +103,16 @@ impl Store {
             tx.execute(tx.sql(table)).await?;
             tx.commit().await?;
         }
+
         Ok(())
     }
 }
 
 impl Tx {
-    /// Keeps every other writer of this space's passages and categories out until this transaction ends, and counts
-    /// the write. Taken behind the document that is written, if any, and its own rows, and before any row that others share,
-    /// so that writers wait for each other instead of getting entangled.
+    /// Keeps every other writer of this space's passages and categories out until this transaction
+    /// ends, and counts the write. Taken behind the document that is written, if any, and its own
+    /// rows, and before any row that others share, so that writers wait for each other instead of
+    /// getting entangled.
     pub async fn lock_chunks(&mut self, space: &Space) -> Result<(), StoreError> {
         self.count_up(space, CHUNK_WRITES).await
     }
@@ -103,23 +124,48 @@ impl Tx {
 
     async fn count_up(&mut self, space: &Space, name: &'static str) -> Result<(), StoreError> {
         let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 1)";
-        let insert = self.backend.dialect.insert_or_add(insert, "space, name, window_start", &["value"]);
-        self.execute(insert.bind(space.as_str()).bind(name)).await.map(|_| ())
+        let insert =
+            self.backend
+                .dialect
+                .insert_or_add(insert, "space, name, window_start", &["value"]);
+
+        self.execute(insert.bind(space.as_str()).bind(name))
+            .await
+            .map(|_| ())
     }
 
     /// Remembers the depth of the space's hierarchy, the first time.
-    pub async fn settle_depth(&mut self, space: &Space, depth: i64, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn settle_depth(
+        &mut self,
+        space: &Space,
+        depth: i64,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let find = self.sql("SELECT value_json FROM settings WHERE space = ? AND name = ?");
-        let found = self.fetch_optional(find.bind(space.as_str()).bind(DEPTH)).await?;
+        let found = self
+            .fetch_optional(find.bind(space.as_str()).bind(DEPTH))
+            .await?;
         let known: Option<String> = found.map(|row| row.try_get(0)).transpose()?;
         let depth = depth.to_string();
+
         let write = match known {
             Some(known) if known == depth => return Ok(()),
             // The start has checked that no passage stands in the way.
-            Some(_) => "UPDATE settings SET value_json = ?, updated_at = ? WHERE space = ? AND name = ?",
-            None => "INSERT INTO settings (value_json, updated_at, space, name) VALUES (?, ?, ?, ?)",
+            Some(_) => {
+                "UPDATE settings SET value_json = ?, updated_at = ? WHERE space = ? AND name = ?"
+            }
+            None => {
+                "INSERT INTO settings (value_json, updated_at, space, name) VALUES (?, ?, ?, ?)"
+            }
         };
-        let write = self.sql(write).bind(depth).bind(now.as_micros()).bind(space.as_str()).bind(DEPTH);
+
+        let write = self
+            .sql(write)
+            .bind(depth)
+            .bind(now.as_micros())
+            .bind(space.as_str())
+            .bind(DEPTH);
+
         self.execute(write).await.map(|_| ())
     }
 }

@@ -13,9 +13,10 @@ use crate::base::ids::Space;
 use crate::model::job::Job;
 use crate::model::llm_call::UsageDay;
 
-/// Every table whose rows belong to a space, in the order in which they can be removed: what refers to others first.
-/// `counters` is not among them. It holds numbers alone, and the count of a space's writes must go on growing: every
-/// process knows by it that what it keeps in memory is out of date, also when a space of that name is made again.
+/// Every table whose rows belong to a space, in the order in which they can be removed: what refers
+/// to others first. `counters` is not among them. It holds numbers alone, and the count of a
+/// space's writes must go on growing: every process knows by it that what it keeps in memory is out
+/// of date, also when a space of that name is made again.
 pub const SPACE_TABLES: &[&str] = &[
     // First: nobody shall open the space while it is being removed.
     "api_keys",
@@ -47,8 +48,14 @@ const VECTORS: &str = "embedding_vectors";
 const PART: i64 = 1000;
 /// The same where a row may hold a whole text: a statement has to end within its deadline.
 const PART_OF_TEXTS: i64 = 20;
-const TABLES_OF_TEXTS: &[&str] =
-    &["source_versions", "job_requests", "job_checkpoints", "job_events", "queries", "idempotency_keys"];
+const TABLES_OF_TEXTS: &[&str] = &[
+    "source_versions",
+    "job_requests",
+    "job_checkpoints",
+    "job_events",
+    "queries",
+    "idempotency_keys",
+];
 /// What is written under the lock of the space's chunks alone.
 const TABLES_OF_CHUNKS: &[&str] = &[VECTORS, "embeddings", "chunk_terms", "chunks", "categories"];
 
@@ -67,43 +74,70 @@ pub struct SpaceSize {
 }
 
 impl Store {
-    /// Spaces that hold a row, by name, after the one named; spaces that have only counters hold nothing.
+    /// Spaces that hold a row, by name, after the one named; spaces that have only counters hold
+    /// nothing.
     pub async fn list_spaces(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
-        // One look into each index for each space: the tables may be large, and a space is one step in all of them.
+        // One look into each index for each space: the tables may be large, and a space is one step
+        // in all of them.
         let next = |table: &&str| {
-            let keys_of_all =
-                if *table == "api_keys" { format!(" AND space <> '{ALL_SPACES}'") } else { String::new() };
+            let keys_of_all = if *table == "api_keys" {
+                format!(" AND space <> '{ALL_SPACES}'")
+            } else {
+                String::new()
+            };
             format!("SELECT MIN(space) AS space FROM {table} WHERE space > ?{keys_of_all}")
         };
+
         let parts: Vec<String> = SPACE_TABLES.iter().map(next).collect();
-        let sql = format!("SELECT MIN(space) FROM ({}) AS found", parts.join(" UNION ALL "));
+        let sql = format!(
+            "SELECT MIN(space) FROM ({}) AS found",
+            parts.join(" UNION ALL ")
+        );
+
         let mut found: Vec<String> = Vec::new();
         while found.len() < limit {
             let last = found.last().map_or(after, String::as_str).to_owned();
             let row = self.retry("list_spaces", || async {
                 let query = self.backend.dialect.assembled(&sql);
-                let query = SPACE_TABLES.iter().fold(query, |query, _| query.bind(last.clone()));
+                let query = SPACE_TABLES
+                    .iter()
+                    .fold(query, |query, _| query.bind(last.clone()));
                 let rows = self.fetch_all(query).await?;
-                Ok(rows.first().map(|row| row.try_get::<Option<String>, _>(0)).transpose()?.flatten())
+                Ok(rows
+                    .first()
+                    .map(|row| row.try_get::<Option<String>, _>(0))
+                    .transpose()?
+                    .flatten())
             });
+
             match row.await? {
                 Some(space) => found.push(space),
                 None => break,
             }
         }
+
         Ok(found)
     }
 
     /// Whether a space holds a row.
     pub async fn has_space(&self, space: &Space) -> Result<bool, StoreError> {
-        let one = |table: &&str| format!("(SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE space = ? LIMIT 1) AS t)");
+        let one = |table: &&str| {
+            format!("(SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE space = ? LIMIT 1) AS t)")
+        };
         let parts: Vec<String> = SPACE_TABLES.iter().map(one).collect();
         let sql = format!("SELECT {}", parts.join(" + "));
         self.retry("has_space", || async {
             let query = self.backend.dialect.assembled(&sql);
-            let query = SPACE_TABLES.iter().fold(query, |query, _| query.bind(space.as_str().to_owned()));
+            let query = SPACE_TABLES
+                .iter()
+                .fold(query, |query, _| query.bind(space.as_str().to_owned()));
             let rows = self.fetch_all(query).await?;
-            Ok(rows.first().map(|row| row.try_get::<i64, _>(0)).transpose()?.unwrap_or(0) > 0)
+            Ok(rows
+                .first()
+                .map(|row| row.try_get::<i64, _>(0))
+                .transpose()?
+                .unwrap_or(0)
+                > 0)
         })
         .await
     }
@@ -116,7 +150,10 @@ impl Store {
             sources: self.find_number(&count("sources"), space).await?,
             versions: self.find_number(&count("source_versions"), space).await?,
             text_bytes: self
-                .find_number(&format!("SELECT {bytes} FROM source_versions WHERE space = ?"), space)
+                .find_number(
+                    &format!("SELECT {bytes} FROM source_versions WHERE space = ?"),
+                    space,
+                )
                 .await?,
             chunks: self.find_number(&count("chunks"), space).await?,
             categories: self.find_number(&count("categories"), space).await?,
@@ -128,57 +165,97 @@ impl Store {
 
     /// What was asked of models for a space, as far back as the ledger goes.
     pub async fn find_space_usage(&self, space: &Space) -> Result<UsageDay, StoreError> {
-        let ever = super::UsageFilter { from: "0000-01-01".into(), to: "9999-12-31".into(), ..Default::default() };
+        let ever = super::UsageFilter {
+            from: "0000-01-01".into(),
+            to: "9999-12-31".into(),
+            ..Default::default()
+        };
         self.find_usage_total(space, &ever).await
     }
 
     async fn find_number(&self, sql: &str, space: &Space) -> Result<i64, StoreError> {
         self.retry("find_space_size", || async {
-            let rows = self.fetch_all(self.backend.dialect.assembled(sql).bind(space.as_str().to_owned())).await?;
-            Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(0))
+            let rows = self
+                .fetch_all(
+                    self.backend
+                        .dialect
+                        .assembled(sql)
+                        .bind(space.as_str().to_owned()),
+                )
+                .await?;
+            Ok(rows
+                .first()
+                .map(|row| row.try_get(0))
+                .transpose()?
+                .unwrap_or(0))
         })
         .await
     }
 
-    async fn count_jobs_by_state(&self, space: &Space) -> Result<BTreeMap<String, i64>, StoreError> {
+    async fn count_jobs_by_state(
+        &self,
+        space: &Space,
+    ) -> Result<BTreeMap<String, i64>, StoreError> {
         self.retry("count_jobs_by_state", || async {
             let query = self.sql("SELECT state, COUNT(*) FROM jobs WHERE space = ? GROUP BY state");
-            let rows = self.fetch_all(query.bind(space.as_str().to_owned())).await?;
-            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+            let rows = self
+                .fetch_all(query.bind(space.as_str().to_owned()))
+                .await?;
+            rows.iter()
+                .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+                .collect()
         })
         .await
     }
 
-    /// Ends the jobs of a space that are not over, some at a time; whoever runs them can write nothing more.
-    pub async fn cancel_space_jobs(&self, space: &Space, now: Timestamp) -> Result<Vec<Job>, StoreError> {
+    /// Ends the jobs of a space that are not over, some at a time; whoever runs them can write
+    /// nothing more.
+    pub async fn cancel_space_jobs(
+        &self,
+        space: &Space,
+        now: Timestamp,
+    ) -> Result<Vec<Job>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM jobs WHERE space = ? AND state NOT IN ('succeeded', 'failed', 'cancelled') \
              ORDER BY id LIMIT {PART}"
         );
+
         let mut all = Vec::new();
         loop {
             let some = self.retry("cancel_space_jobs", || async {
                 let mut tx = self.begin().await?;
-                let query = tx.backend.dialect.query_for_update(&sql).bind(space.as_str().to_owned());
+                let query = tx
+                    .backend
+                    .dialect
+                    .query_for_update(&sql)
+                    .bind(space.as_str().to_owned());
+
                 let mut cancelled = Vec::new();
                 for row in tx.fetch_all(query).await? {
                     let job = read_job(&row)?;
                     tx.cancel_job(&job, now).await?;
                     cancelled.push(job);
                 }
+
                 tx.commit().await?;
                 Ok(cancelled)
             });
+
             let some = some.await?;
             if some.is_empty() {
                 return Ok(all);
             }
+
             all.extend(some);
         }
     }
 
-    /// Removes every row of a space, some at a time, and counts them by table. Harmless to run again from any point.
-    pub async fn remove_space(&self, space: &Space) -> Result<BTreeMap<&'static str, u64>, StoreError> {
+    /// Removes every row of a space, some at a time, and counts them by table. Harmless to run
+    /// again from any point.
+    pub async fn remove_space(
+        &self,
+        space: &Space,
+    ) -> Result<BTreeMap<&'static str, u64>, StoreError> {
         let mut removed = BTreeMap::new();
         let vectors = self.has_vectors().await?.then_some(VECTORS);
         for table in vectors.into_iter().chain(SPACE_TABLES.iter().copied()) {
@@ -186,33 +263,43 @@ impl Store {
             loop {
                 let part = self.retry("remove_space", || async {
                     let mut tx = self.begin().await?;
-                    // An ingestion holds its source before it takes this lock: the other way round both would wait for
-                    // each other. Taken in any case, as it also makes every cache of the space out of date.
+                    // An ingestion holds its source before it takes this lock: the other way round
+                    // both would wait for each other. Taken in any case, as it also makes every
+                    // cache of the space out of date.
                     let locks_first = TABLES_OF_CHUNKS.contains(&table);
                     if locks_first {
                         tx.lock_chunks(space).await?;
                     }
-                    let part = tx.execute(self.remove_some(table).bind(space.as_str().to_owned())).await?;
+
+                    let part = tx
+                        .execute(self.remove_some(table).bind(space.as_str().to_owned()))
+                        .await?;
                     if !locks_first {
                         tx.lock_chunks(space).await?;
                     }
+
                     if part > 0 && table == "api_keys" {
                         tx.count_key_change().await?;
                     }
+
                     if part > 0 && table == "categories" {
                         tx.count_category_removal(space).await?;
                     }
+
                     tx.commit().await?;
                     Ok(part)
                 });
+
                 let part = part.await?;
                 count += part;
                 if part == 0 {
                     break;
                 }
             }
+
             removed.insert(table, count);
         }
+
         Ok(removed)
     }
 
@@ -220,18 +307,34 @@ impl Store {
         if self.engine() != Engine::Postgres {
             return Ok(false);
         }
+
         let mut connection = self.read().await?;
         super::catalog::has_table(&mut connection, &self.backend, VECTORS).await
     }
 
-    /// Removes some rows of a space; of categories the deepest first, as they refer to those above them.
+    /// Removes some rows of a space; of categories the deepest first, as they refer to those above
+    /// them.
     fn remove_some(&self, table: &str) -> Statement {
-        let order = if table == "categories" { "ORDER BY level DESC" } else { "" };
-        let most = if TABLES_OF_TEXTS.contains(&table) { PART_OF_TEXTS } else { PART };
-        let some = |row: &str| format!("SELECT {row} FROM {table} WHERE space = ? {order} LIMIT {most}");
+        let order = if table == "categories" {
+            "ORDER BY level DESC"
+        } else {
+            ""
+        };
+
+        let most = if TABLES_OF_TEXTS.contains(&table) {
+            PART_OF_TEXTS
+        } else {
+            PART
+        };
+
+        let some =
+            |row: &str| format!("SELECT {row} FROM {table} WHERE space = ? {order} LIMIT {most}");
         self.backend.dialect.assembled(&match self.engine() {
             Engine::Sqlite => format!("DELETE FROM {table} WHERE rowid IN ({})", some("rowid")),
-            Engine::Postgres => format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY ({}))", some("ctid")),
+            Engine::Postgres => format!(
+                "DELETE FROM {table} WHERE ctid = ANY (ARRAY ({}))",
+                some("ctid")
+            ),
             Engine::Mysql => format!("DELETE FROM {table} WHERE space = ? {order} LIMIT {most}"),
         })
     }

@@ -1,9 +1,10 @@
 //! A connection inside a transaction, and what becomes of it when the transaction ends.
 //!
-//! `BEGIN`, `COMMIT` and `ROLLBACK` are plain statements here. sqlx counts how deep a connection is nested, but SQLite
-//! rolls back by itself when the disk is full or fails: from then on that count is wrong, every later `BEGIN` on the
-//! connection fails, and SQLite has only one connection that writes. So a connection goes back to the pool only after a
-//! `COMMIT` or a `ROLLBACK` that worked. Any other is closed, and the pool opens a new one.
+//! `BEGIN`, `COMMIT` and `ROLLBACK` are plain statements here. sqlx counts how deep a connection is
+//! nested, but SQLite rolls back by itself when the disk is full or fails: from then on that count
+//! is wrong, every later `BEGIN` on the connection fails, and SQLite has only one connection that
+//! writes. So a connection goes back to the pool only after a `COMMIT` or a `ROLLBACK` that worked.
+//! Any other is closed, and the pool opens a new one.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -35,14 +36,21 @@ pub struct OpenTransaction {
 }
 
 impl OpenTransaction {
-    /// Begins with the statement that the engine wants. Dropped halfway, it leaves no transaction behind.
+    /// Begins with the statement that the engine wants. Dropped halfway, it leaves no transaction
+    /// behind.
     pub async fn begin(
         connection: PoolConnection<Any>,
         statement: &'static str,
         lives_in_memory: bool,
         patience: Duration,
     ) -> Result<Self, sqlx::Error> {
-        let mut begun = Self { connection: Some(connection), state: State::Open, lives_in_memory, patience };
+        let mut begun = Self {
+            connection: Some(connection),
+            state: State::Open,
+            lives_in_memory,
+            patience,
+        };
+
         begun.execute(statement).await?;
         Ok(begun)
     }
@@ -50,8 +58,11 @@ impl OpenTransaction {
     /// Commits. If this fails or is dropped halfway, the connection is closed.
     pub async fn commit(&mut self) -> Result<(), sqlx::Error> {
         if self.state != State::Open {
-            return Err(sqlx::Error::Protocol("a statement of this transaction has failed".to_owned()));
+            return Err(sqlx::Error::Protocol(
+                "a statement of this transaction has failed".to_owned(),
+            ));
         }
+
         self.state = State::Unknown;
 
         self.execute("COMMIT").await?;
@@ -84,7 +95,9 @@ impl DerefMut for OpenTransaction {
 
 impl Drop for OpenTransaction {
     fn drop(&mut self) {
-        let Some(mut connection) = self.connection.take() else { return };
+        let Some(mut connection) = self.connection.take() else {
+            return;
+        };
 
         match self.state {
             State::Done => {}
@@ -92,7 +105,10 @@ impl Drop for OpenTransaction {
             State::Unknown if !self.lives_in_memory => connection.close_on_drop(),
             State::Open | State::Unknown => {
                 let roll_back = roll_back(connection, self.lives_in_memory, self.patience);
-                #[expect(clippy::disallowed_methods, reason = "a drop cannot wait; closing the pool waits for it")]
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "a drop cannot wait; closing the pool waits for it"
+                )]
                 tokio::spawn(roll_back);
             }
         }

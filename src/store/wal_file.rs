@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 /// The log beside a database file.
 pub struct WalFile {
     path: PathBuf,
-    /// Kept open between flushes: the system tells each open file once that writing to the disk has failed, and one that is
-    /// opened later may not hear of it. SQLite takes no locks on this file, so closing it takes none away.
+    /// Kept open between flushes: the system tells each open file once that writing to the disk has
+    /// failed, and one that is opened later may not hear of it. SQLite takes no locks on this file,
+    /// so closing it takes none away.
     open: Option<File>,
 }
 
@@ -18,7 +19,10 @@ impl WalFile {
     pub fn of(database: &Path) -> Self {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
-        Self { path: path.into(), open: None }
+        Self {
+            path: path.into(),
+            open: None,
+        }
     }
 
     /// Waits until everything that was written to the log is on the disk.
@@ -43,6 +47,7 @@ impl WalFile {
         if let Some(file) = &self.open {
             file.sync_data()?;
         }
+
         #[cfg(test)]
         seam::after(&self.path, there.len());
         Ok(())
@@ -77,7 +82,11 @@ pub mod seam {
     pub fn before(log: &Path) -> io::Result<()> {
         let Flushes { delay, fails, .. } = with(log, |flushes| flushes.clone());
         std::thread::sleep(delay);
-        if fails { Err(io::Error::other("the disk is broken, says the test")) } else { Ok(()) }
+        if fails {
+            Err(io::Error::other("the disk is broken, says the test"))
+        } else {
+            Ok(())
+        }
     }
 
     pub fn after(log: &Path, length: u64) {

@@ -1,7 +1,8 @@
 //! Whether the database can be written, for readiness: tried now and then, remembered in between.
 //!
-//! A full disk lets reads through, so a round trip proves nothing. The try writes a filler to a table of its own and removes
-//! it: enough for SQLite to need new pages and room in its log, as a small request does.
+//! A full disk lets reads through, so a round trip proves nothing. The try writes a filler to a
+//! table of its own and removes it: enough for SQLite to need new pages and room in its log, as a
+//! small request does.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,8 +40,15 @@ impl Writability {
     /// What is remembered, if it is fresh enough.
     fn fresh(&self) -> Option<Result<(), StoreError>> {
         let last = self.last();
-        let keep = if last.outcome.is_none() { KEEP_GOOD } else { KEEP_BAD };
-        last.tried.is_some_and(|tried| tried.elapsed() < keep).then(|| last.verdict())
+        let keep = if last.outcome.is_none() {
+            KEEP_GOOD
+        } else {
+            KEEP_BAD
+        };
+
+        last.tried
+            .is_some_and(|tried| tried.elapsed() < keep)
+            .then(|| last.verdict())
     }
 
     fn remember(&self, outcome: &Result<(), StoreError>) {
@@ -61,8 +69,9 @@ impl Last {
 }
 
 impl Store {
-    /// Tells whether the database can be written, by a try that is at most some seconds old. When a new try takes longer
-    /// than `patience`, by the one before: a writer that is busy is no reason to be out of service.
+    /// Tells whether the database can be written, by a try that is at most some seconds old. When a
+    /// new try takes longer than `patience`, by the one before: a writer that is busy is no reason
+    /// to be out of service.
     ///
     /// # Errors
     /// The disk is full, or the database takes no writes.
@@ -74,7 +83,10 @@ impl Store {
 
         let store = self.clone();
         // A probe that hangs up must not end a try halfway: that would close the connection.
-        #[expect(clippy::disallowed_methods, reason = "ends by itself; closing the pool waits for its connection")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "ends by itself; closing the pool waits for its connection"
+        )]
         let trying = tokio::spawn(async move { store.try_write_once().await });
         match tokio::time::timeout(patience, trying).await {
             Ok(Ok(outcome)) => outcome,
@@ -92,9 +104,12 @@ impl Store {
         let outcome = match self.try_write().await {
             // Others were in the way: they write.
             Err(StoreError::Contended { .. }) => Ok(()),
-            Err(StoreError::Uncertain { place, cause }) => Err(StoreError::Unavailable { place, cause }),
+            Err(StoreError::Uncertain { place, cause }) => {
+                Err(StoreError::Unavailable { place, cause })
+            }
             outcome => outcome,
         };
+
         writability.remember(&outcome);
         outcome
     }
@@ -104,7 +119,8 @@ impl Store {
         // One that was left behind.
         tx.execute(tx.sql("DELETE FROM write_probes")).await?;
         let insert = tx.sql("INSERT INTO write_probes (id, filler) VALUES (?, ?)");
-        tx.execute(insert.bind(new_uuid()).bind("x".repeat(FILLER_BYTES))).await?;
+        tx.execute(insert.bind(new_uuid()).bind("x".repeat(FILLER_BYTES)))
+            .await?;
         tx.commit().await?;
 
         let mut tx = self.begin().await?;

@@ -1,5 +1,5 @@
-//! The page: its files, compiled in, and the headers they are served with. It speaks only the public API, loads
-//! nothing from anywhere else, and a file that is unchanged is not sent again.
+//! The page: its files, compiled in, and the headers they are served with. It speaks only the
+//! public API, loads nothing from anywhere else, and a file that is unchanged is not sent again.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,8 @@ use axum::response::Response;
 
 use crate::base::hash;
 
-/// The page runs its own scripts and styles and talks to the service it came from; nothing else is allowed.
+/// The page runs its own scripts and styles and talks to the service it came from; nothing else is
+/// allowed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -66,29 +67,45 @@ struct File {
 
 /// One for each file, in the same order.
 static ETAGS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
-    let quoted = |file: &File| HeaderValue::from_str(&format!("\"{}\"", hash::sha256_hex(file.text.as_bytes())));
-    FILES.iter().map(|file| quoted(file).unwrap_or(HeaderValue::from_static("\"\""))).collect()
+    let quoted = |file: &File| {
+        HeaderValue::from_str(&format!("\"{}\"", hash::sha256_hex(file.text.as_bytes())))
+    };
+    FILES
+        .iter()
+        .map(|file| quoted(file).unwrap_or(HeaderValue::from_static("\"\"")))
+        .collect()
 });
 
 /// A file of the page by its name, or nothing where there is none. 304 to whoever has it as it is.
 pub fn file(name: &str, request: &HeaderMap) -> Option<Response> {
     let index = FILES.iter().position(|file| file.name == name)?;
     let (file, etag) = (&FILES[index], &ETAGS[index]);
-    let has_it = request.get(header::IF_NONE_MATCH).is_some_and(|value| same(value, etag));
-    let mut response =
-        Response::new(if has_it { Body::empty() } else { Body::from(Bytes::from_static(file.text.as_bytes())) });
+    let has_it = request
+        .get(header::IF_NONE_MATCH)
+        .is_some_and(|value| same(value, etag));
+    let mut response = Response::new(if has_it {
+        Body::empty()
+    } else {
+        Body::from(Bytes::from_static(file.text.as_bytes()))
+    });
+
     if has_it {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
+
     let mut set = |name: HeaderName, value: &'static str| {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     };
+
     set(header::CONTENT_TYPE, file.media_type);
     // A newer binary has newer files under the same names: ask each time, send only what changed.
     set(header::CACHE_CONTROL, "no-cache");
     set(header::CONTENT_SECURITY_POLICY, POLICY);
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     response.headers_mut().insert(header::ETAG, etag.clone());
+
     Some(response)
 }
 

@@ -18,9 +18,18 @@ fn help_has_examples_on_every_command() {
     ] {
         let output = memoir.run(arguments);
         assert!(output.status.success());
-        assert!(text(&output.stdout).contains("Examples:\n  "), "{arguments:?}: {}", text(&output.stdout));
+        assert!(
+            text(&output.stdout).contains("Examples:\n  "),
+            "{arguments:?}: {}",
+            text(&output.stdout)
+        );
     }
-    assert_eq!(memoir.run(&["--version"]).stdout, format!("memoir {}\n", env!("CARGO_PKG_VERSION")).into_bytes());
+
+    assert_eq!(
+        memoir.run(&["--version"]).stdout,
+        format!("memoir {}\n", env!("CARGO_PKG_VERSION")).into_bytes()
+    );
+
     assert_eq!(memoir.run(&["dance"]).status.code(), Some(2));
 }
 
@@ -30,7 +39,14 @@ fn a_configuration_error_exits_with_2_and_says_everything() {
         .env("MEMOIR__SERVER__LISTEN", "nonsense")
         .env("MEMOIR__SERVER__LISTENN", "127.0.0.1:1")
         .env("DATABASE_URL", "oracle://me:s3cret@db/x");
-    for arguments in [&[][..], &["serve"], &["migrate"], &["config", "check"], &["config", "print"], &["doctor"]] {
+    for arguments in [
+        &[][..],
+        &["serve"],
+        &["migrate"],
+        &["config", "check"],
+        &["config", "print"],
+        &["doctor"],
+    ] {
         let output = memoir.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(output.stdout.is_empty(), "talk belongs on stderr");
@@ -55,11 +71,23 @@ fn the_effective_settings_can_be_printed_and_used() {
         .env("DATABASE_URL", "postgres://me:s3cret@db/x")
         .env("MEMOIR__AUTH__KEYS", r#"[{"key":"s3cret2"}]"#);
     let printed = text(&memoir.run(&["config", "print"]).stdout);
-    assert!(printed.contains("postgres://me:***@db/x") && !printed.contains("s3cret"), "{printed}");
+    assert!(
+        printed.contains("postgres://me:***@db/x") && !printed.contains("s3cret"),
+        "{printed}"
+    );
+
     let defaults = memoir.run(&["config", "print", "--defaults"]).stdout;
     std::fs::write(memoir.folder.path().join("mine.toml"), &defaults).unwrap();
-    assert!(memoir.run(&["--config", "mine.toml", "config", "check"]).status.success());
-    let named = Binary::new().env("MEMOIR_CONFIG", "missing.toml").run(&["config", "check"]);
+    assert!(
+        memoir
+            .run(&["--config", "mine.toml", "config", "check"])
+            .status
+            .success()
+    );
+
+    let named = Binary::new()
+        .env("MEMOIR_CONFIG", "missing.toml")
+        .run(&["config", "check"]);
     assert_eq!(named.status.code(), Some(2));
     assert!(text(&named.stderr).contains("missing.toml"));
 }
@@ -71,9 +99,20 @@ fn a_newcomer_has_a_healthy_service_at_once() {
     assert!(memoir.folder.path().join("memoir.db").exists());
     let ready = memoir.run(&["healthcheck", "--address", &running.address.to_string()]);
     assert!(ready.status.success() && text(&ready.stderr).contains("ready"));
-    assert!(memoir.log().contains(&format!("memoir is ready on http://{}", running.address)), "{}", memoir.log());
+    assert!(
+        memoir
+            .log()
+            .contains(&format!("memoir is ready on http://{}", running.address)),
+        "{}",
+        memoir.log()
+    );
+
     assert_eq!(running.signal_and_wait("TERM"), Some(0));
-    assert!(!memoir.folder.path().join("memoir.db-wal").exists(), "the log was folded into the file");
+    assert!(
+        !memoir.folder.path().join("memoir.db-wal").exists(),
+        "the log was folded into the file"
+    );
+
     let gone = memoir.run(&["healthcheck", "--address", &free_address().to_string()]);
     assert_eq!(gone.status.code(), Some(1));
     assert!(text(&gone.stderr).contains("no answer"));
@@ -88,17 +127,20 @@ fn a_kill_loses_nothing_that_was_answered() {
     assert_eq!(running.signal_and_wait("KILL"), None);
     let running = memoir.serve();
     let again = reqwest_blocking(&running.address.to_string(), "/kept.md");
+
     assert!(again.starts_with("HTTP/1.1 409"), "{again}");
 }
 
 fn reqwest_blocking(address: &str, path: &str) -> String {
     use std::io::{Read as _, Write as _};
+
     let body = format!(r#"{{"path":"{path}"}}"#);
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     let request = format!(
         "POST /v1/sources HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
+
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -109,26 +151,52 @@ fn reqwest_blocking(address: &str, path: &str) -> String {
 fn a_taken_port_is_said_and_exits_with_1() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let output = Binary::new().env("MEMOIR__SERVER__LISTEN", &address).run(&["serve"]);
+    let output = Binary::new()
+        .env("MEMOIR__SERVER__LISTEN", &address)
+        .run(&["serve"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains(&format!("cannot listen on {address}")), "{}", text(&output.stderr));
+
+    assert!(
+        text(&output.stderr).contains(&format!("cannot listen on {address}")),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
 fn a_database_that_is_away_exits_with_2_and_guidance() {
     let address = free_address();
     for (url, part) in [
-        (format!("postgres://me:s3cret@{address}/x"), address.to_string()),
-        (format!("mysql://me:s3cret@{address}/x"), address.to_string()),
-        ("sqlite:///nowhere/at/all/memoir.db".to_owned(), "/nowhere/at/all".to_owned()),
+        (
+            format!("postgres://me:s3cret@{address}/x"),
+            address.to_string(),
+        ),
+        (
+            format!("mysql://me:s3cret@{address}/x"),
+            address.to_string(),
+        ),
+        (
+            "sqlite:///nowhere/at/all/memoir.db".to_owned(),
+            "/nowhere/at/all".to_owned(),
+        ),
     ] {
-        let memoir = Binary::new().env("DATABASE_URL", &url).env("MEMOIR__DATABASE__ACQUIRE_TIMEOUT", "1");
+        let memoir = Binary::new()
+            .env("DATABASE_URL", &url)
+            .env("MEMOIR__DATABASE__ACQUIRE_TIMEOUT", "1");
         for command in ["serve", "migrate"] {
             let output = memoir.run(&[command]);
             let said = text(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{url}: {said}");
-            let hint = if url.starts_with("sqlite") { "the file's folder exists" } else { "the database runs" };
-            assert!(said.contains(&part) && said.contains(hint) && !said.contains("s3cret"), "{said}");
+            let hint = if url.starts_with("sqlite") {
+                "the file's folder exists"
+            } else {
+                "the database runs"
+            };
+
+            assert!(
+                said.contains(&part) && said.contains(hint) && !said.contains("s3cret"),
+                "{said}"
+            );
         }
     }
 }
@@ -141,7 +209,13 @@ async fn migrate_and_doctor_tell_the_state_of_the_schema() {
         assert!(migrated.status.success(), "{}", text(&migrated.stderr));
         assert!(text(&migrated.stdout).starts_with("applied 0001_settings\n"));
         let doctor = memoir.run(&["doctor"]);
-        assert!(doctor.status.success() && text(&doctor.stdout).contains("ok    schema"), "{}", text(&doctor.stdout));
+
+        assert!(
+            doctor.status.success() && text(&doctor.stdout).contains("ok    schema"),
+            "{}",
+            text(&doctor.stdout)
+        );
+
         database.execute("DROP TABLE job_batches").await;
         let doctor = memoir.run(&["doctor"]);
         assert_eq!(doctor.status.code(), Some(1));
@@ -150,20 +224,32 @@ async fn migrate_and_doctor_tell_the_state_of_the_schema() {
             "{}",
             text(&doctor.stdout)
         );
-        database.execute("INSERT INTO schema_migrations VALUES (9999, '9999_future', 'x')").await;
+
+        database
+            .execute("INSERT INTO schema_migrations VALUES (9999, '9999_future', 'x')")
+            .await;
         let refused = memoir.run(&["serve"]);
         assert_eq!(refused.status.code(), Some(2));
-        assert!(text(&refused.stderr).contains("newer than this memoir knows"), "{}", text(&refused.stderr));
+        assert!(
+            text(&refused.stderr).contains("newer than this memoir knows"),
+            "{}",
+            text(&refused.stderr)
+        );
     }
 }
 
 #[test]
 fn openapi_is_printed_and_written() {
     let memoir = Binary::new();
-    for (arguments, version) in [(&["openapi"][..], "3.1.0"), (&["openapi", "--spec", "3.0"], "3.0.3")] {
-        let printed: serde_json::Value = serde_json::from_slice(&memoir.run(arguments).stdout).unwrap();
+    for (arguments, version) in [
+        (&["openapi"][..], "3.1.0"),
+        (&["openapi", "--spec", "3.0"], "3.0.3"),
+    ] {
+        let printed: serde_json::Value =
+            serde_json::from_slice(&memoir.run(arguments).stdout).unwrap();
         assert_eq!(printed["openapi"], version);
     }
+
     assert!(memoir.run(&["openapi", "--write", "."]).status.success());
     assert!(memoir.folder.path().join("openapi-3.0.json").exists());
 }

@@ -11,13 +11,21 @@ fn load(file: Option<&str>, environment: &[(&str, &str)]) -> Result<Config, Conf
         std::fs::write(&path, text).unwrap();
         path
     });
-    let environment: HashMap<String, String> =
-        environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+
+    let environment: HashMap<String, String> = environment
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+
     Config::load(&Origin { file, environment })
 }
 
 fn keys(error: &ConfigurationError) -> Vec<&str> {
-    error.violations.iter().map(|violation| violation.key.as_str()).collect()
+    error
+        .violations
+        .iter()
+        .map(|violation| violation.key.as_str())
+        .collect()
 }
 
 #[test]
@@ -27,13 +35,22 @@ fn nothing_set_is_a_working_configuration() {
     assert_eq!(config.database.url.expose(), "sqlite://memoir.db");
     assert!(config.auth.keys.is_empty());
     let printed: toml::Table = config.to_toml().parse().unwrap();
-    assert_eq!(printed, DEFAULT_TOML.parse::<toml::Table>().unwrap(), "what is printed is what is compiled in");
+
+    assert_eq!(
+        printed,
+        DEFAULT_TOML.parse::<toml::Table>().unwrap(),
+        "what is printed is what is compiled in"
+    );
 }
 
 #[test]
 fn every_key_of_the_default_file_has_a_comment() {
     let lines: Vec<&str> = DEFAULT_TOML.lines().collect();
-    for (index, line) in lines.iter().enumerate().filter(|(_, line)| line.contains(" = ") && !line.starts_with('#')) {
+    for (index, line) in lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.contains(" = ") && !line.starts_with('#'))
+    {
         assert!(lines[index - 1].starts_with("# "), "{line}");
     }
 }
@@ -42,29 +59,60 @@ fn every_key_of_the_default_file_has_a_comment() {
 fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
     let file = "[limits]\nmax_body_bytes = 2000\n[server]\nheader_timeout = 7\n";
     let config = load(Some(file), &[("MEMOIR__LIMITS__MAX_BODY_BYTES", "3000")]).unwrap();
-    assert_eq!((config.limits.max_body_bytes, config.server.header_timeout, config.server.body_timeout), (3000, 7, 30));
+    assert_eq!(
+        (
+            config.limits.max_body_bytes,
+            config.server.header_timeout,
+            config.server.body_timeout
+        ),
+        (3000, 7, 30)
+    );
 }
 
 #[test]
 fn the_database_has_two_names_in_the_environment_and_ours_wins() {
     let shared = ("DATABASE_URL", "sqlite://shared.db");
     let file = Some("[database]\nurl = \"sqlite://file.db\"\n");
-    assert_eq!(load(file, &[]).unwrap().database.url.expose(), "sqlite://file.db");
-    assert_eq!(load(file, &[shared]).unwrap().database.url.expose(), "sqlite://shared.db");
+    assert_eq!(
+        load(file, &[]).unwrap().database.url.expose(),
+        "sqlite://file.db"
+    );
+
+    assert_eq!(
+        load(file, &[shared]).unwrap().database.url.expose(),
+        "sqlite://shared.db"
+    );
+
     let own = ("MEMOIR__DATABASE__URL", "sqlite://own.db");
-    assert_eq!(load(file, &[shared, own]).unwrap().database.url.expose(), "sqlite://own.db");
-    assert_eq!(load(file, &[("DATABASE_URL", "")]).unwrap().database.url.expose(), "sqlite://file.db");
+    assert_eq!(
+        load(file, &[shared, own]).unwrap().database.url.expose(),
+        "sqlite://own.db"
+    );
+
+    assert_eq!(
+        load(file, &[("DATABASE_URL", "")])
+            .unwrap()
+            .database
+            .url
+            .expose(),
+        "sqlite://file.db"
+    );
 }
 
 #[test]
 fn yaml_and_json_files_are_read_too() {
-    for (name, text) in
-        [("m.yaml", "limits:\n  max_body_bytes: 2000\n"), ("m.json", r#"{"limits":{"max_body_bytes":2000}}"#)]
-    {
+    for (name, text) in [
+        ("m.yaml", "limits:\n  max_body_bytes: 2000\n"),
+        ("m.json", r#"{"limits":{"max_body_bytes":2000}}"#),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
-        let config = Config::load(&Origin { file: Some(path), environment: HashMap::new() }).unwrap();
+        let config = Config::load(&Origin {
+            file: Some(path),
+            environment: HashMap::new(),
+        })
+        .unwrap();
         assert_eq!(config.limits.max_body_bytes, 2000);
     }
 }
@@ -76,21 +124,49 @@ fn secrets_may_come_from_files() {
         std::fs::write(folder.path().join(name), text).unwrap();
         folder.path().join(name).display().to_string()
     };
+
     let url = write("url", "sqlite://secret.db\n");
     let keys = write("keys", r#"[{"key":"from-file","space":"*"}]"#);
-    let config = load(None, &[("MEMOIR__DATABASE__URL_FILE", &url), ("MEMOIR__AUTH__KEYS_FILE", &keys)]).unwrap();
+    let config = load(
+        None,
+        &[
+            ("MEMOIR__DATABASE__URL_FILE", &url),
+            ("MEMOIR__AUTH__KEYS_FILE", &keys),
+        ],
+    )
+    .unwrap();
+
     assert_eq!(config.database.url.expose(), "sqlite://secret.db");
     assert_eq!(config.auth.keys.len(), 1);
-    assert_eq!(load(None, &[("DATABASE_URL_FILE", &url)]).unwrap().database.url.expose(), "sqlite://secret.db");
-    let in_file =
-        format!("[database]\nurl_file = {url:?}\n[[auth.keys]]\nkey_file = {:?}\nspace = \"*\"\n", write("key", "k\n"));
+    assert_eq!(
+        load(None, &[("DATABASE_URL_FILE", &url)])
+            .unwrap()
+            .database
+            .url
+            .expose(),
+        "sqlite://secret.db"
+    );
+
+    let in_file = format!(
+        "[database]\nurl_file = {url:?}\n[[auth.keys]]\nkey_file = {:?}\nspace = \"*\"\n",
+        write("key", "k\n")
+    );
+
     let config = load(Some(&in_file), &[]).unwrap();
     assert_eq!(config.database.url.expose(), "sqlite://secret.db");
     assert_eq!(config.auth.keys.len(), 1);
 
     let missing = load(None, &[("MEMOIR__DATABASE__URL_FILE", "/nowhere/secret")]).unwrap_err();
     assert_eq!(keys_of(&missing), ["database.url_file"]);
-    let both = load(None, &[("DATABASE_URL", "sqlite://a.db"), ("DATABASE_URL_FILE", &url)]).unwrap_err();
+    let both = load(
+        None,
+        &[
+            ("DATABASE_URL", "sqlite://a.db"),
+            ("DATABASE_URL_FILE", &url),
+        ],
+    )
+    .unwrap_err();
+
     assert_eq!(keys_of(&both), ["database.url_file"]);
 }
 
@@ -118,9 +194,16 @@ log_level = \"whisper\"
 [testing]
 clock_header = \"perhaps\"
 ";
-    let error =
-        load(Some(file), &[("DATABASE_URL", "oracle://me:s3cret@db/x"), ("MEMOIR__LIMITS__MAX_BODY_BYTES", "1.5")])
-            .unwrap_err();
+
+    let error = load(
+        Some(file),
+        &[
+            ("DATABASE_URL", "oracle://me:s3cret@db/x"),
+            ("MEMOIR__LIMITS__MAX_BODY_BYTES", "1.5"),
+        ],
+    )
+    .unwrap_err();
+
     let mut found = keys(&error);
     found.sort_unstable();
     assert_eq!(
@@ -140,16 +223,29 @@ clock_header = \"perhaps\"
             "testing.clock_header",
         ]
     );
+
     let text = error.to_string();
-    assert!(text.starts_with("ConfigurationError: 12 settings need a correction"), "{text}");
-    for part in
-        ["oracle://me:***@db/x", "did you mean database?", "a whole number from 1 to 20", "tries = 5", "\"nowhere\""]
-    {
+    assert!(
+        text.starts_with("ConfigurationError: 12 settings need a correction"),
+        "{text}"
+    );
+
+    for part in [
+        "oracle://me:***@db/x",
+        "did you mean database?",
+        "a whole number from 1 to 20",
+        "tries = 5",
+        "\"nowhere\"",
+    ] {
         assert!(text.contains(part), "{part} in {text}");
     }
+
     assert!(!text.contains("s3cret"));
     for violation in &error.violations {
-        assert!(!violation.allowed.is_empty() && !violation.example.is_empty(), "{violation:?}");
+        assert!(
+            !violation.allowed.is_empty() && !violation.example.is_empty(),
+            "{violation:?}"
+        );
     }
 }
 
@@ -159,8 +255,12 @@ fn an_open_service_stays_on_this_machine() {
     assert_eq!(keys(&error), ["server.listen"]);
     let key = ("MEMOIR__AUTH__KEYS", r#"[{"key":"k","space":"*"}]"#);
     assert!(load(None, &[("MEMOIR__SERVER__LISTEN", "0.0.0.0:8080"), key]).is_ok());
+
     for loopback in ["127.0.0.1:1", "[::1]:1", "127.9.9.9:0", "localhost:80"] {
-        assert!(load(None, &[("MEMOIR__SERVER__LISTEN", loopback)]).is_ok(), "{loopback}");
+        assert!(
+            load(None, &[("MEMOIR__SERVER__LISTEN", loopback)]).is_ok(),
+            "{loopback}"
+        );
     }
 }
 
@@ -175,11 +275,23 @@ fn api_keys_are_checked_and_never_shown() {
         (r#"{"key_file":"/nowhere"}"#, "auth.keys[0].key_file"),
         (r#"{"key":"SECRET","space":"No"}"#, "auth.keys[0].space"),
         (r#"{"key":"SECRET","role":"king"}"#, "auth.keys[0].role"),
-        (r#"{"key":"SECRET","expires":"soon"}"#, "auth.keys[0].expires"),
-        (r#"{"key":"SECRET","requests_per_minute":1000001}"#, "auth.keys[0].requests_per_minute"),
-        (r#"{"key":"SECRET","models":["two words"]}"#, "auth.keys[0].models"),
+        (
+            r#"{"key":"SECRET","expires":"soon"}"#,
+            "auth.keys[0].expires",
+        ),
+        (
+            r#"{"key":"SECRET","requests_per_minute":1000001}"#,
+            "auth.keys[0].requests_per_minute",
+        ),
+        (
+            r#"{"key":"SECRET","models":["two words"]}"#,
+            "auth.keys[0].models",
+        ),
         (r#"{"key":"SECRET","day":{"usd":-1}}"#, "auth.keys[0].day"),
-        (r#"{"key":"SECRET","name":"x"},{"key":"other","name":"x"}"#, "auth.keys[1].name"),
+        (
+            r#"{"key":"SECRET","name":"x"},{"key":"other","name":"x"}"#,
+            "auth.keys[1].name",
+        ),
         (r#"{"key":"SECRET","colour":"red"}"#, "auth.keys[0].colour"),
         (r#"{"key":"SECRET"},{"key":"SECRET"}"#, "auth.keys[1]"),
         (r#""SECRET""#, "auth.keys[0]"),
@@ -188,15 +300,40 @@ fn api_keys_are_checked_and_never_shown() {
         assert_eq!(keys(&error), [field], "{entry}");
         assert!(!error.to_string().contains("SECRET"), "{error}");
     }
-    for typo in ["MEMOIR__AUTH__KEY", "MEMOIR__DATABASE__URI", "MEMOIR__AUTH__KEYZ", "MEMOIR_AUTH_KEYS"] {
-        let error = load(None, &[(typo, "postgres://u:SECRET@h/d")]).unwrap_err().to_string();
+
+    for typo in [
+        "MEMOIR__AUTH__KEY",
+        "MEMOIR__DATABASE__URI",
+        "MEMOIR__AUTH__KEYZ",
+        "MEMOIR_AUTH_KEYS",
+    ] {
+        let error = load(None, &[(typo, "postgres://u:SECRET@h/d")])
+            .unwrap_err()
+            .to_string();
         assert!(!error.contains("SECRET"), "{error}");
     }
-    let both = load(None, &[("MEMOIR__AUTH__KEYS", r#"[{"key":"k","role":"king","space":"No"}]"#)]).unwrap_err();
+
+    let both = load(
+        None,
+        &[(
+            "MEMOIR__AUTH__KEYS",
+            r#"[{"key":"k","role":"king","space":"No"}]"#,
+        )],
+    )
+    .unwrap_err();
+
     assert_eq!(keys(&both), ["auth.keys[0].role", "auth.keys[0].space"]);
     let unreadable = load(None, &[("MEMOIR__AUTH__KEYS", "[{SECRET")]).unwrap_err();
     assert!(!unreadable.to_string().contains("SECRET"), "{unreadable}");
-    let config = load(None, &[("MEMOIR__AUTH__KEYS", r#"[{"key":"SECRET","space":"*","role":"admin"}]"#)]).unwrap();
+    let config = load(
+        None,
+        &[(
+            "MEMOIR__AUTH__KEYS",
+            r#"[{"key":"SECRET","space":"*","role":"admin"}]"#,
+        )],
+    )
+    .unwrap();
+
     assert!(!format!("{config:?}{}", config.to_toml()).contains("SECRET"));
     let config = load(None, &[("DATABASE_URL", "postgres://me:SECRET@db/x")]).unwrap();
     assert!(!format!("{config:?}{}", config.to_toml()).contains("SECRET"));
@@ -204,9 +341,17 @@ fn api_keys_are_checked_and_never_shown() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
-    let origin = Origin { file: Some("/nowhere/memoir.toml".into()), environment: HashMap::new() };
+    let origin = Origin {
+        file: Some("/nowhere/memoir.toml".into()),
+        environment: HashMap::new(),
+    };
+
     let error = Config::load(&origin).unwrap_err().to_string();
-    assert!(error.contains("/nowhere/memoir.toml") && error.contains("No such file"), "{error}");
+    assert!(
+        error.contains("/nowhere/memoir.toml") && error.contains("No such file"),
+        "{error}"
+    );
+
     let broken = load(Some("[server\n"), &[]).unwrap_err();
     assert_eq!(keys(&broken), ["--config"]);
 }
@@ -222,10 +367,22 @@ fn a_known_key_in_the_environment_is_enough_to_start() {
         ("GROQ_API_KEY", "groq:llama-3.3-70b-versatile"),
     ] {
         assert_eq!(load(None, &[(variable, "sk-1")]).unwrap().llm.model, model);
-        assert_eq!(load(None, &[(variable, "")]).unwrap().llm.model, "local:embedded");
+        assert_eq!(
+            load(None, &[(variable, "")]).unwrap().llm.model,
+            "local:embedded"
+        );
     }
-    let named = [("OPENAI_API_KEY", "sk-1"), ("MEMOIR__LLM__MODEL", "local:embedded")];
-    assert_eq!(load(None, &named).unwrap().llm.model, "local:embedded", "what is named wins");
+
+    let named = [
+        ("OPENAI_API_KEY", "sk-1"),
+        ("MEMOIR__LLM__MODEL", "local:embedded"),
+    ];
+
+    assert_eq!(
+        load(None, &named).unwrap().llm.model,
+        "local:embedded",
+        "what is named wins"
+    );
 }
 
 #[test]
@@ -243,18 +400,43 @@ fn a_provider_of_ones_own_needs_only_an_address() {
         [llm.providers.openai]
         api_key = "sk-openai"
     "#;
-    let llm = load(Some(file), &[("MEMOIR__LLM__PROVIDERS__MINE__MAX_CONCURRENCY", "3")]).unwrap().llm;
-    let mine = llm.providers.iter().find(|provider| provider.name == "mine").unwrap();
+
+    let llm = load(
+        Some(file),
+        &[("MEMOIR__LLM__PROVIDERS__MINE__MAX_CONCURRENCY", "3")],
+    )
+    .unwrap()
+    .llm;
+
+    let mine = llm
+        .providers
+        .iter()
+        .find(|provider| provider.name == "mine")
+        .unwrap();
+
     assert_eq!(
-        (mine.max_concurrency, mine.kind.as_str(), mine.base_url.as_str()),
+        (
+            mine.max_concurrency,
+            mine.kind.as_str(),
+            mine.base_url.as_str()
+        ),
         (3, "openai", "http://10.0.0.5:8000/v1")
     );
+
     assert_eq!(mine.headers["X-Org"].expose(), "acme");
     assert!((mine.price("some/model:7b").unwrap().output - 2.5).abs() < f64::EPSILON);
     assert_eq!(llm.model_for("answer"), "openai:gpt-4o");
     assert_eq!(llm.model_for("classify"), "mine:some/model:7b");
-    let openai = llm.providers.iter().find(|provider| provider.name == "openai").unwrap();
-    assert_eq!((openai.base_url.as_str(), openai.api_key.expose()), ("https://api.openai.com/v1", "sk-openai"));
+    let openai = llm
+        .providers
+        .iter()
+        .find(|provider| provider.name == "openai")
+        .unwrap();
+
+    assert_eq!(
+        (openai.base_url.as_str(), openai.api_key.expose()),
+        ("https://api.openai.com/v1", "sk-openai")
+    );
 }
 
 #[test]
@@ -267,72 +449,174 @@ fn keys_of_providers_are_masked_and_may_come_from_files() {
         None,
         &[
             ("MEMOIR__LLM__PROVIDERS__OPENAI__API_KEY_FILE", path),
-            ("MEMOIR__LLM__PROVIDERS__MINE__HEADERS", r#"{"authorization": "Basic hush"}"#),
-            ("MEMOIR__LLM__PROVIDERS__MINE__BASE_URL", "http://me:hush@host/v1"),
+            (
+                "MEMOIR__LLM__PROVIDERS__MINE__HEADERS",
+                r#"{"authorization": "Basic hush"}"#,
+            ),
+            (
+                "MEMOIR__LLM__PROVIDERS__MINE__BASE_URL",
+                "http://me:hush@host/v1",
+            ),
             ("MEMOIR__LLM__PROVIDER_DEFAULTS__API_KEY", "hush"),
-            ("MEMOIR__TELEMETRY__OTLP_ENDPOINT", "http://me:hush@host?token=hush"),
+            (
+                "MEMOIR__TELEMETRY__OTLP_ENDPOINT",
+                "http://me:hush@host?token=hush",
+            ),
         ],
     )
     .unwrap();
-    let openai = config.llm.providers.iter().find(|provider| provider.name == "openai").unwrap();
+
+    let openai = config
+        .llm
+        .providers
+        .iter()
+        .find(|provider| provider.name == "openai")
+        .unwrap();
+
     assert_eq!(openai.api_key.expose(), "sk-from-file");
     let (printed, debug) = (config.to_toml(), format!("{config:?}"));
     for secret in ["sk-from-file", "hush"] {
         assert!(!printed.contains(secret), "{printed}");
     }
-    assert!(!debug.contains("sk-from-file") && !debug.contains("Basic hush"), "{debug}");
+
+    assert!(
+        !debug.contains("sk-from-file") && !debug.contains("Basic hush"),
+        "{debug}"
+    );
 }
 
 #[test]
 fn mistakes_about_models_are_named_with_a_way_out() {
     for (settings, key, said) in [
-        (vec![("MEMOIR__LLM__MODEL", "nowhere:m")], "llm.model", "openai"),
-        (vec![("MEMOIR__LLM__MODEL", "openai:gpt-4o")], "llm.model", "OPENAI_API_KEY"),
-        (vec![("MEMOIR__LLM__MODEL", "vllm")], "llm.model", "no model of its own"),
-        (vec![("MEMOIR__LLM__FALLBACK_MODEL", "x:y")], "llm.fallback_model", "provider:model"),
-        (vec![("MEMOIR__LLM__MODELS__SELECT", "x:y")], "llm.models.select", "provider:model"),
-        (vec![("MEMOIR__LLM__MODELS__SELLECT", "local")], "llm.models.sellect", "select"),
-        (vec![("MEMOIR__LLM__PROVIDERS__MINE__BASE_URL", "ftp://x")], "llm.providers.mine.base_url", "http"),
-        (vec![("MEMOIR__LLM__PROVIDERS__MINE__BASEURL", "http://x")], "llm.providers.mine.baseurl", "base_url"),
-        (vec![("MEMOIR__LLM__PROVIDERS__MINE__KIND", "cohere")], "llm.providers.mine.kind", "openai"),
-        (vec![("MEMOIR__LLM__PROVIDERS__MINE__API_KEY", "a\nb")], "llm.providers.mine.api_key", "one line"),
+        (
+            vec![("MEMOIR__LLM__MODEL", "nowhere:m")],
+            "llm.model",
+            "openai",
+        ),
+        (
+            vec![("MEMOIR__LLM__MODEL", "openai:gpt-4o")],
+            "llm.model",
+            "OPENAI_API_KEY",
+        ),
+        (
+            vec![("MEMOIR__LLM__MODEL", "vllm")],
+            "llm.model",
+            "no model of its own",
+        ),
+        (
+            vec![("MEMOIR__LLM__FALLBACK_MODEL", "x:y")],
+            "llm.fallback_model",
+            "provider:model",
+        ),
+        (
+            vec![("MEMOIR__LLM__MODELS__SELECT", "x:y")],
+            "llm.models.select",
+            "provider:model",
+        ),
+        (
+            vec![("MEMOIR__LLM__MODELS__SELLECT", "local")],
+            "llm.models.sellect",
+            "select",
+        ),
+        (
+            vec![("MEMOIR__LLM__PROVIDERS__MINE__BASE_URL", "ftp://x")],
+            "llm.providers.mine.base_url",
+            "http",
+        ),
+        (
+            vec![("MEMOIR__LLM__PROVIDERS__MINE__BASEURL", "http://x")],
+            "llm.providers.mine.baseurl",
+            "base_url",
+        ),
+        (
+            vec![("MEMOIR__LLM__PROVIDERS__MINE__KIND", "cohere")],
+            "llm.providers.mine.kind",
+            "openai",
+        ),
+        (
+            vec![("MEMOIR__LLM__PROVIDERS__MINE__API_KEY", "a\nb")],
+            "llm.providers.mine.api_key",
+            "one line",
+        ),
         (
             vec![("MEMOIR__LLM__PROVIDERS__MINE__HEADERS", r#"{"X Y": "v"}"#)],
             "llm.providers.mine.headers.X Y",
             "header",
         ),
         (
-            vec![("MEMOIR__LLM__PROVIDERS__MINE__HEADERS", r#"{"X-Y": "a\nb"}"#)],
+            vec![(
+                "MEMOIR__LLM__PROVIDERS__MINE__HEADERS",
+                r#"{"X-Y": "a\nb"}"#,
+            )],
             "llm.providers.mine.headers.X-Y",
             "header",
         ),
         (
-            vec![("MEMOIR__LLM__PROVIDERS__MINE__PRICES", r#"{"m": {"input": "a", "output": 1}}"#)],
+            vec![(
+                "MEMOIR__LLM__PROVIDERS__MINE__PRICES",
+                r#"{"m": {"input": "a", "output": 1}}"#,
+            )],
             "llm.providers.mine.prices.m.input",
             "input = 0.15",
         ),
         (
-            vec![("MEMOIR__LLM__PROVIDERS__MINE__BASE_URL", "http://x/v1/chat/completions")],
+            vec![(
+                "MEMOIR__LLM__PROVIDERS__MINE__BASE_URL",
+                "http://x/v1/chat/completions",
+            )],
             "llm.providers.mine.base_url",
             "up to and including the version",
         ),
-        (vec![("MEMOIR__LLM__PROVIDERS__MINE__API_KEY_FILE", "/dev/null")], "llm.providers.mine.api_key_file", "empty"),
         (
-            vec![("MEMOIR__LLM__CAPS__JOB__USD", "1"), ("MISTRAL_API_KEY", "k")],
+            vec![("MEMOIR__LLM__PROVIDERS__MINE__API_KEY_FILE", "/dev/null")],
+            "llm.providers.mine.api_key_file",
+            "empty",
+        ),
+        (
+            vec![
+                ("MEMOIR__LLM__CAPS__JOB__USD", "1"),
+                ("MISTRAL_API_KEY", "k"),
+            ],
             "llm.providers.mistral.prices",
             "mistral-small-latest",
         ),
-        (vec![("MEMOIR__LLM__TEMPERATURE", "hot")], "llm.temperature", "a number"),
-        (vec![("MEMOIR__LLM__TEMPERATURE", "9")], "llm.temperature", "from 0 to 2"),
-        (vec![("MEMOIR__LLM__CAPS__JOB__USD", "-1")], "llm.caps.job.usd", "zero or more"),
-        (vec![("MEMOIR__LLM__TRANSPORT__TRIES", "0")], "llm.transport.tries", "1"),
-        (vec![("MEMOIR__TELEMETRY__OTLP_ENDPOINT", "localhost:4318")], "telemetry.otlp_endpoint", "http"),
+        (
+            vec![("MEMOIR__LLM__TEMPERATURE", "hot")],
+            "llm.temperature",
+            "a number",
+        ),
+        (
+            vec![("MEMOIR__LLM__TEMPERATURE", "9")],
+            "llm.temperature",
+            "from 0 to 2",
+        ),
+        (
+            vec![("MEMOIR__LLM__CAPS__JOB__USD", "-1")],
+            "llm.caps.job.usd",
+            "zero or more",
+        ),
+        (
+            vec![("MEMOIR__LLM__TRANSPORT__TRIES", "0")],
+            "llm.transport.tries",
+            "1",
+        ),
+        (
+            vec![("MEMOIR__TELEMETRY__OTLP_ENDPOINT", "localhost:4318")],
+            "telemetry.otlp_endpoint",
+            "http",
+        ),
     ] {
         let error = load(None, &settings).unwrap_err();
         assert_eq!(keys(&error), [key], "{settings:?}");
         assert!(error.to_string().contains(said), "{error}");
     }
-    let secret = load(None, &[("MEMOIR__LLM__PROVIDERS__MINE__API_KEYY", "sk-hush")]).unwrap_err();
+
+    let secret = load(
+        None,
+        &[("MEMOIR__LLM__PROVIDERS__MINE__API_KEYY", "sk-hush")],
+    )
+    .unwrap_err();
+
     assert!(!secret.to_string().contains("sk-hush"), "{secret}");
 }
 
@@ -342,5 +626,6 @@ fn every_stage_can_have_a_model_of_its_own() {
     let stages: Vec<&str> = llm.models.keys().map(String::as_str).collect();
     let mut known = memoir::llm::tasks::STAGES.to_vec();
     known.sort_unstable();
+
     assert_eq!(stages, known);
 }

@@ -11,7 +11,11 @@ fn the_log_tells_routes_and_times_and_no_text() {
     let memoir = Binary::new()
         .env("MEMOIR__TELEMETRY__LOG_LEVEL", "trace")
         .env("MEMOIR__TELEMETRY__LOG_FORMAT", "json")
-        .env("MEMOIR__AUTH__KEYS", r#"[{"key":"MARKERkey","space":"*","role":"admin"}]"#);
+        .env(
+            "MEMOIR__AUTH__KEYS",
+            r#"[{"key":"MARKERkey","space":"*","role":"admin"}]"#,
+        );
+
     let running = memoir.serve();
     let call = |method: &str, path: &str, body: &str| {
         let mut request = format!(
@@ -19,42 +23,78 @@ fn the_log_tells_routes_and_times_and_no_text() {
              Content-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
+
         request.push_str(body);
         let mut stream = std::net::TcpStream::connect(running.address).unwrap();
         std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
         let mut answer = String::new();
         std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+
         answer
     };
+
     for (method, path, body, status) in [
-        ("POST", "/v1/sources", r#"{"path":"/MARKERpath.md","tags":["MARKERtag"],"user_id":"MARKERuser"}"#, "201"),
-        ("POST", "/v1/sources", r#"{"path":"/MARKERpath.md","user_id":"MARKERuser"}"#, "409"),
-        ("POST", "/v1/sources", r#"{"path":"MARKERrelative","MARKERfield":1}"#, "422"),
+        (
+            "POST",
+            "/v1/sources",
+            r#"{"path":"/MARKERpath.md","tags":["MARKERtag"],"user_id":"MARKERuser"}"#,
+            "201",
+        ),
+        (
+            "POST",
+            "/v1/sources",
+            r#"{"path":"/MARKERpath.md","user_id":"MARKERuser"}"#,
+            "409",
+        ),
+        (
+            "POST",
+            "/v1/sources",
+            r#"{"path":"MARKERrelative","MARKERfield":1}"#,
+            "422",
+        ),
         ("POST", "/v1/sources", r#"{"path":"MARKERbroken"#, "400"),
-        ("POST", "/v1/tokens/count", r#"{"text":"MARKERtext","model":"MARKERmodel"}"#, "200"),
+        (
+            "POST",
+            "/v1/tokens/count",
+            r#"{"text":"MARKERtext","model":"MARKERmodel"}"#,
+            "200",
+        ),
         ("GET", "/v1/sources?tag=MARKERquery", "", "200"),
         ("GET", "/v1/sources/MARKERid", "", "404"),
         ("GET", "/MARKERroute", "", "404"),
     ] {
         let answer = call(method, path, body);
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
     }
     assert_eq!(running.signal_and_wait("TERM"), Some(0));
 
     let log = memoir.log();
     assert!(!log.contains("MARKER"), "{log}");
-    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let requests: Vec<&Value> = lines.iter().filter(|line| line["request_id"] == "call").collect();
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let requests: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["request_id"] == "call")
+        .collect();
     assert_eq!(requests.len(), 8, "one line per request: {log}");
     for line in &requests {
-        assert!(line["route"].is_string() && line["status"].is_u64() && line["ms"].is_f64(), "{line}");
+        assert!(
+            line["route"].is_string() && line["status"].is_u64() && line["ms"].is_f64(),
+            "{line}"
+        );
     }
     assert_eq!(requests[0]["route"], "/v1/sources");
     assert_eq!(requests[6]["route"], "/v1/sources/{id}");
     assert_eq!(requests[7]["route"], "(unmatched)");
 }
 
-/// Neither what was sent to a model nor what it or its provider said reaches the log, whatever goes wrong.
+/// Neither what was sent to a model nor what it or its provider said reaches the log, whatever goes
+/// wrong.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_knows_nothing_of_what_models_are_told_or_say() {
     let model = ScriptedModel::local().await.unwrap();
@@ -62,34 +102,62 @@ async fn the_log_knows_nothing_of_what_models_are_told_or_say() {
         .env("MEMOIR__TELEMETRY__LOG_LEVEL", "trace")
         .env("MEMOIR__TESTING__PROBE_JOBS", "true")
         .env("MEMOIR__JOBS__MAX_ATTEMPTS", "1")
-        .env("MEMOIR__LLM__PROVIDERS__STUB__BASE_URL", &model.openai_url())
+        .env(
+            "MEMOIR__LLM__PROVIDERS__STUB__BASE_URL",
+            &model.openai_url(),
+        )
         .env("MEMOIR__LLM__PROVIDERS__STUB__API_KEY", "MARKERkey")
         .env("MEMOIR__LLM__PROVIDERS__CLAUDE__KIND", "anthropic")
-        .env("MEMOIR__LLM__PROVIDERS__CLAUDE__BASE_URL", &model.anthropic_url())
+        .env(
+            "MEMOIR__LLM__PROVIDERS__CLAUDE__BASE_URL",
+            &model.anthropic_url(),
+        )
         .env("MEMOIR__LLM__TRANSPORT__BACKOFF_MS", "1")
         .env("MEMOIR__LLM__MODEL", "stub:m")
         .env("MEMOIR__JOBS__PATIENCE", "0")
         .env("MEMOIR__LLM__FALLBACK_MODEL", "claude:m");
     let running = memoir.serve();
     let api = Api::at(running.address);
-    let said = |body: &str| Fault::Status { status: 500, headers: [].into(), body: body.to_owned() };
+    let said = |body: &str| Fault::Status {
+        status: 500,
+        headers: [].into(),
+        body: body.to_owned(),
+    };
     for fault in [
-        Fault::RawText { text: "MARKERanswer is not JSON".to_owned() },
-        Fault::Refusal { text: "MARKERrefusal".to_owned(), blocked_prompt: false },
+        Fault::RawText {
+            text: "MARKERanswer is not JSON".to_owned(),
+        },
+        Fault::Refusal {
+            text: "MARKERrefusal".to_owned(),
+            blocked_prompt: false,
+        },
         said("MARKERerror of key MARKERkey"),
         said(r#"{"error": {"message": "MARKERmessage"}}"#),
-        Fault::Status { status: 400, headers: [].into(), body: r#"{"detail": "MARKERdetail"}"#.to_owned() },
+        Fault::Status {
+            status: 400,
+            headers: [].into(),
+            body: r#"{"detail": "MARKERdetail"}"#.to_owned(),
+        },
         Fault::Truncated { keep_chars: 5 },
     ] {
         model.clear_faults();
         model.always(fault);
-        let id = api.queue("default", &json!({"classify": ["MARKERpassage"]})).await.unwrap();
+        let id = api
+            .queue("default", &json!({"classify": ["MARKERpassage"]}))
+            .await
+            .unwrap();
         assert_eq!(api.finished("default", &id).await["state"], "failed");
     }
     assert_eq!(running.signal_and_wait("TERM"), Some(0));
     let log = memoir.log();
     assert!(!log.contains("MARKER"), "{log}");
-    for code in ["llm_invalid_output", "llm_refused", "llm_unavailable", "llm_rejected", "llm_output_truncated"] {
+    for code in [
+        "llm_invalid_output",
+        "llm_refused",
+        "llm_unavailable",
+        "llm_rejected",
+        "llm_output_truncated",
+    ] {
         assert!(log.contains(code), "{code} is told: {log}");
     }
 }

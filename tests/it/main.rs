@@ -1,7 +1,13 @@
 //! All integration tests, in one binary: the real application, real databases, real HTTP.
 
-#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
-#![expect(clippy::print_stderr, reason = "seeds and counts are shown when a test fails, or with --nocapture")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that meets the unexpected should stop there"
+)]
+#![expect(
+    clippy::print_stderr,
+    reason = "seeds and counts are shown when a test fails, or with --nocapture"
+)]
 
 mod api;
 mod architecture;

@@ -1,4 +1,5 @@
-//! The schema: the same on three engines, safe to migrate from several processes, refused when it is newer.
+//! The schema: the same on three engines, safe to migrate from several processes, refused when it
+//! is newer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,15 +12,23 @@ use crate::support::app::load;
 use crate::support::database::TestDatabase;
 
 async fn store(database: &TestDatabase) -> Store {
-    Store::connect(&load(&database.url, &[]).database).await.unwrap()
+    Store::connect(&load(&database.url, &[]).database)
+        .await
+        .unwrap()
 }
 
 #[test]
 fn the_three_folders_hold_the_same_names() {
     let names = |engine: &str| -> BTreeSet<String> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(engine);
-        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("migrations")
+            .join(engine);
+        std::fs::read_dir(folder)
+            .unwrap()
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect()
     };
+
     assert_eq!(names("sqlite"), names("postgres"));
     assert_eq!(names("sqlite"), names("mysql"));
     assert_eq!(
@@ -58,11 +67,17 @@ async fn columns(database: &TestDatabase) -> BTreeMap<String, BTreeSet<String>> 
              WHERE table_schema = DATABASE()"
         }
     };
-    let rows = sqlx::query(sql).fetch_all(&mut database.connect().await).await.unwrap();
+
+    let rows = sqlx::query(sql)
+        .fetch_all(&mut database.connect().await)
+        .await
+        .unwrap();
+
     let mut tables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for row in rows {
         tables.entry(row.get(0)).or_default().insert(row.get(1));
     }
+
     tables
 }
 
@@ -71,7 +86,11 @@ async fn a_second_run_changes_nothing() {
     for database in TestDatabase::each().await {
         let store = store(&database).await;
         assert_eq!(store.schema_version().await.unwrap(), 0);
-        assert_eq!(i64::try_from(store.migrate().await.unwrap().applied.len()).unwrap(), SCHEMA_VERSION);
+        assert_eq!(
+            i64::try_from(store.migrate().await.unwrap().applied.len()).unwrap(),
+            SCHEMA_VERSION
+        );
+
         assert!(store.migrate().await.unwrap().applied.is_empty());
         assert_eq!(store.schema_version().await.unwrap(), SCHEMA_VERSION);
         assert_eq!(store.find_missing().await.unwrap(), []);
@@ -84,13 +103,27 @@ async fn several_may_start_at_once() {
         let mut starting = tokio::task::JoinSet::new();
         for _ in 0..6 {
             let config = load(&database.url, &[]).database;
-            starting
-                .spawn(async move { Store::connect(&config).await.unwrap().migrate().await.unwrap().applied.len() });
+            starting.spawn(async move {
+                Store::connect(&config)
+                    .await
+                    .unwrap()
+                    .migrate()
+                    .await
+                    .unwrap()
+                    .applied
+                    .len()
+            });
         }
+
         let mut applied = starting.join_all().await;
         applied.sort_unstable();
         let all = usize::try_from(SCHEMA_VERSION).unwrap();
-        assert_eq!(applied, [0, 0, 0, 0, 0, all], "{:?}: one runs them, the others wait", database.engine);
+        assert_eq!(
+            applied,
+            [0, 0, 0, 0, 0, all],
+            "{:?}: one runs them, the others wait",
+            database.engine
+        );
     }
 }
 
@@ -98,16 +131,36 @@ async fn several_may_start_at_once() {
 async fn a_newer_or_changed_schema_is_refused() {
     for database in TestDatabase::each().await {
         store(&database).await.migrate().await.unwrap();
-        database.execute("INSERT INTO schema_migrations VALUES (9999, '9999_future', 'x')").await;
+        database
+            .execute("INSERT INTO schema_migrations VALUES (9999, '9999_future', 'x')")
+            .await;
         let error = store(&database).await.migrate().await.unwrap_err();
         assert!(matches!(error, StoreError::Schema(_)));
-        assert!(error.to_string().contains("version 9999 (9999_future), newer than this memoir knows"), "{error}");
-        database.execute("DELETE FROM schema_migrations WHERE version = 9999").await;
-        database.execute("UPDATE schema_migrations SET checksum = 'other' WHERE version = 2").await;
+        assert!(
+            error
+                .to_string()
+                .contains("version 9999 (9999_future), newer than this memoir knows"),
+            "{error}"
+        );
+
+        database
+            .execute("DELETE FROM schema_migrations WHERE version = 9999")
+            .await;
+        database
+            .execute("UPDATE schema_migrations SET checksum = 'other' WHERE version = 2")
+            .await;
         let error = store(&database).await.migrate().await.unwrap_err();
-        assert!(error.to_string().contains("0002_sources has run in another form"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("0002_sources has run in another form"),
+            "{error}"
+        );
+
         // The lock was given back, or this would wait for it.
-        database.execute("DELETE FROM schema_migrations WHERE version = 9998").await;
+        database
+            .execute("DELETE FROM schema_migrations WHERE version = 9998")
+            .await;
         assert!(store(&database).await.schema_version().await.is_ok());
     }
 }
@@ -115,11 +168,14 @@ async fn a_newer_or_changed_schema_is_refused() {
 /// MySQL commits each table by itself: a start that died halfway must not stop the next one.
 #[tokio::test]
 async fn a_migration_that_died_halfway_is_finished_by_the_next_start() {
-    let Some(database) = TestDatabase::mysql().await else { return };
+    let Some(database) = TestDatabase::mysql().await else {
+        return;
+    };
     let sql = include_str!("../../migrations/mysql/0002_sources.sql");
     let (first, _) = sql.split_once(";\n").unwrap();
     database.execute(first).await;
     let store = store(&database).await;
+
     store.migrate().await.unwrap();
     assert_eq!(store.find_missing().await.unwrap(), []);
 }
@@ -129,11 +185,32 @@ async fn what_somebody_dropped_is_named() {
     for database in TestDatabase::each().await {
         let store = store(&database).await;
         store.migrate().await.unwrap();
-        let on = if database.engine == Engine::Mysql { " ON llm_calls" } else { "" };
-        database.execute(&format!("DROP INDEX llm_calls_started{on}")).await;
+        let on = if database.engine == Engine::Mysql {
+            " ON llm_calls"
+        } else {
+            ""
+        };
+
+        database
+            .execute(&format!("DROP INDEX llm_calls_started{on}"))
+            .await;
         database.execute("DROP TABLE idempotency_keys").await;
-        let missing: Vec<String> = store.find_missing().await.unwrap().iter().map(ToString::to_string).collect();
-        assert_eq!(missing, ["index llm_calls_started", "table idempotency_keys", "index idempotency_keys_created"]);
+        let missing: Vec<String> = store
+            .find_missing()
+            .await
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+
+        assert_eq!(
+            missing,
+            [
+                "index llm_calls_started",
+                "table idempotency_keys",
+                "index idempotency_keys_created"
+            ]
+        );
     }
 }
 
@@ -145,6 +222,7 @@ async fn the_schema_keeps_its_own_rules() {
             "INSERT INTO categories (id, space, parent_id, parent_key, level, name, name_key, created_at) VALUES ({id}, '{space}', {parent}, {key}, {level}, '{name}', '{name}', 0)"
         )
     };
+
     let source = "INSERT INTO sources (space, id, user_id, filename, path, path_key, type, kind, eligible, latest_version, created_at, updated_at) VALUES ('a', 's', 'u', 'f', '/f', 'k', 'md', 'file_ingest', 1, 1, 0, 0)";
     let version = "INSERT INTO source_versions (id, space, source_id, version, content, sha256, size_bytes, char_count, token_count, metadata_json, ingested_at) VALUES (1, 'a', 's', 1, 'x', 'h', 1, 1, 1, '{}', 0)";
     let chunk = |ordinal: i64, profile: &str, category: &str| {
@@ -152,6 +230,7 @@ async fn the_schema_keeps_its_own_rules() {
             "INSERT INTO chunks (space, source_id, version_id, profile, ordinal, text_content, token_count, char_count, start_char, end_char, category_id, created_at) VALUES ('a', 's', 1, '{profile}', {ordinal}, 'x', 1, 1, 0, 1, {category}, 0)"
         )
     };
+
     for database in TestDatabase::each().await {
         store(&database).await.migrate().await.unwrap();
         for good in [
@@ -166,24 +245,38 @@ async fn the_schema_keeps_its_own_rules() {
         ] {
             database.execute(&good).await;
         }
+
         let mut connection = database.connect().await;
         for bad in [
-            category(10, "a", "NULL", 0, 1, "Root"),   // a second root of that name
+            category(10, "a", "NULL", 0, 1, "Root"), // a second root of that name
             category(11, "a", "NULL", 0, 2, "Orphan"), // level 2 without a parent
-            category(12, "a", "1", 1, 1, "Top"),       // level 1 with a parent
-            category(13, "a", "1", 1, 101, "Deep"),    // too deep
-            category(14, "b", "1", 1, 2, "Spy"),       // a parent in another space
-            chunk(2, "taxonomy", "NULL"),              // filed nowhere
-            chunk(2, "taxonomy", "3"),                 // filed in another space
-            chunk(1, "taxonomy", "2"),                 // the same passage twice
-            source.replace("'s'", "'s2'"),             // the same path twice
+            category(12, "a", "1", 1, 1, "Top"),     // level 1 with a parent
+            category(13, "a", "1", 1, 101, "Deep"),  // too deep
+            category(14, "b", "1", 1, 2, "Spy"),     // a parent in another space
+            chunk(2, "taxonomy", "NULL"),            // filed nowhere
+            chunk(2, "taxonomy", "3"),               // filed in another space
+            chunk(1, "taxonomy", "2"),               // the same passage twice
+            source.replace("'s'", "'s2'"),           // the same path twice
         ] {
-            let outcome = sqlx::raw_sql(sqlx::AssertSqlSafe(bad.clone())).execute(&mut connection).await;
+            let outcome = sqlx::raw_sql(sqlx::AssertSqlSafe(bad.clone()))
+                .execute(&mut connection)
+                .await;
             assert!(outcome.is_err(), "{:?} accepted {bad}", database.engine);
         }
+
         // What hangs on a source goes with it.
-        database.execute("DELETE FROM sources WHERE space = 'a'").await;
-        let left = sqlx::query("SELECT (SELECT COUNT(*) FROM chunks) + (SELECT COUNT(*) FROM source_versions)");
-        assert_eq!(left.fetch_one(&mut connection).await.unwrap().get::<i64, _>(0), 0);
+        database
+            .execute("DELETE FROM sources WHERE space = 'a'")
+            .await;
+        let left = sqlx::query(
+            "SELECT (SELECT COUNT(*) FROM chunks) + (SELECT COUNT(*) FROM source_versions)",
+        );
+        assert_eq!(
+            left.fetch_one(&mut connection)
+                .await
+                .unwrap()
+                .get::<i64, _>(0),
+            0
+        );
     }
 }

@@ -13,12 +13,16 @@ use crate::support::app::{TestApp, load, send};
 use crate::support::database::TestDatabase;
 use crate::support::proxy::{Door, Proxy};
 
-/// sqlx 0.9.0 gives a connection back inside an open transaction when the future of its `begin` is dropped
-/// halfway; unrelated work then fails. Ours must not.
+/// sqlx 0.9.0 gives a connection back inside an open transaction when the future of its `begin` is
+/// dropped halfway; unrelated work then fails. Ours must not.
 #[tokio::test]
 async fn a_begin_that_is_dropped_halfway_harms_nobody() {
     for database in TestDatabase::each().await {
-        let store = Store::connect(&load(&database.url, &[("DATABASE__MAX_CONNECTIONS", "2")]).database).await.unwrap();
+        let store =
+            Store::connect(&load(&database.url, &[("DATABASE__MAX_CONNECTIONS", "2")]).database)
+                .await
+                .unwrap();
+
         store.migrate().await.unwrap();
         let (space, id) = (Space::default(), SourceId::new());
         for round in 0..150_u64 {
@@ -26,16 +30,26 @@ async fn a_begin_that_is_dropped_halfway_harms_nobody() {
                 let begin = store.begin();
                 let _ = tokio::time::timeout(Duration::from_micros(round * 4), begin).await;
             }
+
             assert_eq!(store.find_source(&space, &id).await.unwrap(), None);
-            // A statement that fails shows a transaction that somebody left open: it would abort it for the next one.
+            // A statement that fails shows a transaction that somebody left open: it would abort it
+            // for the next one.
             let mut tx = store.begin().await.unwrap();
             let key = format!("k{round}");
             let (now, expired) = (Timestamp::from_micros(1), Timestamp::from_micros(0));
             let claimed = tx.claim_idempotency_key(&space, &key, ("r", "h"), now, expired);
+
             assert_eq!(claimed.await.unwrap(), None, "{:?}", database.engine);
             tx.commit().await.unwrap();
         }
-        assert_eq!(store.remove_idempotency_keys(Timestamp::from_micros(2)).await.unwrap(), 150);
+
+        assert_eq!(
+            store
+                .remove_idempotency_keys(Timestamp::from_micros(2))
+                .await
+                .unwrap(),
+            150
+        );
     }
 }
 
@@ -52,11 +66,17 @@ async fn sixteen_writers_never_meet_a_lock() {
                     let made = app.post("/v1/sources", &body).await;
                     assert_eq!(made.status, 201, "{}", made.text);
                     let path = made.header("location").to_owned();
-                    let changed = send(app.request(Method::PATCH, &path).json(&json!({"eligible": false}))).await;
+                    let changed = send(
+                        app.request(Method::PATCH, &path)
+                            .json(&json!({"eligible": false})),
+                    )
+                    .await;
+
                     assert_eq!(changed.status, 200, "{}", changed.text);
                 }
             });
         }
+
         writers.join_all().await;
         let listed = app.get("/v1/sources?limit=500&eligible=false").await.json();
         assert_eq!(listed["items"].as_array().unwrap().len(), 320);
@@ -69,22 +89,46 @@ async fn two_services_share_one_sqlite_file() {
     let database = Arc::new(TestDatabase::sqlite());
     let one = TestApp::at(&database.url, Arc::clone(&database), &[]).await;
     let two = TestApp::at(&database.url, Arc::clone(&database), &[]).await;
+
     for n in 0..40 {
-        let (a, b) = (json!({"path": format!("/a{n}")}), json!({"path": format!("/b{n}")}));
+        let (a, b) = (
+            json!({"path": format!("/a{n}")}),
+            json!({"path": format!("/b{n}")}),
+        );
+
         let (a, b) = tokio::join!(one.post("/v1/sources", &a), two.post("/v1/sources", &b));
-        assert_eq!((a.status.as_u16(), b.status.as_u16()), (201, 201), "{} {}", a.text, b.text);
+        assert_eq!(
+            (a.status.as_u16(), b.status.as_u16()),
+            (201, 201),
+            "{} {}",
+            a.text,
+            b.text
+        );
     }
-    assert_eq!(one.get("/v1/sources?limit=500").await.json()["items"].as_array().unwrap().len(), 80);
+
+    assert_eq!(
+        one.get("/v1/sources?limit=500").await.json()["items"]
+            .as_array()
+            .unwrap()
+            .len(),
+        80
+    );
 }
 
 /// A database behind a door, for each engine that is a server.
 async fn behind_a_door(settings: &[(&str, &str)]) -> Vec<(TestApp, Proxy)> {
     let mut all = Vec::new();
-    for database in [TestDatabase::postgres().await, TestDatabase::mysql().await].into_iter().flatten() {
+    for database in [TestDatabase::postgres().await, TestDatabase::mysql().await]
+        .into_iter()
+        .flatten()
+    {
         let proxy = Proxy::before(database.authority()).await;
-        let url = database.url.replace(&database.authority(), &proxy.address.to_string());
+        let url = database
+            .url
+            .replace(&database.authority(), &proxy.address.to_string());
         all.push((TestApp::at(&url, Arc::new(database), settings).await, proxy));
     }
+
     all
 }
 
@@ -104,15 +148,23 @@ async fn a_database_that_is_away_is_503_and_comes_back_by_itself() {
             ] {
                 reply.assert_problem(503, "database_unavailable");
                 assert_eq!(reply.header("retry-after"), "2");
-                assert!(!reply.text.contains("127.0.0.1"), "the place is for the log: {}", reply.text);
+                assert!(
+                    !reply.text.contains("127.0.0.1"),
+                    "the place is for the log: {}",
+                    reply.text
+                );
             }
         }
+
         assert_eq!(app.get("/health/live").await.status, 200);
 
         proxy.set(Door::Open);
         assert_eq!(app.get("/health/ready").await.status, 200);
         assert_eq!(app.get(&path).await.json(), made.json());
-        assert_eq!(app.post("/v1/sources", &json!({"path": "/b"})).await.status, 201);
+        assert_eq!(
+            app.post("/v1/sources", &json!({"path": "/b"})).await.status,
+            201
+        );
     }
 }
 
@@ -127,7 +179,10 @@ async fn a_short_loss_is_not_even_noticed() {
             proxy.set(Door::Open);
             let reply = app.get(&path).await;
             assert_eq!(reply.status, 200, "round {round}: {}", reply.text);
-            let written = app.post("/v1/sources", &json!({"path": format!("/{round}")})).await;
+            let written = app
+                .post("/v1/sources", &json!({"path": format!("/{round}")}))
+                .await;
+
             assert_eq!(written.status, 201, "round {round}: {}", written.text);
         }
     }
@@ -136,30 +191,66 @@ async fn a_short_loss_is_not_even_noticed() {
 /// Connections stay open and nothing comes through them, as behind a firewall that forgot them.
 #[tokio::test]
 async fn a_black_hole_holds_up_neither_requests_nor_jobs_nor_a_stop() {
-    let settings =
-        [("DATABASE__ACQUIRE_TIMEOUT", "1"), ("TESTING__PROBE_JOBS", "true"), ("SERVER__SHUTDOWN_GRACE", "0")];
+    let settings = [
+        ("DATABASE__ACQUIRE_TIMEOUT", "1"),
+        ("TESTING__PROBE_JOBS", "true"),
+        ("SERVER__SHUTDOWN_GRACE", "0"),
+    ];
     for (app, proxy) in behind_a_door(&settings).await {
-        let path = app.post("/v1/sources", &json!({"path": "/a"})).await.header("location").to_owned();
+        let path = app
+            .post("/v1/sources", &json!({"path": "/a"}))
+            .await
+            .header("location")
+            .to_owned();
+
         proxy.set(Door::BlackHole);
         let began = Instant::now();
-        app.get("/health/ready").await.assert_problem(503, "database_unavailable");
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-        app.get(&path).await.assert_problem(503, "database_unavailable");
-        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        app.get("/health/ready")
+            .await
+            .assert_problem(503, "database_unavailable");
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            began.elapsed()
+        );
+
+        app.get(&path)
+            .await
+            .assert_problem(503, "database_unavailable");
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "{:?}",
+            began.elapsed()
+        );
 
         proxy.set(Door::Open);
         let began = Instant::now();
         while app.get(&path).await.status != 200 {
-            assert!(began.elapsed() < Duration::from_secs(30), "it did not come back");
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "it did not come back"
+            );
         }
+
         let queued = app.post("/v1/testing/jobs", &json!({})).await;
-        let job = app.get(&format!("{}?wait=30", queued.header("location"))).await.json();
-        assert_eq!(job["state"], "succeeded", "the workers did not come back: {job}");
+        let job = app
+            .get(&format!("{}?wait=30", queued.header("location")))
+            .await
+            .json();
+
+        assert_eq!(
+            job["state"], "succeeded",
+            "the workers did not come back: {job}"
+        );
 
         proxy.set(Door::BlackHole);
         let began = Instant::now();
         app.finish().await;
-        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "{:?}",
+            began.elapsed()
+        );
     }
 }
 
@@ -169,9 +260,15 @@ async fn a_database_that_cannot_be_reached_at_start_is_named_without_its_passwor
     for scheme in ["postgres", "mysql"] {
         let url = format!("{scheme}://me:s3cret@{address}/memoir");
         let config = load(&url, &[("DATABASE__ACQUIRE_TIMEOUT", "1")]);
-        let Err(error) = Store::connect(&config.database).await else { panic!("connected to nothing") };
+        let Err(error) = Store::connect(&config.database).await else {
+            panic!("connected to nothing")
+        };
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         let text = error.to_string();
-        assert!(text.contains(&address.to_string()) && !text.contains("s3cret"), "{text}");
+
+        assert!(
+            text.contains(&address.to_string()) && !text.contains("s3cret"),
+            "{text}"
+        );
     }
 }

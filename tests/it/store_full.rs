@@ -1,4 +1,5 @@
-//! A database without room: what is said, and that memoir goes on by itself when there is room again.
+//! A database without room: what is said, and that memoir goes on by itself when there is room
+//! again.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,6 +27,7 @@ impl SmallDisk {
             .arg(folder.path())
             .output()
             .is_ok_and(|output| output.status.success());
+
         mounted.then_some(Self { folder })
     }
 
@@ -55,6 +57,7 @@ async fn a_full_disk_is_told_and_passes_without_a_restart() {
         eprintln!("skipped: this process may not mount a small file system");
         return;
     };
+
     let url = format!("sqlite://{}/memoir.db", disk.path().display());
     let app = TestApp::at(&url, Arc::new(TestDatabase::sqlite()), &[]).await;
     let made = app.post("/v1/sources", &json!({"path": "/before"})).await;
@@ -66,31 +69,56 @@ async fn a_full_disk_is_told_and_passes_without_a_restart() {
         // The log may have a little room of its own.
         let began = Instant::now();
         for n in 0.. {
-            let reply = app.post("/v1/sources", &json!({"path": format!("/{round}/{n}")})).await;
+            let reply = app
+                .post("/v1/sources", &json!({"path": format!("/{round}/{n}")}))
+                .await;
             if reply.status != 201 {
                 reply.assert_problem(503, "storage_full");
                 break;
             }
-            assert!(began.elapsed() < Duration::from_mins(1), "it never got full");
+
+            assert!(
+                began.elapsed() < Duration::from_mins(1),
+                "it never got full"
+            );
         }
+
         for n in 0..5 {
-            app.post("/v1/sources", &json!({"path": format!("/{round}/more/{n}")}))
-                .await
-                .assert_problem(503, "storage_full");
+            app.post(
+                "/v1/sources",
+                &json!({"path": format!("/{round}/more/{n}")}),
+            )
+            .await
+            .assert_problem(503, "storage_full");
         }
-        app.get("/health/ready").await.assert_problem(503, "storage_full");
-        assert_eq!(app.get(made.header("location")).await.status, 200, "reading goes on");
+
+        app.get("/health/ready")
+            .await
+            .assert_problem(503, "storage_full");
+        assert_eq!(
+            app.get(made.header("location")).await.status,
+            200,
+            "reading goes on"
+        );
+
         assert_eq!(app.get("/health/live").await.status, 200);
 
         std::fs::remove_file(filler).unwrap();
-        let after = app.post("/v1/sources", &json!({"path": format!("/{round}/after")})).await;
+        let after = app
+            .post("/v1/sources", &json!({"path": format!("/{round}/after")}))
+            .await;
         assert_eq!(after.status, 201, "{}", after.text);
         let began = Instant::now();
+
         while app.get("/health/ready").await.status != 200 {
-            assert!(began.elapsed() < Duration::from_secs(30), "readiness did not come back");
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "readiness did not come back"
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+
     app.finish().await;
 }
 
@@ -101,25 +129,40 @@ async fn a_job_waits_for_room_on_the_disk() {
         eprintln!("skipped: this process may not mount a small file system");
         return;
     };
+
     let url = format!("sqlite://{}/memoir.db", disk.path().display());
     let settings = [("TESTING__PROBE_JOBS", "true"), ("JOBS__BACKOFF_MS", "100")];
     let app = TestApp::at(&url, Arc::new(TestDatabase::sqlite()), &settings).await;
-    let queued = app.post("/v1/testing/jobs", &json!({"steps": 60, "step_ms": 100})).await;
+    let queued = app
+        .post("/v1/testing/jobs", &json!({"steps": 60, "step_ms": 100}))
+        .await;
     assert_eq!(queued.status, 202, "{}", queued.text);
     let path = queued.header("location").to_owned();
 
     let filler = disk.fill();
     let began = Instant::now();
     for n in 0.. {
-        if app.post("/v1/sources", &json!({"path": format!("/{n}")})).await.status != 201 {
+        if app
+            .post("/v1/sources", &json!({"path": format!("/{n}")}))
+            .await
+            .status
+            != 201
+        {
             break;
         }
-        assert!(began.elapsed() < Duration::from_mins(1), "it never got full");
+        assert!(
+            began.elapsed() < Duration::from_mins(1),
+            "it never got full"
+        );
     }
+
     // Longer than three attempts would last.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let job = app.get(&path).await.json();
-    assert!(["queued", "running"].contains(&job["state"].as_str().unwrap()), "{job:#}");
+    assert!(
+        ["queued", "running"].contains(&job["state"].as_str().unwrap()),
+        "{job:#}"
+    );
 
     std::fs::remove_file(filler).unwrap();
     let began = Instant::now();
@@ -128,9 +171,16 @@ async fn a_job_waits_for_room_on_the_disk() {
         if !["queued", "running"].contains(&job["state"].as_str().unwrap()) {
             break job;
         }
+
         assert!(began.elapsed() < Duration::from_mins(2), "{job:#}");
     };
-    assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job:#}");
+
+    assert_eq!(
+        (&job["state"], &job["attempt"]),
+        (&json!("succeeded"), &json!(1)),
+        "{job:#}"
+    );
+
     app.finish().await;
 }
 
@@ -140,17 +190,32 @@ async fn readiness_tries_a_write() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         // As good as full: nothing can be written to where the try goes.
-        app.database.execute("ALTER TABLE write_probes RENAME TO write_probes_away").await;
-        assert_eq!(app.get("/health/ready").await.status, 500, "{:?}", app.database.engine);
+        app.database
+            .execute("ALTER TABLE write_probes RENAME TO write_probes_away")
+            .await;
+        assert_eq!(
+            app.get("/health/ready").await.status,
+            500,
+            "{:?}",
+            app.database.engine
+        );
 
-        app.database.execute("ALTER TABLE write_probes_away RENAME TO write_probes").await;
+        app.database
+            .execute("ALTER TABLE write_probes_away RENAME TO write_probes")
+            .await;
         let began = Instant::now();
         while app.get("/health/ready").await.status != 200 {
-            assert!(began.elapsed() < Duration::from_secs(30), "readiness did not come back");
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "readiness did not come back"
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+
         // Remembered: not every probe writes.
-        app.database.execute("ALTER TABLE write_probes RENAME TO write_probes_away").await;
+        app.database
+            .execute("ALTER TABLE write_probes RENAME TO write_probes_away")
+            .await;
         assert_eq!(app.get("/health/ready").await.status, 200);
     }
 }
@@ -158,20 +223,42 @@ async fn readiness_tries_a_write() {
 #[test]
 fn a_file_that_is_no_database_is_told_at_once() {
     // A pool that waited for its time to be up would take all of this.
-    let memoir = Binary::new().env("DATABASE_URL", "sqlite://notes.txt").env("MEMOIR__DATABASE__ACQUIRE_TIMEOUT", "60");
+    let memoir = Binary::new()
+        .env("DATABASE_URL", "sqlite://notes.txt")
+        .env("MEMOIR__DATABASE__ACQUIRE_TIMEOUT", "60");
     let notes = "Notes of a meeting, kept in the wrong place. ".repeat(40);
     std::fs::write(memoir.folder.path().join("notes.txt"), &notes).unwrap();
 
-    for (arguments, code) in [(&[][..], 2), (&["migrate"], 2), (&["worker"], 2), (&["doctor"], 1)] {
+    for (arguments, code) in [
+        (&[][..], 2),
+        (&["migrate"], 2),
+        (&["worker"], 2),
+        (&["doctor"], 1),
+    ] {
         let began = Instant::now();
         let output = memoir.run(arguments);
-        assert!(began.elapsed() < Duration::from_secs(30), "{arguments:?} took {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "{arguments:?} took {:?}",
+            began.elapsed()
+        );
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");
         let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
-        assert!(said.contains("the file notes.txt is not a SQLite database"), "{arguments:?}: {said}");
-        assert!(said.contains("Name another file in database.url"), "{arguments:?}: {said}");
+        assert!(
+            said.contains("the file notes.txt is not a SQLite database"),
+            "{arguments:?}: {said}"
+        );
+        assert!(
+            said.contains("Name another file in database.url"),
+            "{arguments:?}: {said}"
+        );
     }
-    assert_eq!(std::fs::read_to_string(memoir.folder.path().join("notes.txt")).unwrap(), notes, "it is left alone");
+
+    assert_eq!(
+        std::fs::read_to_string(memoir.folder.path().join("notes.txt")).unwrap(),
+        notes,
+        "it is left alone"
+    );
 }
 
 #[tokio::test]
@@ -183,12 +270,23 @@ async fn a_missing_table_ends_the_start() {
 
         for arguments in [&[][..], &["migrate"], &["worker"]] {
             let output = memoir.run(arguments);
-            assert_eq!(output.status.code(), Some(2), "{arguments:?} on {:?}", database.engine);
+            assert_eq!(
+                output.status.code(),
+                Some(2),
+                "{arguments:?} on {:?}",
+                database.engine
+            );
+
             let said = text(&output.stderr);
             assert!(said.contains("table idempotency_keys"), "{said}");
-            assert!(said.contains("Restore the database from a backup"), "{said}");
+            assert!(
+                said.contains("Restore the database from a backup"),
+                "{said}"
+            );
+
             assert!(!said.contains("table sources"), "{said}");
         }
+
         if database.engine == Engine::Mysql {
             // The lock was given back, or this would wait for it.
             assert_eq!(memoir.run(&["doctor"]).status.code(), Some(1));

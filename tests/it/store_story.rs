@@ -1,4 +1,5 @@
-//! The store's whole story, told once, on every engine: what it keeps, finds, lists, changes and removes.
+//! The store's whole story, told once, on every engine: what it keeps, finds, lists, changes and
+//! removes.
 
 use std::time::Duration;
 
@@ -36,12 +37,15 @@ async fn add(store: &Store, space: &Space, source: &Source) -> Result<(), StoreE
 #[tokio::test]
 async fn the_store_tells_the_same_story_everywhere() {
     for database in TestDatabase::each().await {
-        let store = Store::connect(&load(&database.url, &[]).database).await.unwrap();
+        let store = Store::connect(&load(&database.url, &[]).database)
+            .await
+            .unwrap();
         assert_eq!(store.engine(), database.engine);
         store.migrate().await.unwrap();
         sources(&store).await;
         idempotency(&store).await;
         records_of_jobs(&store).await;
+
         store.close().await;
     }
 }
@@ -53,36 +57,89 @@ async fn sources(store: &Store) {
     // Nothing lasts until the commit.
     let mut tx = store.begin().await.unwrap();
     tx.add_source(&here, &first).await.unwrap();
-    assert_eq!(tx.find_source(&here, &first.id).await.unwrap().as_ref(), Some(&first));
+    assert_eq!(
+        tx.find_source(&here, &first.id).await.unwrap().as_ref(),
+        Some(&first)
+    );
+
     drop(tx);
     assert_eq!(store.find_source(&here, &first.id).await.unwrap(), None);
 
     add(store, &here, &first).await.unwrap();
-    assert_eq!(store.find_source(&here, &first.id).await.unwrap().as_ref(), Some(&first));
+    assert_eq!(
+        store.find_source(&here, &first.id).await.unwrap().as_ref(),
+        Some(&first)
+    );
+
     assert_eq!(store.find_source(&there, &first.id).await.unwrap(), None);
 
     // One path per user and space.
     let error = add(store, &here, &source("/a", 2)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Conflict { constraint: "sources_path" }), "{error}");
+    assert!(
+        matches!(
+            error,
+            StoreError::Conflict {
+                constraint: "sources_path"
+            }
+        ),
+        "{error}"
+    );
+
     add(store, &there, &source("/a", 2)).await.unwrap();
     let mut tx = store.begin().await.unwrap();
-    assert_eq!(tx.find_source_at(&here, "ann", "/a").await.unwrap(), Some(first.id.clone()));
+    assert_eq!(
+        tx.find_source_at(&here, "ann", "/a").await.unwrap(),
+        Some(first.id.clone())
+    );
+
     assert_eq!(tx.find_source_at(&here, "ben", "/a").await.unwrap(), None);
     drop(tx);
 
     // Lists: oldest first, ties by id, only what the filter wants.
-    let mut all = vec![first.clone(), source("/b", 5), source("/c", 5), source("/d", 7)];
+    let mut all = vec![
+        first.clone(),
+        source("/b", 5),
+        source("/c", 5),
+        source("/d", 7),
+    ];
+
     for one in &all[1..] {
         add(store, &here, one).await.unwrap();
     }
+
     all.sort_by_key(|one| (one.created_at, one.id.clone()));
     let page = |after, limit| SourcePage { after, limit };
     let every = SourceFilter::default();
-    assert_eq!(store.list_sources(&here, &every, &page(None, 10)).await.unwrap(), all);
+    assert_eq!(
+        store
+            .list_sources(&here, &every, &page(None, 10))
+            .await
+            .unwrap(),
+        all
+    );
+
     let after = Some((all[1].created_at, all[1].id.clone()));
-    assert_eq!(store.list_sources(&here, &every, &page(after, 1)).await.unwrap(), all[2..3]);
-    let nobody = SourceFilter { user_id: Some("ben".to_owned()), ..SourceFilter::default() };
-    assert_eq!(store.list_sources(&here, &nobody, &page(None, 10)).await.unwrap(), []);
+    assert_eq!(
+        store
+            .list_sources(&here, &every, &page(after, 1))
+            .await
+            .unwrap(),
+        all[2..3]
+    );
+
+    let nobody = SourceFilter {
+        user_id: Some("ben".to_owned()),
+        ..SourceFilter::default()
+    };
+
+    assert_eq!(
+        store
+            .list_sources(&here, &nobody, &page(None, 10))
+            .await
+            .unwrap(),
+        []
+    );
+
     let fitting = SourceFilter {
         user_id: Some("ann".to_owned()),
         path: None,
@@ -91,9 +148,27 @@ async fn sources(store: &Store) {
         eligible: Some(true),
         as_of: None,
     };
-    assert_eq!(store.list_sources(&here, &fitting, &page(None, 10)).await.unwrap(), all);
-    let there_alone = SourceFilter { path: Some("/a".to_owned()), ..fitting };
-    assert_eq!(store.list_sources(&here, &there_alone, &page(None, 10)).await.unwrap(), std::slice::from_ref(&first));
+
+    assert_eq!(
+        store
+            .list_sources(&here, &fitting, &page(None, 10))
+            .await
+            .unwrap(),
+        all
+    );
+
+    let there_alone = SourceFilter {
+        path: Some("/a".to_owned()),
+        ..fitting
+    };
+
+    assert_eq!(
+        store
+            .list_sources(&here, &there_alone, &page(None, 10))
+            .await
+            .unwrap(),
+        std::slice::from_ref(&first)
+    );
 
     // A change replaces the tags.
     let mut changed = first.clone();
@@ -101,18 +176,23 @@ async fn sources(store: &Store) {
     changed.eligible = false;
     changed.updated_at = Timestamp::from_micros(9);
     let mut tx = store.begin().await.unwrap();
+
     tx.update_source(&there, &changed).await.unwrap_err();
     drop(tx);
     let mut tx = store.begin().await.unwrap();
     tx.update_source(&here, &changed).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(store.find_source(&here, &first.id).await.unwrap(), Some(changed));
+    assert_eq!(
+        store.find_source(&here, &first.id).await.unwrap(),
+        Some(changed)
+    );
 
     let mut tx = store.begin().await.unwrap();
     assert!(!tx.remove_source(&there, &first.id).await.unwrap());
     assert!(tx.remove_source(&here, &first.id).await.unwrap());
     assert!(!tx.remove_source(&here, &first.id).await.unwrap());
     tx.commit().await.unwrap();
+
     assert_eq!(store.find_source(&here, &first.id).await.unwrap(), None);
 }
 
@@ -120,8 +200,16 @@ async fn idempotency(store: &Store) {
     let space = Space::default();
     let at = Timestamp::from_micros;
     let mut tx = store.begin().await.unwrap();
-    assert_eq!(tx.claim_idempotency_key(&space, "k", ("r", "h"), at(10), at(0)).await.unwrap(), None);
-    tx.update_idempotency_key(&space, "k", 201, "{}").await.unwrap();
+    assert_eq!(
+        tx.claim_idempotency_key(&space, "k", ("r", "h"), at(10), at(0))
+            .await
+            .unwrap(),
+        None
+    );
+
+    tx.update_idempotency_key(&space, "k", 201, "{}")
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
 
     let stored = StoredAnswer {
@@ -130,16 +218,30 @@ async fn idempotency(store: &Store) {
         status: Some(201),
         response_json: Some("{}".to_owned()),
     };
+
     let mut tx = store.begin().await.unwrap();
-    assert_eq!(tx.claim_idempotency_key(&space, "k", ("r2", "h2"), at(20), at(10)).await.unwrap(), Some(stored));
-    assert_eq!(tx.claim_idempotency_key(&space, "k", ("r2", "h2"), at(20), at(11)).await.unwrap(), None);
+    assert_eq!(
+        tx.claim_idempotency_key(&space, "k", ("r2", "h2"), at(20), at(10))
+            .await
+            .unwrap(),
+        Some(stored)
+    );
+
+    assert_eq!(
+        tx.claim_idempotency_key(&space, "k", ("r2", "h2"), at(20), at(11))
+            .await
+            .unwrap(),
+        None
+    );
+
     tx.commit().await.unwrap();
 
     assert_eq!(store.remove_idempotency_keys(at(20)).await.unwrap(), 0);
     assert_eq!(store.remove_idempotency_keys(at(21)).await.unwrap(), 1);
 }
 
-/// What was done under a claim that is lost is not written, even beside what was done under its successor.
+/// What was done under a claim that is lost is not written, even beside what was done under its
+/// successor.
 async fn records_of_jobs(store: &Store) {
     let space = Space::default();
     let at = Timestamp::from_micros(1);
@@ -150,23 +252,45 @@ async fn records_of_jobs(store: &Store) {
         request: "{}".to_owned(),
         max_attempts: 3,
     };
+
     let mut tx = store.begin().await.unwrap();
     for _ in 0..2 {
         tx.add_job(&space, &new(), 10, at).await.unwrap().unwrap();
     }
+
     tx.commit().await.unwrap();
-    let claimed = store.claim_jobs(&["story"], "me", Duration::from_mins(1), 2, at).await.unwrap();
-    let [first, second] = claimed.as_slice() else { panic!("{} claimed", claimed.len()) };
-    let claim = |job: &Job, fence| Claim { space: job.space.clone(), id: job.id.clone(), fence };
+    let claimed = store
+        .claim_jobs(&["story"], "me", Duration::from_mins(1), 2, at)
+        .await
+        .unwrap();
+
+    let [first, second] = claimed.as_slice() else {
+        panic!("{} claimed", claimed.len())
+    };
+    let claim = |job: &Job, fence| Claim {
+        space: job.space.clone(),
+        id: job.id.clone(),
+        fence,
+    };
+
     let claims = [
         claim(&first.job, first.job.fence - 1),
         claim(&first.job, first.job.fence),
         claim(&second.job, second.job.fence),
     ];
-    let records =
-        claims.map(|claim| JobRecord { record: Record::step("step".to_owned(), json!(claim.fence)), claim, at });
+
+    let records = claims.map(|claim| JobRecord {
+        record: Record::step("step".to_owned(), json!(claim.fence)),
+        claim,
+        at,
+    });
+
     let all: Vec<&JobRecord> = records.iter().collect();
-    assert_eq!(store.add_paid_records(&[], &all).await.unwrap(), [false, true, true]);
+    assert_eq!(
+        store.add_paid_records(&[], &all).await.unwrap(),
+        [false, true, true]
+    );
+
     for job in [&first.job, &second.job] {
         let saved = store.list_checkpoints(&space, &job.id).await.unwrap();
         assert_eq!(saved.get("step"), Some(&json!(job.fence)));

@@ -11,7 +11,12 @@ impl From<DocumentError> for ApiError {
         match error {
             DocumentError::Invalid(errors) => Self::invalid(errors),
             DocumentError::NotFound { filter } => {
-                let problem = Self::new(StatusCode::NOT_FOUND, "document_not_found", "Document not found", detail);
+                let problem = Self::new(
+                    StatusCode::NOT_FOUND,
+                    "document_not_found",
+                    "Document not found",
+                    detail,
+                );
                 match filter {
                     Some(filter) => problem
                         .fix("Say less of the document, or leave out strict: then the answer tells what was relaxed.")
@@ -25,9 +30,11 @@ impl From<DocumentError> for ApiError {
             DocumentError::NoSource(_) | DocumentError::NoVersion { .. } => Self::not_found(detail),
             DocumentError::ContentMissing { .. } => {
                 let mut problem = Self::internal(detail.clone());
-                (problem.0.code, problem.0.title) = ("document_content_missing", "Document content missing");
+                (problem.0.code, problem.0.title) =
+                    ("document_content_missing", "Document content missing");
                 problem.0.detail = detail;
-                problem.fix("Bring its text in again: POST /v1/ingestions with its path or source_id.")
+                problem
+                    .fix("Bring its text in again: POST /v1/ingestions with its path or source_id.")
             }
             DocumentError::Store(error) => error.into(),
         }

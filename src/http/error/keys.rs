@@ -15,26 +15,39 @@ impl From<KeysError> for ApiError {
             KeysError::Expired(_) | KeysError::Revoked(_) => {
                 auth::unauthorized(&detail).fix("Ask an admin for a new key (POST /v1/admin/keys).")
             }
-            KeysError::TooMany { limit, resets_in } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", "Rate limited", detail)
-                    .fix("Wait as Retry-After says, or have the key's limits.requests_per_minute raised.")
-                    .with("limit", limit)
-                    .with("resets_in_seconds", resets_in)
-                    .header(header::RETRY_AFTER, HeaderValue::from(resets_in))
-                    .header(HeaderName::from_static("ratelimit-limit"), HeaderValue::from(limit))
-                    .header(HeaderName::from_static("ratelimit-remaining"), HeaderValue::from_static("0"))
-                    .header(HeaderName::from_static("ratelimit-reset"), HeaderValue::from(resets_in))
+            KeysError::TooMany { limit, resets_in } => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "rate_limited",
+                "Rate limited",
+                detail,
+            )
+            .fix("Wait as Retry-After says, or have the key's limits.requests_per_minute raised.")
+            .with("limit", limit)
+            .with("resets_in_seconds", resets_in)
+            .header(header::RETRY_AFTER, HeaderValue::from(resets_in))
+            .header(
+                HeaderName::from_static("ratelimit-limit"),
+                HeaderValue::from(limit),
+            )
+            .header(
+                HeaderName::from_static("ratelimit-remaining"),
+                HeaderValue::from_static("0"),
+            )
+            .header(
+                HeaderName::from_static("ratelimit-reset"),
+                HeaderValue::from(resets_in),
+            ),
+            KeysError::NotFound(_) => Self::not_found(detail)
+                .fix("List the keys that you may manage with GET /v1/admin/keys."),
+            KeysError::Beyond(_) => Self::forbidden(&detail)
+                .fix("Use an admin key of all spaces, without limits and expiry."),
+            KeysError::OfConfiguration(_) => {
+                conflict("key_of_configuration", "Key of the configuration")
+                    .fix("Change or remove its entry in auth.keys and restart.")
             }
-            KeysError::NotFound(_) => {
-                Self::not_found(detail).fix("List the keys that you may manage with GET /v1/admin/keys.")
-            }
-            KeysError::Beyond(_) => {
-                Self::forbidden(&detail).fix("Use an admin key of all spaces, without limits and expiry.")
-            }
-            KeysError::OfConfiguration(_) => conflict("key_of_configuration", "Key of the configuration")
-                .fix("Change or remove its entry in auth.keys and restart."),
-            KeysError::First => conflict("first_key", "First key")
-                .fix("Make a key with role \"admin\" and space \"*\" first, then the others with it."),
+            KeysError::First => conflict("first_key", "First key").fix(
+                "Make a key with role \"admin\" and space \"*\" first, then the others with it.",
+            ),
             KeysError::Invalid(errors) => Self::invalid(errors),
             KeysError::Store(error) => error.into(),
         }

@@ -10,12 +10,14 @@ impl From<Failed> for ApiError {
         let (code, status, title) = failed.error.kind();
         let context = failed.context();
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+
         let mut error = match failed.error {
             QueryError::Invalid(errors) => return Self::invalid(errors),
             QueryError::Store(error) => return error.into(),
             QueryError::Llm(error) => Self::from(error),
             error => Self::new(status, code, title, error.to_string()).fix(error.remediation()),
         };
+
         error.0.context = context;
         error
     }

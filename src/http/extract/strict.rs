@@ -1,5 +1,5 @@
-//! Walks a JSON text without building it, and refuses what typed parsing lets pass: an object that names a key twice,
-//! and U+0000, which one of the databases refuses and no client means.
+//! Walks a JSON text without building it, and refuses what typed parsing lets pass: an object that
+//! names a key twice, and U+0000, which one of the databases refuses and no client means.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,17 +15,27 @@ use crate::http::error::ApiError;
 pub fn check(bytes: &[u8], nul_in: &str) -> Result<(), ApiError> {
     let mut path = Vec::new();
     let mut nul = None;
-    let walk = Walk { path: &mut path, nul: &mut nul, nul_in };
+    let walk = Walk {
+        path: &mut path,
+        nul: &mut nul,
+        nul_in,
+    };
+
     let walked = walk.deserialize(&mut serde_json::Deserializer::from_slice(bytes));
     match (walked, nul) {
         (Ok(()), None) => Ok(()),
-        (_, Some(field)) => Err(ApiError::invalid_field(field, "must not contain the character U+0000")),
+        (_, Some(field)) => Err(ApiError::invalid_field(
+            field,
+            "must not contain the character U+0000",
+        )),
         (Err(error), None) => Err(super::not_json(&error)),
     }
 }
 
 /// Reads an object, and only that: a list would be taken for the fields in their order.
-pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     struct Only<T>(PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<T> {
         type Value = T;
@@ -38,11 +48,14 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -
             T::deserialize(MapAccessDeserializer::new(map))
         }
     }
+
     deserializer.deserialize_map(Only(PhantomData))
 }
 
 /// The same, or nothing.
-pub fn object_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub fn object_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     struct Only<T>(PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<T> {
         type Value = Option<T>;
@@ -59,6 +72,7 @@ pub fn object_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializ
             object(deserializer).map(Some)
         }
     }
+
     deserializer.deserialize_option(Only(PhantomData))
 }
 
@@ -78,7 +92,9 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn text<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
-        if !text.contains('\0') || matches!(self.path.as_slice(), [Step::Field(name)] if name == self.nul_in) {
+        if !text.contains('\0')
+            || matches!(self.path.as_slice(), [Step::Field(name)] if name == self.nul_in)
+        {
             return Ok(());
         }
         *self.nul = Some(shown(self.path));
@@ -139,13 +155,18 @@ impl<'de> Visitor<'de> for Walk<'_> {
         for index in 0.. {
             self.path.push(Step::Item(index));
             if items
-                .next_element_seed(Walk { path: &mut *self.path, nul: &mut *self.nul, nul_in: self.nul_in })?
+                .next_element_seed(Walk {
+                    path: &mut *self.path,
+                    nul: &mut *self.nul,
+                    nul_in: self.nul_in,
+                })?
                 .is_none()
             {
                 break;
             }
             self.path.pop();
         }
+
         self.path.pop();
         Ok(())
     }
@@ -154,17 +175,27 @@ impl<'de> Visitor<'de> for Walk<'_> {
         let mut seen = HashSet::new();
         while let Some(name) = fields.next_key::<String>()? {
             if seen.contains(&name) {
-                return Err(A::Error::custom(format!("the key {name:?} stands twice in one object")));
+                return Err(A::Error::custom(format!(
+                    "the key {name:?} stands twice in one object"
+                )));
             }
+
             self.path.push(Step::Field(name.clone()));
             if name.contains('\0') {
                 *self.nul = Some(shown(self.path));
                 return Err(A::Error::custom("U+0000"));
             }
-            fields.next_value_seed(Walk { path: &mut *self.path, nul: &mut *self.nul, nul_in: self.nul_in })?;
+
+            fields.next_value_seed(Walk {
+                path: &mut *self.path,
+                nul: &mut *self.nul,
+                nul_in: self.nul_in,
+            })?;
+
             self.path.pop();
             seen.insert(name);
         }
+
         Ok(())
     }
 }

@@ -1,7 +1,9 @@
-//! Requests with a key whose work takes too long for a transaction: the first runs, the others wait for its answer.
+//! Requests with a key whose work takes too long for a transaction: the first runs, the others wait
+//! for its answer.
 //!
-//! No transaction and no connection is held meanwhile. If the first fails, or its client hangs up, it gives the key up, and
-//! exactly one of those that wait takes over; if its process dies, that happens when its lease ends.
+//! No transaction and no connection is held meanwhile. If the first fails, or its client hangs up,
+//! it gives the key up, and exactly one of those that wait takes over; if its process dies, that
+//! happens when its lease ends.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,11 +22,13 @@ use crate::http::error::ApiError;
 use crate::http::state::AppState;
 use crate::store::{IdempotentRun, RunClaim, Store};
 
-/// How long a key stays taken after its process has died, and how often it is taken anew until then.
+/// How long a key stays taken after its process has died, and how often it is taken anew until
+/// then.
 const LEASE: Duration = Duration::from_secs(30);
 const RENEWAL: Duration = Duration::from_secs(10);
 
-/// How often those that wait look: at first, and at the most. An end in their own process is told to them at once.
+/// How often those that wait look: at first, and at the most. An end in their own process is told
+/// to them at once.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
@@ -72,8 +76,21 @@ impl Runs {
 
 impl Held {
     fn run(&self) -> IdempotentRun<'_> {
-        let Self { space, key, route, body_hash, owner } = self;
-        IdempotentRun { space, key, route, body_hash, owner, lease: LEASE }
+        let Self {
+            space,
+            key,
+            route,
+            body_hash,
+            owner,
+        } = self;
+        IdempotentRun {
+            space,
+            key,
+            route,
+            body_hash,
+            owner,
+            lease: LEASE,
+        }
     }
 
     fn names(&self) -> (&Space, &str, &str) {
@@ -82,10 +99,23 @@ impl Held {
 }
 
 impl Idempotency {
-    /// The turn to run, or the answer of the request that ran; waits for it as long as `patience` lasts.
-    pub async fn turn(&self, state: &AppState, caller: &Caller, patience: Duration) -> Result<Turn, ApiError> {
-        let mut run = Run { runs: state.runs.clone(), store: state.store.clone(), held: None };
-        let Some(key) = &self.key else { return Ok(Turn::Mine(run)) };
+    /// The turn to run, or the answer of the request that ran; waits for it as long as `patience`
+    /// lasts.
+    pub async fn turn(
+        &self,
+        state: &AppState,
+        caller: &Caller,
+        patience: Duration,
+    ) -> Result<Turn, ApiError> {
+        let mut run = Run {
+            runs: state.runs.clone(),
+            store: state.store.clone(),
+            held: None,
+        };
+
+        let Some(key) = &self.key else {
+            return Ok(Turn::Mine(run));
+        };
         let held = || Held {
             space: caller.space.clone(),
             key: key.clone(),
@@ -93,9 +123,11 @@ impl Idempotency {
             body_hash: self.body_hash.clone(),
             owner: new_uuid(),
         };
+
         let expired = caller.now.minus_seconds(KEEP_SECONDS);
         let end = Instant::now() + patience;
         let mut pause = FIRST_LOOK;
+
         loop {
             // Listens before it looks: what ends in between is noticed.
             let ended = state.runs.ended.notified();
@@ -104,7 +136,11 @@ impl Idempotency {
 
             // Held from before the claim: a client that hangs up during it leaves nothing taken.
             let wanted = run.held.insert(held()).run();
-            match state.store.claim_idempotency_run(wanted, caller.now, expired).await? {
+            match state
+                .store
+                .claim_idempotency_run(wanted, caller.now, expired)
+                .await?
+            {
                 RunClaim::Mine => return Ok(Turn::Mine(run)),
                 RunClaim::Answered(answer) => {
                     run.held = None;
@@ -112,6 +148,7 @@ impl Idempotency {
                     state.store.settle().await?;
                     return Ok(Turn::Answered(self.replay(&answer)?));
                 }
+
                 RunClaim::Running(_) => run.held = None,
             }
 
@@ -119,6 +156,7 @@ impl Idempotency {
             if left.is_zero() {
                 return Err(still_running());
             }
+
             let _ = tokio::time::timeout(pause.min(left), ended).await;
             pause = (pause * 2).min(LAST_LOOK);
         }
@@ -128,7 +166,9 @@ impl Idempotency {
 impl Run {
     /// Does the work, and holds the key meanwhile.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
-        let Some(held) = &self.held else { return work.await };
+        let Some(held) = &self.held else {
+            return work.await;
+        };
         tokio::select! {
             result = work => result,
             never = self.renew(held) => match never {},
@@ -145,25 +185,38 @@ impl Run {
         }
     }
 
-    /// Stores the answer, and gives it. A paid answer is given even where it cannot be stored, and stored even if the
-    /// client hangs up now.
+    /// Stores the answer, and gives it. A paid answer is given even where it cannot be stored, and
+    /// stored even if the client hangs up now.
     pub async fn keep(mut self, body: &impl Serialize) -> Response {
-        let Some(held) = self.held.take() else { return axum::Json(body).into_response() };
+        let Some(held) = self.held.take() else {
+            return axum::Json(body).into_response();
+        };
         let stored = match to_json(body) {
-            Ok(body) => Stored { headers: Vec::new(), body },
+            Ok(body) => Stored {
+                headers: Vec::new(),
+                body,
+            },
             Err(error) => return error.into_response(),
         };
+
         let response = respond(StatusCode::OK, &stored);
         let (runs, store) = (self.runs.clone(), self.store.clone());
         let writing = self.runs.writes.spawn(async move {
             let json = serde_json::to_string(&stored).unwrap_or_default();
-            match store.finish_idempotency_run(held.names(), StatusCode::OK.as_u16(), &json).await {
+            match store
+                .finish_idempotency_run(held.names(), StatusCode::OK.as_u16(), &json)
+                .await
+            {
                 Ok(true) => {}
-                Ok(false) => tracing::warn!("an answer was not kept: its key was taken over meanwhile"),
+                Ok(false) => {
+                    tracing::warn!("an answer was not kept: its key was taken over meanwhile")
+                }
                 Err(error) => tracing::warn!(%error, "an answer could not be kept for its key"),
             }
+
             runs.ended.notify_waiters();
         });
+
         let _ = writing.await;
         response
     }

@@ -1,13 +1,17 @@
 //! Rewrites an OpenAPI 3.1 document as 3.0, for generators that read nothing newer.
 //!
 //! Handles what our documents use: nullable types, `null` alternatives, numeric bounds, examples,
-//! the licence identifier. Problem documents are also listed as plain JSON, which some generators need.
+//! the licence identifier. Problem documents are also listed as plain JSON, which some generators
+//! need.
 
 use serde_json::{Map, Value, json};
 
 pub fn to_3_0(document: &mut Value) {
     document["openapi"] = "3.0.3".into();
-    if let Some(license) = document.pointer_mut("/info/license").and_then(Value::as_object_mut) {
+    if let Some(license) = document
+        .pointer_mut("/info/license")
+        .and_then(Value::as_object_mut)
+    {
         license.remove("identifier");
     }
     rewrite(document);
@@ -23,6 +27,7 @@ fn rewrite(value: &mut Value) {
             if let Some(constant) = fields.remove("const") {
                 fields.insert("enum".to_owned(), json!([constant]));
             }
+
             if let Some(Value::Array(mut examples)) = fields.remove("examples")
                 && !examples.is_empty()
             {
@@ -34,6 +39,7 @@ fn rewrite(value: &mut Value) {
             {
                 content.insert("application/json".to_owned(), problem);
             }
+
             fields.values_mut().for_each(rewrite);
         }
         _ => {}
@@ -42,11 +48,19 @@ fn rewrite(value: &mut Value) {
 
 /// `type: [string, "null"]` → `type: string, nullable: true`.
 fn nullable_type(fields: &mut Map<String, Value>) {
-    let Some(Value::Array(types)) = fields.get("type") else { return };
-    let kept: Vec<Value> = types.iter().filter(|kind| *kind != "null").cloned().collect();
+    let Some(Value::Array(types)) = fields.get("type") else {
+        return;
+    };
+    let kept: Vec<Value> = types
+        .iter()
+        .filter(|kind| *kind != "null")
+        .cloned()
+        .collect();
+
     if kept.len() != types.len() {
         fields.insert("nullable".to_owned(), true.into());
     }
+
     if let [only] = kept.as_slice() {
         fields.insert("type".to_owned(), only.clone());
     }
@@ -55,24 +69,36 @@ fn nullable_type(fields: &mut Map<String, Value>) {
 /// `oneOf: [{type: "null"}, X]` → `allOf: [X], nullable: true`.
 fn nullable_alternative(fields: &mut Map<String, Value>) {
     for name in ["oneOf", "anyOf"] {
-        let Some(Value::Array(alternatives)) = fields.get_mut(name) else { continue };
+        let Some(Value::Array(alternatives)) = fields.get_mut(name) else {
+            continue;
+        };
         let before = alternatives.len();
-        alternatives.retain(|alternative| alternative.get("type").is_none_or(|kind| kind != "null"));
+        alternatives
+            .retain(|alternative| alternative.get("type").is_none_or(|kind| kind != "null"));
         if alternatives.len() == before {
             continue;
         }
+
         if alternatives.len() == 1 {
             let only = fields.remove(name).unwrap_or_default();
             fields.insert("allOf".to_owned(), only);
         }
+
         fields.insert("nullable".to_owned(), true.into());
     }
 }
 
 /// `exclusiveMinimum: 0` → `minimum: 0, exclusiveMinimum: true`.
 fn exclusive_bounds(fields: &mut Map<String, Value>) {
-    for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
-        if let Some(limit) = fields.get(exclusive).filter(|limit| limit.is_number()).cloned() {
+    for (exclusive, bound) in [
+        ("exclusiveMinimum", "minimum"),
+        ("exclusiveMaximum", "maximum"),
+    ] {
+        if let Some(limit) = fields
+            .get(exclusive)
+            .filter(|limit| limit.is_number())
+            .cloned()
+        {
             fields.insert(bound.to_owned(), limit);
             fields.insert(exclusive.to_owned(), true.into());
         }
@@ -93,6 +119,7 @@ mod tests {
             "d": {"const": "x"},
             "e": {"content": {"application/problem+json": {"schema": {"type": "object"}}}},
         });
+
         to_3_0(&mut document);
         assert_eq!(
             document,

@@ -37,7 +37,8 @@ pub struct CategoryResponse {
     pub name: String,
     /// Passages below it, of the documents' latest versions.
     pub chunk_count: i64,
-    /// When it was made, or when the oldest passage that was moved into it came, if that was before.
+    /// When it was made, or when the oldest passage that was moved into it came, if that was
+    /// before.
     #[schema(format = DateTime)]
     pub created_at: String,
 }
@@ -196,10 +197,19 @@ async fn list(
     let limit = page::limit(limit)?;
     let fingerprint = format!("{filter:?}");
     let after = page::decode_numbers(cursor, &fingerprint)?;
-    let page = CategoryPage { after, limit: Some(limit + 1) };
+    let page = CategoryPage {
+        after,
+        limit: Some(limit + 1),
+    };
+
     let found = categories.list(space, filter, &page).await?;
-    let (items, next_cursor) = page::cut(found, limit, &fingerprint, |category| (category.level, category.id));
-    Ok((items.iter().map(CategoryResponse::from).collect(), next_cursor))
+    let (items, next_cursor) = page::cut(found, limit, &fingerprint, |category| {
+        (category.level, category.id)
+    });
+    Ok((
+        items.iter().map(CategoryResponse::from).collect(),
+        next_cursor,
+    ))
 }
 
 /// List categories
@@ -215,9 +225,25 @@ pub async fn list_categories(
     QueryParams(query): QueryParams<ListCategoriesQuery>,
 ) -> Result<Json<CategoryListResponse>, ApiError> {
     let as_of = moment("as_of", query.as_of.as_deref())?;
-    let filter = CategoryFilter { parent_id: query.parent_id, level: query.level, as_of };
-    let listed = list(&categories, &caller.space, &filter, query.limit, query.cursor.as_deref()).await?;
-    Ok(Json(CategoryListResponse { items: listed.0, next_cursor: listed.1 }))
+    let filter = CategoryFilter {
+        parent_id: query.parent_id,
+        level: query.level,
+        as_of,
+    };
+
+    let listed = list(
+        &categories,
+        &caller.space,
+        &filter,
+        query.limit,
+        query.cursor.as_deref(),
+    )
+    .await?;
+
+    Ok(Json(CategoryListResponse {
+        items: listed.0,
+        next_cursor: listed.1,
+    }))
 }
 
 /// Read the whole hierarchy
@@ -233,15 +259,33 @@ pub async fn get_category_tree(
     QueryParams(query): QueryParams<TreeQuery>,
 ) -> Result<Json<CategoryTreeResponse>, ApiError> {
     let as_of = moment("as_of", query.as_of.as_deref())?;
-    let filter = CategoryFilter { as_of, ..CategoryFilter::default() };
-    let listed = list(&categories, &caller.space, &filter, query.limit, query.cursor.as_deref()).await?;
+    let filter = CategoryFilter {
+        as_of,
+        ..CategoryFilter::default()
+    };
+
+    let listed = list(
+        &categories,
+        &caller.space,
+        &filter,
+        query.limit,
+        query.cursor.as_deref(),
+    )
+    .await?;
+
     let taxonomy = categories.taxonomy();
     let counts = categories.counts(&caller.space, as_of).await?;
-    let full = |(level, categories)| CategoryLevelResponse { level, categories, limit: taxonomy.limit(level) };
+    let full = |(level, categories)| CategoryLevelResponse {
+        level,
+        categories,
+        limit: taxonomy.limit(level),
+    };
+
     let scope = match taxonomy.scope() {
         LimitScope::Level => "level",
         LimitScope::Parent => "parent",
     };
+
     Ok(Json(CategoryTreeResponse {
         items: listed.0,
         next_cursor: listed.1,
@@ -253,7 +297,8 @@ pub async fn get_category_tree(
 
 /// Make a category
 ///
-/// By hand, before any text is filed under it. Names that differ in case, width or spacing are the same.
+/// By hand, before any text is filed under it. Names that differ in case, width or spacing are the
+/// same.
 #[utoipa::path(
     post, path = "/v1/categories", tag = "categories", operation_id = "create_category", request_body = CreateCategoryRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body within 24 hours gives the first answer again.")),
@@ -266,21 +311,42 @@ pub async fn create_category(
     caller: Caller,
     State(state): State<AppState>,
     headers: HeaderMap,
-    JsonBody { value: request, bytes, .. }: JsonBody<CreateCategoryRequest>,
+    JsonBody {
+        value: request,
+        bytes,
+        ..
+    }: JsonBody<CreateCategoryRequest>,
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_category", &bytes)?;
-    let wish = CategoryWish { name: request.name, parent_id: request.parent_id, level: request.level };
+    let wish = CategoryWish {
+        name: request.name,
+        parent_id: request.parent_id,
+        level: request.level,
+    };
+
     let created = state.store.retry_as("create_category", || async {
         let mut tx = match idempotency.begin(&state.store, &caller).await? {
             Begun::Answered(response) => return Ok(response),
             Begun::Fresh(tx) => tx,
         };
-        let category = state.categories.create(&mut tx, &caller.space, wish.clone(), caller.now).await?;
+
+        let category = state
+            .categories
+            .create(&mut tx, &caller.space, wish.clone(), caller.now)
+            .await?;
+
         let unkept = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        let headers = [location(&format!("/v1/categories/{}", category.id))?, unkept];
+        let headers = [
+            location(&format!("/v1/categories/{}", category.id))?,
+            unkept,
+        ];
+
         let body = CategoryResponse::from(&category);
-        idempotency.finish(tx, &caller, StatusCode::CREATED, headers, &body).await
+        idempotency
+            .finish(tx, &caller, StatusCode::CREATED, headers, &body)
+            .await
     });
+
     Ok(created.await?)
 }
 
@@ -298,16 +364,27 @@ pub async fn get_category(
     PathId(id): PathId,
     QueryParams(query): QueryParams<AsOfQuery>,
 ) -> Result<Json<CategoryDetailResponse>, ApiError> {
-    let category = categories.find(&caller.space, number(&id, "category")?, query.moment()?).await?;
-    let path = categories.paths(&caller.space, &[category.id]).await?.remove(&category.id).unwrap_or_default();
+    let category = categories
+        .find(&caller.space, number(&id, "category")?, query.moment()?)
+        .await?;
+    let path = categories
+        .paths(&caller.space, &[category.id])
+        .await?
+        .remove(&category.id)
+        .unwrap_or_default();
+
     let (path_ids, path) = path.into_iter().unzip();
-    Ok(Json(CategoryDetailResponse { category: CategoryResponse::from(&category), path, path_ids }))
+    Ok(Json(CategoryDetailResponse {
+        category: CategoryResponse::from(&category),
+        path,
+        path_ids,
+    }))
 }
 
 /// Remove a category
 ///
-/// With all below it, if they are empty: no passage of any version of any document lies there. It is gone from former
-/// times as well (`as_of`); receipts keep its name.
+/// With all below it, if they are empty: no passage of any version of any document lies there. It
+/// is gone from former times as well (`as_of`); receipts keep its name.
 #[utoipa::path(
     delete, path = "/v1/categories/{id}", tag = "categories", operation_id = "delete_category",
     params(("id" = String, Path, description = "The category's number.")),
@@ -321,7 +398,9 @@ pub async fn delete_category(
     State(categories): State<Categories>,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    categories.remove(&caller.space, number(&id, "category")?).await?;
+    categories
+        .remove(&caller.space, number(&id, "category")?)
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -342,10 +421,17 @@ pub async fn list_category_chunks(
     let limit = page::limit(query.limit)?;
     let id = number(&id, "category")?;
     let latest = query.version_scope != Some(VersionScopeName::All);
-    let scope = ChunkScope { latest, as_of: moment("as_of", query.as_of.as_deref())? };
+    let scope = ChunkScope {
+        latest,
+        as_of: moment("as_of", query.as_of.as_deref())?,
+    };
+
     let fingerprint = format!("category {id} {scope:?}");
     let after = page::decode_place::<i64>(query.cursor.as_deref(), &fingerprint)?;
-    let found = categories.chunks(&caller.space, id, scope, after, limit + 1).await?;
+    let found = categories
+        .chunks(&caller.space, id, scope, after, limit + 1)
+        .await?;
     let key = |chunk: &Chunk| (chunk.created_at.as_micros(), chunk.id.to_string());
+
     page_of(&categories, &caller.space, found, limit, &fingerprint, key).await
 }

@@ -68,7 +68,9 @@ impl ChunkResponse {
             start_char: chunk.start_char,
             end_char: chunk.end_char,
             category_id: chunk.category_id,
-            category_path: path.map(|path| path.iter().map(|(_, name)| name.clone()).collect()).unwrap_or_default(),
+            category_path: path
+                .map(|path| path.iter().map(|(_, name)| name.clone()).collect())
+                .unwrap_or_default(),
             source_id: chunk.source_id.to_string(),
             source_version: chunk.source_version,
             created_at: chunk.created_at.to_string(),
@@ -86,17 +88,26 @@ pub async fn page_of<K: Serialize>(
     key: impl Fn(&Chunk) -> K,
 ) -> Result<Json<ChunkListResponse>, ApiError> {
     let (chunks, next_cursor) = page::cut(found, limit, fingerprint, key);
-    let leaves: BTreeSet<i64> = chunks.iter().filter_map(|chunk| chunk.category_id).collect();
+    let leaves: BTreeSet<i64> = chunks
+        .iter()
+        .filter_map(|chunk| chunk.category_id)
+        .collect();
+
     let leaves: Vec<i64> = leaves.into_iter().collect();
     let paths = categories.paths(space, &leaves).await?;
-    let items = chunks.into_iter().map(|chunk| ChunkResponse::new(chunk, &paths)).collect();
+    let items = chunks
+        .into_iter()
+        .map(|chunk| ChunkResponse::new(chunk, &paths))
+        .collect();
+
     Ok(Json(ChunkListResponse { items, next_cursor }))
 }
 
 /// A number in the path; what is none names nothing.
 pub fn number(id: &str, noun: &str) -> Result<i64, ApiError> {
     let shown: String = id.chars().take(64).collect();
-    id.parse().map_err(|_| ApiError::not_found(format!("no {noun} {shown} in this space")))
+    id.parse()
+        .map_err(|_| ApiError::not_found(format!("no {noun} {shown} in this space")))
 }
 
 /// Read a passage
@@ -114,8 +125,10 @@ pub async fn get_chunk(
 ) -> Result<Json<ChunkResponse>, ApiError> {
     let number = number(&id, "chunk")?;
     let found = categories.find_chunk(&caller.space, number).await?;
-    let chunk = found.ok_or_else(|| ApiError::not_found(format!("no chunk {number} in this space")))?;
+    let chunk =
+        found.ok_or_else(|| ApiError::not_found(format!("no chunk {number} in this space")))?;
     let leaf: Vec<i64> = chunk.category_id.into_iter().collect();
     let paths = categories.paths(&caller.space, &leaf).await?;
+
     Ok(Json(ChunkResponse::new(chunk, &paths)))
 }

@@ -11,12 +11,13 @@ use utoipa_swagger_ui::Config;
 use crate::http::error::ApiError;
 use crate::http::{middleware, openapi};
 
-static OPENAPI_JSON: LazyLock<Bytes> = LazyLock::new(|| openapi::to_json(openapi::Version::V3_1).into());
-static PAGE: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| Arc::new(Config::from("/openapi.json")));
+static OPENAPI_JSON: LazyLock<Bytes> =
+    LazyLock::new(|| openapi::to_json(openapi::Version::V3_1).into());
+static PAGE: LazyLock<Arc<Config<'static>>> =
+    LazyLock::new(|| Arc::new(Config::from("/openapi.json")));
 
 /// The page may load its own files and style itself; nothing else.
-const PAGE_POLICY: &str =
-    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
+const PAGE_POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
 
 /// The OpenAPI document
 ///
@@ -51,11 +52,17 @@ fn serve(path: &str) -> Result<Response, ApiError> {
             let mut bytes = found.bytes.into_owned();
             if path == "index.html" {
                 // The page's links are relative to a folder, and /docs is none.
-                bytes =
-                    String::from_utf8_lossy(&bytes).replacen("<head>", "<head><base href=\"/docs/\">", 1).into_bytes();
+                bytes = String::from_utf8_lossy(&bytes)
+                    .replacen("<head>", "<head><base href=\"/docs/\">", 1)
+                    .into_bytes();
             }
+
             let mut response = file(&found.content_type, Bytes::from(bytes));
-            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
+            response.headers_mut().insert(
+                header::CONTENT_SECURITY_POLICY,
+                HeaderValue::from_static(PAGE_POLICY),
+            );
+
             Ok(response)
         }
         Ok(None) => Err(middleware::no_such_path()),
@@ -69,6 +76,7 @@ fn file(media_type: &str, bytes: Bytes) -> Response {
     if let Ok(media_type) = HeaderValue::from_str(media_type) {
         headers.insert(header::CONTENT_TYPE, media_type);
     }
+
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }

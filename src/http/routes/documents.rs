@@ -16,9 +16,10 @@ pub use wire::{DocumentResponse, RetrieveDocumentRequest};
 
 /// Retrieve one document
 ///
-/// Exactly one version of one document, by its name, what it is about, its labels and a time. Documents of this space and
-/// end user that retrieval may use are looked at, nothing else. A name, labels or a time that nothing fits are left out,
-/// which the answer says; with `strict` that is a 404. With `Accept: text/plain` the text alone, and the rest in headers.
+/// Exactly one version of one document, by its name, what it is about, its labels and a time.
+/// Documents of this space and end user that retrieval may use are looked at, nothing else. A name,
+/// labels or a time that nothing fits are left out, which the answer says; with `strict` that is a
+/// 404. With `Accept: text/plain` the text alone, and the rest in headers.
 #[utoipa::path(
     post, path = "/v1/documents/retrieve", tag = "documents", operation_id = "retrieve_document",
     request_body = RetrieveDocumentRequest,
@@ -42,24 +43,43 @@ pub async fn retrieve_document(
     headers: HeaderMap,
     JsonBody { value: request, .. }: JsonBody<RetrieveDocumentRequest>,
 ) -> Result<Response, ApiError> {
-    let retrieved = documents.retrieve(&caller.space, request.into_wish()?).await?;
+    let retrieved = documents
+        .retrieve(&caller.space, request.into_wish()?)
+        .await?;
     if wants_text(&headers) {
         return Ok(as_text(retrieved));
     }
-    Ok(([(header::VARY, "accept")], Json(DocumentResponse::from(retrieved))).into_response())
+
+    Ok((
+        [(header::VARY, "accept")],
+        Json(DocumentResponse::from(retrieved)),
+    )
+        .into_response())
 }
 
 fn as_text(retrieved: Retrieved) -> Response {
-    let relaxed = wire::relaxed(&retrieved).into_iter().map(|one| one.filter).collect::<Vec<_>>().join(", ");
-    let warnings = wire::warnings(&retrieved).into_iter().map(|one| one.code).collect::<Vec<_>>().join(", ");
+    let relaxed = wire::relaxed(&retrieved)
+        .into_iter()
+        .map(|one| one.filter)
+        .collect::<Vec<_>>()
+        .join(", ");
+
+    let warnings = wire::warnings(&retrieved)
+        .into_iter()
+        .map(|one| one.code)
+        .collect::<Vec<_>>()
+        .join(", ");
+
     let source_id = retrieved.found.source.id.to_string();
     let version = retrieved.found.version.version.to_string();
+
     // Whatever the text is, a browser must not run it.
     let headers = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::VARY, "accept"),
     ];
+
     let mut response = (headers, retrieved.content).into_response();
     let told = [
         ("x-memoir-source-id", source_id),
@@ -67,28 +87,41 @@ fn as_text(retrieved: Retrieved) -> Response {
         ("x-memoir-relaxed", relaxed),
         ("x-memoir-warnings", warnings),
     ];
+
     for (name, value) in told.into_iter().filter(|(_, value)| !value.is_empty()) {
         if let Ok(value) = HeaderValue::from_str(&value) {
-            response.headers_mut().insert(HeaderName::from_static(name), value);
+            response
+                .headers_mut()
+                .insert(HeaderName::from_static(name), value);
         }
     }
+
     response
 }
 
 /// Whether the caller would rather have plain text than JSON; JSON if they do not care.
 fn wants_text(headers: &HeaderMap) -> bool {
-    let named = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    let named = headers
+        .get_all(header::ACCEPT)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
+
     let (mut text, mut json) = (0.0_f32, 0.0_f32);
     for range in named.flat_map(|value| value.split(',')) {
         let mut parts = range.split(';').map(str::trim);
         let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
-        let weight = parts.find_map(|part| part.strip_prefix("q=")).and_then(|q| q.parse().ok()).unwrap_or(1.0);
+        let weight = parts
+            .find_map(|part| part.strip_prefix("q="))
+            .and_then(|q| q.parse().ok())
+            .unwrap_or(1.0);
+
         match kind.as_str() {
             "text/plain" | "text/*" => text = text.max(weight),
             "application/json" | "application/*" => json = json.max(weight),
             _ => {}
         }
     }
+
     text > json
 }
 

@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct HealthResponse {
     /// Always `ok`; anything else is a problem document.
     pub status: String,
-    /// What keeps some of the work from being done though the service takes requests; empty if there is nothing.
+    /// What keeps some of the work from being done though the service takes requests; empty if
+    /// there is nothing.
     #[serde(default)]
     pub warnings: Vec<HealthWarningResponse>,
 }
@@ -28,7 +29,8 @@ pub struct HealthResponse {
 /// Something that somebody should act upon.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HealthWarningResponse {
-    /// `provider_auth`, `provider_quota` or `model_not_found`: the provider is paused, and jobs wait for it.
+    /// `provider_auth`, `provider_quota` or `model_not_found`: the provider is paused, and jobs
+    /// wait for it.
     pub code: String,
     /// Which provider, or which of its models as `provider:model`.
     pub provider: String,
@@ -38,7 +40,10 @@ pub struct HealthWarningResponse {
 
 impl HealthResponse {
     fn ok(warnings: Vec<HealthWarningResponse>) -> Json<Self> {
-        Json(Self { status: "ok".to_owned(), warnings })
+        Json(Self {
+            status: "ok".to_owned(),
+            warnings,
+        })
     }
 }
 
@@ -46,10 +51,19 @@ impl HealthResponse {
 fn paused_providers(llm: &Llm) -> Vec<HealthWarningResponse> {
     let warning = |provider: &str, pause: PauseView| HealthWarningResponse {
         code: pause.code.to_owned(),
-        provider: pause.model.map_or_else(|| provider.to_owned(), |model| format!("{provider}:{model}")),
+        provider: pause.model.map_or_else(
+            || provider.to_owned(),
+            |model| format!("{provider}:{model}"),
+        ),
         remediation: pause.remediation,
     };
-    let of = |view: ProviderView| view.pauses.into_iter().map(move |pause| warning(&view.name, pause));
+
+    let of = |view: ProviderView| {
+        view.pauses
+            .into_iter()
+            .map(move |pause| warning(&view.name, pause))
+    };
+
     llm.models().providers.into_iter().flat_map(of).collect()
 }
 
@@ -66,10 +80,11 @@ pub async fn get_live() -> Json<HealthResponse> {
 
 /// Can the service take requests?
 ///
-/// Checks that the database answers and, now and then, that it can be written; migrations have run before the service
-/// listens. 503 while the database is unreachable (`database_unavailable`) or full (`storage_full`), and from the moment
-/// the service is asked to stop. A provider that refuses its key, its account or a model is a warning: the service is
-/// ready, but jobs wait for that provider.
+/// Checks that the database answers and, now and then, that it can be written; migrations have run
+/// before the service listens. 503 while the database is unreachable (`database_unavailable`) or
+/// full (`storage_full`), and from the moment the service is asked to stop. A provider that refuses
+/// its key, its account or a model is a warning: the service is ready, but jobs wait for that
+/// provider.
 #[utoipa::path(
     get, path = "/health/ready", tag = "system", operation_id = "get_ready", security(()),
     responses((status = 200, description = "The service takes requests.", body = HealthResponse))
@@ -85,11 +100,13 @@ pub async fn get_ready(State(state): State<AppState>) -> Result<Json<HealthRespo
         .fix("Send requests to another instance.")
         .header(header::RETRY_AFTER, HeaderValue::from_static("5")));
     }
+
     // Probes are impatient, and so is whoever waits for their verdict.
     match tokio::time::timeout(PATIENCE, state.store.ping()).await {
         Ok(answered) => answered?,
         Err(_) => return Err(state.store.unanswered(PATIENCE).into()),
     }
+
     state.store.check_writable(PATIENCE).await?;
     Ok(HealthResponse::ok(paused_providers(&state.llm)))
 }

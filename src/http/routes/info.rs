@@ -71,7 +71,11 @@ pub struct LimitsInfo {
 impl LimitsInfo {
     /// The limits that are settings, and those that are fixed.
     pub fn new(max_body_bytes: u64) -> Self {
-        Self { max_body_bytes, page_size_default: page::DEFAULT_LIMIT as u64, page_size_max: page::MAX_LIMIT as u64 }
+        Self {
+            max_body_bytes,
+            page_size_default: page::DEFAULT_LIMIT as u64,
+            page_size_max: page::MAX_LIMIT as u64,
+        }
     }
 }
 
@@ -86,6 +90,10 @@ pub async fn get_info(caller: Caller, State(state): State<AppState>) -> Result<R
     let [open, guarded] = &state.settings.info_json;
     let info = if caller.key.is_some() { guarded } else { open };
     let mut response = Response::new(Body::from(info.clone()));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+
     Ok(response)
 }

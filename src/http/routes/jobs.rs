@@ -25,7 +25,9 @@ use crate::jobs::Jobs;
 use crate::model::job::{Job, JobFilter, JobState};
 use crate::store::JobPage;
 pub use bulk::{__path_cancel_jobs, __path_retry_jobs, cancel_jobs, retry_jobs};
-pub use helper::{__path_confirm_job_helper, __path_update_job_helper, confirm_job_helper, update_job_helper};
+pub use helper::{
+    __path_confirm_job_helper, __path_update_job_helper, confirm_job_helper, update_job_helper,
+};
 pub use wire::{JobListResponse, JobResponse, JobStateName, JobSummaryResponse, LlmCallResponse};
 
 /// The longest that a request may wait for a job.
@@ -83,7 +85,8 @@ pub struct GetJobQuery {
     #[serde(default)]
     #[param(minimum = 0, maximum = 60)]
     wait: Option<f64>,
-    /// Whether batches, responses and errors are shown; yes if left out. A long job has thousands of them.
+    /// Whether batches, responses and errors are shown; yes if left out. A long job has thousands
+    /// of them.
     #[serde(default)]
     details: Option<bool>,
 }
@@ -106,15 +109,37 @@ pub async fn list_jobs(
         kind: query.kind,
         source_id: query.source_id,
         code: query.code,
-        created: bulk::span("created", query.created_after.as_deref(), query.created_before.as_deref())?,
-        finished: bulk::span("finished", query.finished_after.as_deref(), query.finished_before.as_deref())?,
+        created: bulk::span(
+            "created",
+            query.created_after.as_deref(),
+            query.created_before.as_deref(),
+        )?,
+        finished: bulk::span(
+            "finished",
+            query.finished_after.as_deref(),
+            query.finished_before.as_deref(),
+        )?,
     };
+
     let fingerprint = format!("{filter:?}");
     let before = page::decode_place::<JobId>(query.cursor.as_deref(), &fingerprint)?;
-    let found = jobs.list(&caller.space, &filter, &JobPage { before, limit: limit + 1 }).await?;
+    let found = jobs
+        .list(
+            &caller.space,
+            &filter,
+            &JobPage {
+                before,
+                limit: limit + 1,
+            },
+        )
+        .await?;
+
     let key = |job: &Job| (job.created_at.as_micros(), job.id.to_string());
     let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
-    Ok(Json(JobListResponse { items: items.iter().map(JobSummaryResponse::from).collect(), next_cursor }))
+    Ok(Json(JobListResponse {
+        items: items.iter().map(JobSummaryResponse::from).collect(),
+        next_cursor,
+    }))
 }
 
 /// Read a job
@@ -133,18 +158,24 @@ pub async fn get_job(
 ) -> Result<Json<JobResponse>, ApiError> {
     let wait = query.wait.unwrap_or(0.0);
     if !(0.0..=MAX_WAIT_SECONDS).contains(&wait) {
-        return Err(ApiError::invalid_field("wait", "must be from 0 to 60 seconds"));
+        return Err(ApiError::invalid_field(
+            "wait",
+            "must be from 0 to 60 seconds",
+        ));
     }
+
     let job = wait::for_job(&state, &caller, &id, Duration::from_secs_f64(wait)).await?;
     if query.details == Some(false) {
         return Ok(Json(JobResponse::fresh(&job)));
     }
+
     Ok(Json(JobResponse::of(&state.jobs, job).await?))
 }
 
 /// Cancel a job
 ///
-/// At once, unless it is over (409). Nothing of it remains but the record; what it had finished helps a retry.
+/// At once, unless it is over (409). Nothing of it remains but the record; what it had finished
+/// helps a retry.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", tag = "jobs", operation_id = "cancel_job",
     params(("id" = String, Path, description = "The job's id.")),
@@ -173,16 +204,25 @@ pub async fn cancel_job(
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
-pub async fn retry_job(caller: Caller, State(jobs): State<Jobs>, PathId(id): PathId) -> Result<Response, ApiError> {
+pub async fn retry_job(
+    caller: Caller,
+    State(jobs): State<Jobs>,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
     let job = jobs.retry(&caller.space, &id, caller.now).await?;
-    Ok((StatusCode::ACCEPTED, Json(JobResponse::of(&jobs, job).await?)).into_response())
+    Ok((
+        StatusCode::ACCEPTED,
+        Json(JobResponse::of(&jobs, job).await?),
+    )
+        .into_response())
 }
 
 /// Watch a job
 ///
-/// Server-sent events: `state`, `progress`, `warning`, `error` and `helper` (where a document's description came from), each
-/// with an id. Progress is told within a quarter of a second. The stream ends with the job, or when the service stops.
-/// After a broken connection send the last id as `Last-Event-ID`, and no event is missed or repeated.
+/// Server-sent events: `state`, `progress`, `warning`, `error` and `helper` (where a document's
+/// description came from), each with an id. Progress is told within a quarter of a second. The
+/// stream ends with the job, or when the service stops. After a broken connection send the last id
+/// as `Last-Event-ID`, and no event is missed or repeated.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/events", tag = "jobs", operation_id = "watch_job",
     params(
@@ -204,8 +244,11 @@ pub async fn watch_job(
             .ok()
             .and_then(|text| text.trim().parse::<i64>().ok())
             .filter(|seq| *seq >= 0)
-            .ok_or_else(|| ApiError::invalid_field("Last-Event-ID", "must be the id of an event of this job"))?,
+            .ok_or_else(|| {
+                ApiError::invalid_field("Last-Event-ID", "must be the id of an event of this job")
+            })?,
         None => 0,
     };
+
     Ok(events::stream(state.jobs, job, after, state.stop))
 }

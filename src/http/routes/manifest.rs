@@ -66,8 +66,12 @@ impl From<ManifestEntry> for ManifestEntryResponse {
         Self {
             sha256: facts.map(|facts| facts.sha256.clone()),
             size_bytes: facts.map(|facts| facts.size_bytes),
-            mtime: facts.and_then(|facts| facts.mtime).map(|moment| moment.to_string()),
-            ingested_at: version.as_ref().map(|version| version.ingested_at.to_string()),
+            mtime: facts
+                .and_then(|facts| facts.mtime)
+                .map(|moment| moment.to_string()),
+            ingested_at: version
+                .as_ref()
+                .map(|version| version.ingested_at.to_string()),
             source_id: source.id.to_string(),
             user_id: source.user_id,
             path: source.path,
@@ -83,7 +87,8 @@ impl From<ManifestEntry> for ManifestEntryResponse {
 
 /// Read the manifest
 ///
-/// Every file with its path, fingerprint, size, time, type and labels, in pages: what a folder can be compared with.
+/// Every file with its path, fingerprint, size, time, type and labels, in pages: what a folder can
+/// be compared with.
 #[utoipa::path(
     get, path = "/v1/manifest", tag = "documents", operation_id = "get_manifest", params(ListSourcesQuery),
     responses((status = 200, description = "A page of the manifest.", body = ManifestResponse))
@@ -96,9 +101,29 @@ pub async fn get_manifest(
     let (filter, cursor, limit) = query.parts()?;
     let fingerprint = format!("manifest {filter:?}");
     let after = page::decode_place::<SourceId>(cursor.as_deref(), &fingerprint)?;
+
     // One more than asked for tells whether there is a next page.
-    let found = documents.manifest(&caller.space, &filter, &SourcePage { after, limit: limit + 1 }).await?;
-    let key = |entry: &ManifestEntry| (entry.source.created_at.as_micros(), entry.source.id.to_string());
+    let found = documents
+        .manifest(
+            &caller.space,
+            &filter,
+            &SourcePage {
+                after,
+                limit: limit + 1,
+            },
+        )
+        .await?;
+
+    let key = |entry: &ManifestEntry| {
+        (
+            entry.source.created_at.as_micros(),
+            entry.source.id.to_string(),
+        )
+    };
+
     let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
-    Ok(Json(ManifestResponse { items: items.into_iter().map(ManifestEntryResponse::from).collect(), next_cursor }))
+    Ok(Json(ManifestResponse {
+        items: items.into_iter().map(ManifestEntryResponse::from).collect(),
+        next_cursor,
+    }))
 }

@@ -15,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Metrics for Prometheus
 ///
-/// Counters and histograms of this process, over all spaces: the key must be that of an admin of all spaces (`*`).
+/// Counters and histograms of this process, over all spaces: the key must be that of an admin of
+/// all spaces (`*`).
 #[utoipa::path(
     get, path = "/metrics", tag = "system", operation_id = "get_metrics",
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"))
@@ -23,18 +24,37 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub async fn get_metrics(_: AdminOfAll, State(state): State<AppState>) -> impl IntoResponse {
     record_queue(&state).await;
     let text = (state.settings.render_metrics)();
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+    (
+        [(
+            header::CONTENT_TYPE,
+            "text/plain; version=0.0.4; charset=utf-8",
+        )],
+        text,
+    )
 }
 
 /// The queue is the same for every process, so it is counted when somebody asks.
 async fn record_queue(state: &AppState) {
     // A database that is away must not keep the other metrics from being seen.
-    let Ok(Ok(depth)) = tokio::time::timeout(PATIENCE, state.jobs.queue_depth()).await else { return };
-    for kind in [JobState::Queued, JobState::Running, JobState::AwaitingHelper] {
-        let count = depth.by_state.iter().find(|(state, _)| *state == kind).map_or(0, |(_, count)| *count);
+    let Ok(Ok(depth)) = tokio::time::timeout(PATIENCE, state.jobs.queue_depth()).await else {
+        return;
+    };
+    for kind in [
+        JobState::Queued,
+        JobState::Running,
+        JobState::AwaitingHelper,
+    ] {
+        let count = depth
+            .by_state
+            .iter()
+            .find(|(state, _)| *state == kind)
+            .map_or(0, |(_, count)| *count);
         metrics::gauge!(names::JOBS_QUEUE_DEPTH, "state" => kind.as_str()).set(to_f64(count));
     }
-    let age = depth.oldest_queued.map_or(0, |oldest| state.clock.now().as_micros() - oldest.as_micros());
+
+    let age = depth.oldest_queued.map_or(0, |oldest| {
+        state.clock.now().as_micros() - oldest.as_micros()
+    });
     metrics::gauge!(names::JOBS_OLDEST_QUEUED_SECONDS).set(to_f64(age.max(0)) / 1e6);
 }
 

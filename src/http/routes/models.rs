@@ -40,10 +40,12 @@ pub struct ProviderResponse {
     pub configured: bool,
     /// Whether it is left alone for a while, as it failed too often in a row.
     pub resting: bool,
-    /// Where it refuses its key, its account or the name of a model. Jobs that need it wait, queries are answered 502, and
-    /// one call now and then tries whether it answers again. Empty: it is not paused.
+    /// Where it refuses its key, its account or the name of a model. Jobs that need it wait,
+    /// queries are answered 502, and one call now and then tries whether it answers again. Empty:
+    /// it is not paused.
     pub pauses: Vec<PauseResponse>,
-    /// How its own model's answers are made to keep their schema: `native`, `tool`, `prompted` or `embedded`.
+    /// How its own model's answers are made to keep their schema: `native`, `tool`, `prompted` or
+    /// `embedded`.
     pub structured_output: String,
     /// Requests at once.
     pub max_concurrency: u64,
@@ -60,7 +62,8 @@ pub struct ProviderResponse {
 pub struct PauseResponse {
     /// The model that is paused; null if the whole provider is.
     pub model: Option<String>,
-    /// The code of the problem that calls are answered with: `provider_auth`, `provider_quota` or `model_not_found`.
+    /// The code of the problem that calls are answered with: `provider_auth`, `provider_quota` or
+    /// `model_not_found`.
     #[schema(example = "provider_auth")]
     pub code: String,
     /// What the provider said.
@@ -69,8 +72,8 @@ pub struct PauseResponse {
     pub remediation: String,
     #[schema(format = DateTime)]
     pub since: String,
-    /// When one call is let through to see whether the provider answers again. `POST /v1/models/probe` does not wait for
-    /// it, and ends the pause if it succeeds.
+    /// When one call is let through to see whether the provider answers again. `POST
+    /// /v1/models/probe` does not wait for it, and ends the pause if it succeeds.
     #[schema(format = DateTime)]
     pub next_probe_at: String,
 }
@@ -130,9 +133,10 @@ pub async fn list_models(_: Caller, State(llm): State<Llm>) -> Json<ModelListRes
 
 /// Try a model
 ///
-/// Asks one tiny question, which may cost a few tokens and counts towards the caps. No other model answers in its place,
-/// and a provider that is left alone for a while or paused is asked all the same; a success ends that at once. A model that cannot be asked is no error of this
-/// request: `ok` is false, and `error` says why. A spend cap that is reached is 429.
+/// Asks one tiny question, which may cost a few tokens and counts towards the caps. No other model
+/// answers in its place, and a provider that is left alone for a while or paused is asked all the
+/// same; a success ends that at once. A model that cannot be asked is no error of this request:
+/// `ok` is false, and `error` says why. A spend cap that is reached is 429.
 #[utoipa::path(
     post, path = "/v1/models/probe", tag = "models", operation_id = "probe_model", request_body = ProbeModelRequest,
     responses(
@@ -148,11 +152,16 @@ pub async fn probe_model(
 ) -> Result<Json<ProbeModelResponse>, ApiError> {
     caller.check_model(&llm, "model", request.model.as_deref())?;
     let payer = caller.payer();
-    let session = Session::of_caller(caller.space).with_model(request.model).traced_by(Some(identity.traceparent()));
+    let session = Session::of_caller(caller.space)
+        .with_model(request.model)
+        .traced_by(Some(identity.traceparent()));
     let session = session.paid_by(payer);
     let probed = llm.probe(session).await?;
-    let error = probed.error.map(|error| ApiError::from(error).problem(&identity.request_id));
+    let error = probed
+        .error
+        .map(|error| ApiError::from(error).problem(&identity.request_id));
     let last = probed.calls.last();
+
     Ok(Json(ProbeModelResponse {
         ok: error.is_none(),
         model: probed.model,
@@ -168,8 +177,17 @@ pub async fn probe_model(
 
 impl From<ModelsView> for ModelListResponse {
     fn from(view: ModelsView) -> Self {
-        let items = view.providers.into_iter().map(ProviderResponse::from).collect();
-        Self { default: view.default, fallback: view.fallback, stages: view.stages, items }
+        let items = view
+            .providers
+            .into_iter()
+            .map(ProviderResponse::from)
+            .collect();
+        Self {
+            default: view.default,
+            fallback: view.fallback,
+            stages: view.stages,
+            items,
+        }
     }
 }
 
@@ -189,7 +207,14 @@ impl From<PauseView> for PauseResponse {
 impl From<ProviderView> for ProviderResponse {
     fn from(view: ProviderView) -> Self {
         let prices = view.prices.into_iter().map(|(model, price)| {
-            (model, PriceResponse { input: price.input, output: price.output, cached: price.cached })
+            (
+                model,
+                PriceResponse {
+                    input: price.input,
+                    output: price.output,
+                    cached: price.cached,
+                },
+            )
         });
         Self {
             name: view.name,

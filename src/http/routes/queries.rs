@@ -27,10 +27,13 @@ use crate::model::job::NewJob;
 use crate::model::query::StoredQuery;
 use crate::queries::{Ask, KIND, Queries, QueryResult, ReplayWish, Who};
 use crate::store::QueryPage;
-pub use receipts::{QueryListResponse, QueryReceiptResponse, QueryReplayResponse, ReplayQueryRequest};
+pub use receipts::{
+    QueryListResponse, QueryReceiptResponse, QueryReplayResponse, ReplayQueryRequest,
+};
 pub use wire::{QueryEstimateResponse, QueryRequest};
 
-/// What the keys of questions that are waited for belong to: their answers hold passages, and are soon forgotten.
+/// What the keys of questions that are waited for belong to: their answers hold passages, and are
+/// soon forgotten.
 pub const ANSWERED: &str = "answer_query";
 
 /// Which receipts, and which part of the list.
@@ -52,16 +55,18 @@ pub struct ListQueriesQuery {
 
 /// Ask
 ///
-/// Walks the hierarchy level by level, reads the passages of the leaves that were chosen, makes them fit the budget, and
-/// answers from them, with everything that was decided on the way. With `mode: retrieve` the passages are the answer.
-/// With `wait: false` the answer is a job (202), whose `result` is the same. With an `Idempotency-Key` a question that was
-/// answered is not asked, or paid, again within an hour. Of several sent at once one runs and the others wait for its answer,
-/// for `timeout_s` at most (then 409 `idempotency_key_in_use`); if it fails, one of the others takes over. None of this holds
-/// with `audit.persist = false`, which keeps no answers.
+/// Walks the hierarchy level by level, reads the passages of the leaves that were chosen, makes
+/// them fit the budget, and answers from them, with everything that was decided on the way. With
+/// `mode: retrieve` the passages are the answer. With `wait: false` the answer is a job (202),
+/// whose `result` is the same. With an `Idempotency-Key` a question that was answered is not asked,
+/// or paid, again within an hour. Of several sent at once one runs and the others wait for its
+/// answer, for `timeout_s` at most (then 409 `idempotency_key_in_use`); if it fails, one of the
+/// others takes over. None of this holds with `audit.persist = false`, which keeps no answers.
 ///
-/// Where no passage is found the problem's `context` is the result as far as it came (`no_chunks_found`). Other problems
-/// carry the calls that were made: `budget_exceeded`, `budget_too_small`, `character_budget_not_met`,
-/// `final_prompt_over_budget`, `spend_cap_reached`, `llm_invalid_output`, `llm_unavailable`, `query_timeout`.
+/// Where no passage is found the problem's `context` is the result as far as it came
+/// (`no_chunks_found`). Other problems carry the calls that were made: `budget_exceeded`,
+/// `budget_too_small`, `character_budget_not_met`, `final_prompt_over_budget`, `spend_cap_reached`,
+/// `llm_invalid_output`, `llm_unavailable`, `query_timeout`.
 #[utoipa::path(
     post, path = "/v1/queries", tag = "queries", operation_id = "create_query", request_body = QueryRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body gives the first answer again: a job for 24 hours, an answer for one.")),
@@ -80,7 +85,11 @@ pub async fn create_query(
     State(state): State<AppState>,
     Extension(identity): Extension<RequestIdentity>,
     headers: HeaderMap,
-    JsonBody { value: request, bytes, .. }: JsonBody<QueryRequest>,
+    JsonBody {
+        value: request,
+        bytes,
+        ..
+    }: JsonBody<QueryRequest>,
 ) -> Result<Response, ApiError> {
     let wait = request.wait.unwrap_or(true);
     let ask = state.queries.resolve(request.into())?;
@@ -89,6 +98,7 @@ pub async fn create_query(
         let idempotency = Idempotency::of(&headers, "create_query", &bytes)?;
         return queue(&caller, &state, &idempotency, &ask).await;
     }
+
     let idempotency = Idempotency::of(&headers, ANSWERED, &bytes)?;
     let who = who(&caller, &identity);
     if !state.queries.keeps_records() {
@@ -99,16 +109,26 @@ pub async fn create_query(
         return Ok(Json(state.queries.answer(&who, &ask).await?).into_response());
     }
 
-    let run = match idempotency.turn(&state, &caller, Duration::from_secs(ask.timeout_s)).await? {
+    let run = match idempotency
+        .turn(&state, &caller, Duration::from_secs(ask.timeout_s))
+        .await?
+    {
         Turn::Answered(response) => return Ok(response),
         Turn::Mine(run) => run,
     };
+
     let result = Box::pin(run.during(state.queries.answer(&who, &ask))).await?;
     Ok(run.keep(&result).await)
 }
 
-async fn queue(caller: &Caller, state: &AppState, idempotency: &Idempotency, ask: &Ask) -> Result<Response, ApiError> {
-    let request = serde_json::to_value(ask).map_err(|error| ApiError::internal(error.to_string()))?;
+async fn queue(
+    caller: &Caller,
+    state: &AppState,
+    idempotency: &Idempotency,
+    ask: &Ask,
+) -> Result<Response, ApiError> {
+    let request =
+        serde_json::to_value(ask).map_err(|error| ApiError::internal(error.to_string()))?;
     let user_id = ask.user_id.clone().unwrap_or_else(|| "default".to_owned());
     let new = NewJob {
         kind: KIND,
@@ -117,18 +137,28 @@ async fn queue(caller: &Caller, state: &AppState, idempotency: &Idempotency, ask
         request: request.to_string(),
         max_attempts: state.jobs.max_attempts(),
     };
+
     let queued = state.store.retry_as("create_query", || async {
         let mut tx = match idempotency.begin(&state.store, caller).await? {
             Begun::Answered(response) => return Ok(response),
             Begun::Fresh(tx) => tx,
         };
-        let job = state.jobs.enqueue(&mut tx, &caller.space, &new, caller.now).await?;
+
+        let job = state
+            .jobs
+            .enqueue(&mut tx, &caller.space, &new, caller.now)
+            .await?;
+
         caller.pay_for(&mut tx, &job.id).await?;
         let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
         let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
         let body = JobSummaryResponse::from(&job);
-        idempotency.finish(tx, caller, StatusCode::ACCEPTED, headers, &body).await
+
+        idempotency
+            .finish(tx, caller, StatusCode::ACCEPTED, headers, &body)
+            .await
     });
+
     let response = queued.await?;
     state.jobs.announce();
     Ok(response)
@@ -136,8 +166,9 @@ async fn queue(caller: &Caller, state: &AppState, idempotency: &Idempotency, ask
 
 /// What a question can take
 ///
-/// The most calls and tokens that it can take with each strategy, from the hierarchy as it stands. No model is asked.
-/// `max_calls` and `max_cost_usd` of a question are held against the same numbers before its first call.
+/// The most calls and tokens that it can take with each strategy, from the hierarchy as it stands.
+/// No model is asked. `max_calls` and `max_cost_usd` of a question are held against the same
+/// numbers before its first call.
 #[utoipa::path(
     post, path = "/v1/queries/estimate", tag = "queries", operation_id = "estimate_query", request_body = QueryRequest,
     responses((status = 200, description = "Upper bounds, by strategy.", body = QueryEstimateResponse))
@@ -166,16 +197,29 @@ pub async fn list_queries(
     let limit = page::limit(query.limit)?;
     let fingerprint = format!("queries|{:?}", query.user_id);
     let before = page::decode_place::<QueryId>(query.cursor.as_deref(), &fingerprint)?;
-    let found = queries.list(&caller.space, &QueryPage { before, user_id: query.user_id, limit: limit + 1 }).await?;
+    let found = queries
+        .list(
+            &caller.space,
+            &QueryPage {
+                before,
+                user_id: query.user_id,
+                limit: limit + 1,
+            },
+        )
+        .await?;
+
     let key = |query: &StoredQuery| (query.created_at.as_micros(), query.id.to_string());
     let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
-    Ok(Json(QueryListResponse { items: items.iter().map(Into::into).collect(), next_cursor }))
+    Ok(Json(QueryListResponse {
+        items: items.iter().map(Into::into).collect(),
+        next_cursor,
+    }))
 }
 
 /// Read a receipt
 ///
-/// Per level what was offered, chosen and rejected, the paths, what was left out and why, and every call.
-/// Passages are not copied into it; the answers of the models are, and may quote them.
+/// Per level what was offered, chosen and rejected, the paths, what was left out and why, and every
+/// call. Passages are not copied into it; the answers of the models are, and may quote them.
 #[utoipa::path(
     get, path = "/v1/queries/{id}", tag = "queries", operation_id = "get_query",
     params(("id" = String, Path, description = "The question's id.")),
@@ -191,9 +235,10 @@ pub async fn get_query(
 
 /// Do it again
 ///
-/// `recorded`: on the options, answers and passages of then, without asking a model; `identical` tells whether everything but
-/// times is the same. `live`: models are asked now, perhaps with another strategy or model, under a receipt of its own;
-/// `differences` shows what that changes. `live` needs the role `user`.
+/// `recorded`: on the options, answers and passages of then, without asking a model; `identical`
+/// tells whether everything but times is the same. `live`: models are asked now, perhaps with
+/// another strategy or model, under a receipt of its own; `differences` shows what that changes.
+/// `live` needs the role `user`.
 #[utoipa::path(
     post, path = "/v1/queries/{id}/replay", tag = "queries", operation_id = "replay_query", request_body = ReplayQueryRequest,
     params(("id" = String, Path, description = "The question's id.")),
@@ -218,14 +263,28 @@ pub async fn replay_query(
         let model = match model {
             Some(model) => Some(model.clone()),
             // Asked again with the model that the query named.
-            None => queries.find(&caller.space, &id).await?.stored.request["model"].as_str().map(str::to_owned),
+            None => queries.find(&caller.space, &id).await?.stored.request["model"]
+                .as_str()
+                .map(str::to_owned),
         };
+
         caller.check_model(&llm, "model", model.as_deref())?;
     }
-    Ok(Json(queries.replay(&who(&caller, &identity), &id, wish).await?.into()))
+
+    Ok(Json(
+        queries
+            .replay(&who(&caller, &identity), &id, wish)
+            .await?
+            .into(),
+    ))
 }
 
 fn who(caller: &Caller, identity: &RequestIdentity) -> Who {
     let (space, traceparent) = (caller.space.clone(), Some(identity.traceparent()));
-    Who { space, now: caller.now, traceparent, payer: caller.payer() }
+    Who {
+        space,
+        now: caller.now,
+        traceparent,
+        payer: caller.payer(),
+    }
 }

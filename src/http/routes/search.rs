@@ -31,8 +31,8 @@ pub struct SearchRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 200)]
     pub k: Option<i64>,
-    /// Leaves out whatever scores less. Scores of `keyword` and `semantic` can be compared between searches, those of
-    /// `hybrid` only within one.
+    /// Leaves out whatever scores less. Scores of `keyword` and `semantic` can be compared between
+    /// searches, those of `hybrid` only within one.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub min_score: Option<f64>,
@@ -95,8 +95,8 @@ pub struct SearchResponse {
 pub struct SearchItemResponse {
     /// Counted from 1, the best.
     pub rank: usize,
-    /// What the items are ordered by: for `keyword` and `semantic` that part itself, for `hybrid` the mean of both standings
-    /// as a number from 0 to 1.
+    /// What the items are ordered by: for `keyword` and `semantic` that part itself, for `hybrid`
+    /// the mean of both standings as a number from 0 to 1.
     pub score: f64,
     pub score_parts: ScorePartsResponse,
     pub source_id: String,
@@ -126,14 +126,18 @@ pub struct SearchItemResponse {
 /// What a score is made of.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ScorePartsResponse {
-    /// BM25 as a share of the most that the words could bring, 0 to 1; null where words were not compared.
+    /// BM25 as a share of the most that the words could bring, 0 to 1; null where words were not
+    /// compared.
     pub keyword: Option<f64>,
-    /// Cosine with the question, −1 to 1; null where meanings were not compared, or the passage has no vector.
+    /// Cosine with the question, −1 to 1; null where meanings were not compared, or the passage has
+    /// no vector.
     pub semantic: Option<f64>,
-    /// For `hybrid`: how far the passage is above the usual candidate by its words, in standard deviations. The score is
-    /// 1 / (1 + e^−m), where m is the mean of this and `semantic_standing`: 0.5 is an ordinary candidate, or the only one.
+    /// For `hybrid`: how far the passage is above the usual candidate by its words, in standard
+    /// deviations. The score is 1 / (1 + e^−m), where m is the mean of this and
+    /// `semantic_standing`: 0.5 is an ordinary candidate, or the only one.
     pub keyword_standing: Option<f64>,
-    /// For `hybrid`: the same by meaning, after the question has moved towards the best passage of a first round.
+    /// For `hybrid`: the same by meaning, after the question has moved towards the best passage of
+    /// a first round.
     pub semantic_standing: Option<f64>,
 }
 
@@ -150,8 +154,9 @@ pub struct SearchTimingsResponse {
 
 /// Search
 ///
-/// Finds passages by their words, by their meaning, or by both, in what the documents say now. It walks no hierarchy and
-/// asks no model but the one that embeds the question, which by default is in this process.
+/// Finds passages by their words, by their meaning, or by both, in what the documents say now. It
+/// walks no hierarchy and asks no model but the one that embeds the question, which by default is
+/// in this process.
 #[utoipa::path(
     post, path = "/v1/search", tag = "search", operation_id = "search", request_body = SearchRequest,
     responses(
@@ -168,7 +173,12 @@ pub async fn search(
 ) -> Result<Json<SearchResponse>, ApiError> {
     let session = Session::of_caller(caller.space.clone()).traced_by(Some(identity.traceparent()));
     let session = session.paid_by(caller.payer());
-    Ok(Json(search.search(&session, &caller.space, request.into()).await?.into()))
+    Ok(Json(
+        search
+            .search(&session, &caller.space, request.into())
+            .await?
+            .into(),
+    ))
 }
 
 impl From<SearchRequest> for Wish {
@@ -201,9 +211,16 @@ impl From<Results> for SearchResponse {
             own_ms: (results.total_ms - results.provider_ms).max(0.0),
         };
         Self {
-            items: (1..).zip(results.items).map(|(rank, (hit, found))| item(rank, hit, found)).collect(),
+            items: (1..)
+                .zip(results.items)
+                .map(|(rank, (hit, found))| item(rank, hit, found))
+                .collect(),
             embedding_model: results.model,
-            index: if results.in_memory { "memory" } else { "database" },
+            index: if results.in_memory {
+                "memory"
+            } else {
+                "database"
+            },
             timings,
         }
     }

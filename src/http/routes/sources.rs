@@ -24,13 +24,14 @@ use crate::sources::{NewSource, SourceChange, Sources};
 use crate::store::{SourceFilter, SourcePage};
 
 pub use helpers::{
-    __path_get_helper, __path_list_helpers, __path_preview_helper, __path_regenerate_helper, __path_update_helper,
-    HelperPreviewResponse, get_helper, list_helpers, preview_helper, regenerate_helper, update_helper,
+    __path_get_helper, __path_list_helpers, __path_preview_helper, __path_regenerate_helper,
+    __path_update_helper, HelperPreviewResponse, get_helper, list_helpers, preview_helper,
+    regenerate_helper, update_helper,
 };
 pub use versions::{
-    __path_diff_source_versions, __path_get_source_content, __path_get_source_version, __path_list_source_chunks,
-    __path_list_source_versions, diff_source_versions, get_source_content, get_source_version, list_source_chunks,
-    list_source_versions,
+    __path_diff_source_versions, __path_get_source_content, __path_get_source_version,
+    __path_list_source_chunks, __path_list_source_versions, diff_source_versions,
+    get_source_content, get_source_version, list_source_chunks, list_source_versions,
 };
 
 /// A document.
@@ -98,7 +99,10 @@ pub struct CreateSourceRequest {
     pub filename: Option<String>,
     /// Where it lives on your side: absolute, unique per user.
     #[serde(default)]
-    #[schema(max_length = 4096, pattern = "^(/|\\\\\\\\|[A-Za-z]:[/\\\\])[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
+    #[schema(
+        max_length = 4096,
+        pattern = "^(/|\\\\\\\\|[A-Za-z]:[/\\\\])[^\\u0000-\\u001f\\u007f-\\u009f]*$"
+    )]
     pub path: Option<String>,
     /// The end user it belongs to; `default` if left out.
     #[serde(default)]
@@ -195,8 +199,28 @@ impl ListSourcesQuery {
     pub(super) fn parts(self) -> Result<(SourceFilter, Option<String>, usize), ApiError> {
         let limit = page::limit(self.limit)?;
         let as_of = moment("as_of", self.as_of.as_deref())?;
-        let Self { user_id, filename, path, tag, eligible, cursor, .. } = self;
-        Ok((SourceFilter { user_id, filename, path, tag, eligible, as_of }, cursor, limit))
+        let Self {
+            user_id,
+            filename,
+            path,
+            tag,
+            eligible,
+            cursor,
+            ..
+        } = self;
+
+        Ok((
+            SourceFilter {
+                user_id,
+                filename,
+                path,
+                tag,
+                eligible,
+                as_of,
+            },
+            cursor,
+            limit,
+        ))
     }
 }
 
@@ -219,8 +243,8 @@ impl AsOfQuery {
 
 /// Register a document
 ///
-/// Makes it known under its path; its text comes with an ingestion. Send an `Idempotency-Key` to be able
-/// to repeat the request safely.
+/// Makes it known under its path; its text comes with an ingestion. Send an `Idempotency-Key` to be
+/// able to repeat the request safely.
 #[utoipa::path(
     post, path = "/v1/sources", tag = "sources", operation_id = "create_source", request_body = CreateSourceRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body within 24 hours gives the first answer again.")),
@@ -233,7 +257,11 @@ pub async fn create_source(
     caller: Caller,
     State(state): State<AppState>,
     headers: HeaderMap,
-    JsonBody { value: request, bytes, .. }: JsonBody<CreateSourceRequest>,
+    JsonBody {
+        value: request,
+        bytes,
+        ..
+    }: JsonBody<CreateSourceRequest>,
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_source", &bytes)?;
     let new = NewSource {
@@ -244,16 +272,29 @@ pub async fn create_source(
         tags: to_texts(request.tags),
         eligible: request.eligible,
     };
+
     let created = state.store.retry_as("create_source", || async {
         let mut tx = match idempotency.begin(&state.store, &caller).await? {
             Begun::Answered(response) => return Ok(response),
             Begun::Fresh(tx) => tx,
         };
-        let source = state.sources.register(&mut tx, &caller.space, new.clone(), caller.now).await?;
-        let headers = [location(&format!("/v1/sources/{}", source.id))?, (header::ETAG, etag(&source))];
+
+        let source = state
+            .sources
+            .register(&mut tx, &caller.space, new.clone(), caller.now)
+            .await?;
+
+        let headers = [
+            location(&format!("/v1/sources/{}", source.id))?,
+            (header::ETAG, etag(&source)),
+        ];
+
         let body = SourceResponse::from(&source);
-        idempotency.finish(tx, &caller, StatusCode::CREATED, headers, &body).await
+        idempotency
+            .finish(tx, &caller, StatusCode::CREATED, headers, &body)
+            .await
     });
+
     Ok(created.await?)
 }
 
@@ -272,11 +313,25 @@ pub async fn list_sources(
     let (filter, cursor, limit) = query.parts()?;
     let fingerprint = format!("{filter:?}");
     let after = page::decode_place::<SourceId>(cursor.as_deref(), &fingerprint)?;
+
     // One more than asked for tells whether there is a next page.
-    let found = sources.list(&caller.space, &filter, &SourcePage { after, limit: limit + 1 }).await?;
+    let found = sources
+        .list(
+            &caller.space,
+            &filter,
+            &SourcePage {
+                after,
+                limit: limit + 1,
+            },
+        )
+        .await?;
+
     let key = |source: &Source| (source.created_at.as_micros(), source.id.to_string());
     let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
-    Ok(Json(SourceListResponse { items: items.iter().map(SourceResponse::from).collect(), next_cursor }))
+    Ok(Json(SourceListResponse {
+        items: items.iter().map(SourceResponse::from).collect(),
+        next_cursor,
+    }))
 }
 
 /// Read a document
@@ -303,16 +358,19 @@ pub async fn get_source(
         // What it was is nothing to hold a change against.
         return Ok(Json(SourceResponse::from(&source)).into_response());
     }
+
     let etag = etag(&source);
     if names(&headers, &header::IF_NONE_MATCH, &etag, true) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
+
     Ok(([(header::ETAG, etag)], Json(SourceResponse::from(&source))).into_response())
 }
 
 /// Change a document
 ///
-/// Its labels, and whether retrieval may use it. With `If-Match` it is changed only if it is still as you saw it.
+/// Its labels, and whether retrieval may use it. With `If-Match` it is changed only if it is still
+/// as you saw it.
 #[utoipa::path(
     patch, path = "/v1/sources/{id}", tag = "sources", operation_id = "update_source", request_body = UpdateSourceRequest,
     params(("id" = String, Path, description = "The document's id."), ("If-Match" = Option<String>, Header, description = "The ETag that you saw.")),
@@ -328,14 +386,25 @@ pub async fn update_source(
     headers: HeaderMap,
     JsonBody { value: request, .. }: JsonBody<UpdateSourceRequest>,
 ) -> Result<Response, ApiError> {
-    let change = SourceChange { tags: request.tags.map(to_texts), eligible: request.eligible };
-    let source = sources.update(&caller.space, &id, &change, unchanged(&headers), caller.now).await?;
-    Ok(([(header::ETAG, etag(&source))], Json(SourceResponse::from(&source))).into_response())
+    let change = SourceChange {
+        tags: request.tags.map(to_texts),
+        eligible: request.eligible,
+    };
+
+    let source = sources
+        .update(&caller.space, &id, &change, unchanged(&headers), caller.now)
+        .await?;
+    Ok((
+        [(header::ETAG, etag(&source))],
+        Json(SourceResponse::from(&source)),
+    )
+        .into_response())
 }
 
 /// Remove a document
 ///
-/// With all its versions and passages, for good. With `If-Match`, only if it is still as you saw it.
+/// With all its versions and passages, for good. With `If-Match`, only if it is still as you saw
+/// it.
 #[utoipa::path(
     delete, path = "/v1/sources/{id}", tag = "sources", operation_id = "delete_source",
     params(("id" = String, Path, description = "The document's id."), ("If-Match" = Option<String>, Header, description = "The ETag that you saw.")),
@@ -350,7 +419,9 @@ pub async fn delete_source(
     PathId(id): PathId,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
-    sources.remove(&caller.space, &id, unchanged(&headers), caller.now).await?;
+    sources
+        .remove(&caller.space, &id, unchanged(&headers), caller.now)
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -361,17 +432,32 @@ fn etag(source: &Source) -> HeaderValue {
     HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
-/// Whether a header's entity tags name this one. `weak` lets `W/` pass, as `If-None-Match` does and `If-Match` does not.
+/// Whether a header's entity tags name this one. `weak` lets `W/` pass, as `If-None-Match` does and
+/// `If-Match` does not.
 fn names(headers: &HeaderMap, header: &HeaderName, etag: &HeaderValue, weak: bool) -> bool {
     let etag = etag.to_str().unwrap_or_default();
-    let given = headers.get_all(header).into_iter().filter_map(|value| value.to_str().ok());
-    given.flat_map(|value| value.split(',')).map(str::trim).any(|one| {
-        let strong = if weak { one.strip_prefix("W/").unwrap_or(one) } else { one };
-        one == "*" || strong == etag
-    })
+    let given = headers
+        .get_all(header)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
+
+    given
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .any(|one| {
+            let strong = if weak {
+                one.strip_prefix("W/").unwrap_or(one)
+            } else {
+                one
+            };
+            one == "*" || strong == etag
+        })
 }
 
 /// The condition that `If-Match` makes.
 fn unchanged(headers: &HeaderMap) -> impl Fn(&Source) -> bool {
-    |source| !headers.contains_key(header::IF_MATCH) || names(headers, &header::IF_MATCH, &etag(source), false)
+    |source| {
+        !headers.contains_key(header::IF_MATCH)
+            || names(headers, &header::IF_MATCH, &etag(source), false)
+    }
 }

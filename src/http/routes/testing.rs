@@ -20,7 +20,11 @@ pub async fn resume_probe(
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let mut tx = state.store.begin().await?;
-    state.jobs.resume(&mut tx, &caller.space, &id, caller.now).await?;
+    state
+        .jobs
+        .resume(&mut tx, &caller.space, &id, caller.now)
+        .await?;
+
     tx.commit().await?;
     state.jobs.announce();
     Ok(StatusCode::ACCEPTED)
@@ -30,24 +34,45 @@ pub async fn create_probe(
     caller: Caller,
     State(state): State<AppState>,
     headers: HeaderMap,
-    JsonBody { value: request, bytes, .. }: JsonBody<ProbeRequest>,
+    JsonBody {
+        value: request,
+        bytes,
+        ..
+    }: JsonBody<ProbeRequest>,
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_probe", &bytes)?;
-    let request = serde_json::to_string(&request).map_err(|error| ApiError::internal(error.to_string()))?;
+    let request =
+        serde_json::to_string(&request).map_err(|error| ApiError::internal(error.to_string()))?;
     let max_attempts = state.jobs.max_attempts();
-    let new = NewJob { kind: KIND, user_id: "default".to_owned(), source_id: None, request, max_attempts };
+    let new = NewJob {
+        kind: KIND,
+        user_id: "default".to_owned(),
+        source_id: None,
+        request,
+        max_attempts,
+    };
+
     let queued = state.store.retry_as("create_probe", || async {
         let mut tx = match idempotency.begin(&state.store, &caller).await? {
             Begun::Answered(response) => return Ok(response),
             Begun::Fresh(tx) => tx,
         };
-        let job = state.jobs.enqueue(&mut tx, &caller.space, &new, caller.now).await?;
+
+        let job = state
+            .jobs
+            .enqueue(&mut tx, &caller.space, &new, caller.now)
+            .await?;
+
         caller.pay_for(&mut tx, &job.id).await?;
         let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
         let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
         let body = JobSummaryResponse::from(&job);
-        idempotency.finish(tx, &caller, StatusCode::ACCEPTED, headers, &body).await
+
+        idempotency
+            .finish(tx, &caller, StatusCode::ACCEPTED, headers, &body)
+            .await
     });
+
     let response = queued.await?;
     state.jobs.announce();
     Ok(response)

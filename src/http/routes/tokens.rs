@@ -14,8 +14,9 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
 
-static TURNS: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(2, NonZeroUsize::get)));
+static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
+    Semaphore::new(std::thread::available_parallelism().map_or(2, NonZeroUsize::get))
+});
 
 /// A text to count.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -60,10 +61,18 @@ pub async fn count_tokens(
     _: Caller,
     JsonBody { value: request, .. }: JsonBody<CountTokensRequest>,
 ) -> Result<Json<CountTokensResponse>, ApiError> {
-    // A large text takes a while; as many at once as there are cores, and the others wait their turn.
-    let _turn = TURNS.acquire().await.map_err(|error| ApiError::internal(error.to_string()))?;
+    // A large text takes a while; as many at once as there are cores, and the others wait their
+    // turn.
+    let _turn = TURNS
+        .acquire()
+        .await
+        .map_err(|error| ApiError::internal(error.to_string()))?;
+
     // The first use unpacks a vocabulary: neither that nor the counting may hold up other requests.
-    #[expect(clippy::disallowed_methods, reason = "pure computation that ends by itself")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "pure computation that ends by itself"
+    )]
     let counted = tokio::task::spawn_blocking(move || {
         let counter = TokenCounter::for_model(request.model.as_deref());
         CountTokensResponse {
@@ -75,5 +84,9 @@ pub async fn count_tokens(
             model: request.model,
         }
     });
-    counted.await.map(Json).map_err(|error| ApiError::internal(error.to_string()))
+
+    counted
+        .await
+        .map(Json)
+        .map_err(|error| ApiError::internal(error.to_string()))
 }

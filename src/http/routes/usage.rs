@@ -110,17 +110,38 @@ pub async fn list_usage(
     let limit = page::limit(parameters.limit)?;
     let to = day("to", parameters.to)?.unwrap_or_else(|| caller.now.day());
     let start = Timestamp::parse_rfc3339(&format!("{to}T00:00:00Z")).unwrap_or(caller.now);
-    let from = day("from", parameters.from)?.unwrap_or_else(|| start.minus_seconds(DEFAULT_DAYS * DAY_SECONDS).day());
+    let from = day("from", parameters.from)?
+        .unwrap_or_else(|| start.minus_seconds(DEFAULT_DAYS * DAY_SECONDS).day());
     if from > to {
         return Err(ApiError::invalid_field("from", "must not be after to"));
     }
-    let fingerprint =
-        format!("{}|{from}|{to}|{:?}|{:?}|{:?}", caller.space, parameters.stage, parameters.provider, parameters.model);
+
+    let fingerprint = format!(
+        "{}|{from}|{to}|{:?}|{:?}|{:?}",
+        caller.space, parameters.stage, parameters.provider, parameters.model
+    );
+
     let after: Option<UsagePlace> = page::decode_texts(parameters.cursor.as_deref(), &fingerprint)?;
-    let filter =
-        UsageFilter { from, to, stage: parameters.stage, provider: parameters.provider, model: parameters.model };
-    let (found, total) = llm.usage(&caller.space, &filter, after.as_ref(), limit + 1).await?;
-    let place = |row: &UsageDay| [row.day.clone(), row.stage.clone(), row.provider.clone(), row.model.clone()];
+    let filter = UsageFilter {
+        from,
+        to,
+        stage: parameters.stage,
+        provider: parameters.provider,
+        model: parameters.model,
+    };
+
+    let (found, total) = llm
+        .usage(&caller.space, &filter, after.as_ref(), limit + 1)
+        .await?;
+    let place = |row: &UsageDay| {
+        [
+            row.day.clone(),
+            row.stage.clone(),
+            row.provider.clone(),
+            row.model.clone(),
+        ]
+    };
+
     let (rows, next_cursor) = page::cut(found, limit, &fingerprint, place);
     let totals = UsageTotalsResponse {
         calls: total.calls,
@@ -129,13 +150,25 @@ pub async fn list_usage(
         tokens_cached: total.tokens_cached,
         cost_usd: total.cost_usd,
     };
-    Ok(Json(UsageListResponse { items: rows.into_iter().map(UsageResponse::from).collect(), totals, next_cursor }))
+
+    Ok(Json(UsageListResponse {
+        items: rows.into_iter().map(UsageResponse::from).collect(),
+        totals,
+        next_cursor,
+    }))
 }
 
 /// A day, checked.
 fn day(field: &str, given: Option<String>) -> Result<Option<String>, ApiError> {
     let Some(given) = given else { return Ok(None) };
-    if is_day(&given) { Ok(Some(given)) } else { Err(ApiError::invalid_field(field, "must be a day like 2026-11-15")) }
+    if is_day(&given) {
+        Ok(Some(given))
+    } else {
+        Err(ApiError::invalid_field(
+            field,
+            "must be a day like 2026-11-15",
+        ))
+    }
 }
 
 impl From<UsageDay> for UsageResponse {

@@ -14,6 +14,9 @@ pub async fn get_page(headers: HeaderMap) -> Result<Response, ApiError> {
 }
 
 /// A script, a style, the sample.
-pub async fn get_page_file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
+pub async fn get_page_file(
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     web::file(&name, &headers).ok_or_else(middleware::no_such_path)
 }

@@ -1,4 +1,5 @@
-//! The service of one connection: tells the list of places when a request begins and when its answer is written.
+//! The service of one connection: tells the list of places when a request begins and when its
+//! answer is written.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -28,7 +29,11 @@ impl Service<Request<Incoming>> for Attended {
         let turn = self.seat.begin();
         request.extensions_mut().insert(turn.admission);
         let answering = self.service.call(request);
-        Box::pin(async move { Ok(answering.await?.map(|body| Body::new(Held { body, _turn: turn }))) })
+        Box::pin(async move {
+            Ok(answering
+                .await?
+                .map(|body| Body::new(Held { body, _turn: turn })))
+        })
     }
 }
 

@@ -1,8 +1,9 @@
 //! A connection on which also hyper's own refusals carry a problem document.
 //!
-//! hyper answers a head that it cannot read by itself, with a bare status, and closes the connection. It offers no way to
-//! say more, so its answer is recognised as it is written: it is the only one without a request id. Bytes of the client
-//! that are still on their way are read and dropped for a moment: a connection closed over them would take the answer along.
+//! hyper answers a head that it cannot read by itself, with a bare status, and closes the
+//! connection. It offers no way to say more, so its answer is recognised as it is written: it is
+//! the only one without a request id. Bytes of the client that are still on their way are read and
+//! dropped for a moment: a connection closed over them would take the answer along.
 
 use std::io;
 use std::pin::Pin;
@@ -30,7 +31,11 @@ pub struct Explained<S> {
 
 impl<S> Explained<S> {
     pub fn new(stream: S) -> Self {
-        Self { stream, instead: None, linger: None }
+        Self {
+            stream,
+            instead: None,
+            linger: None,
+        }
     }
 }
 
@@ -45,22 +50,30 @@ impl<S: AsyncRead + Unpin> AsyncRead for Explained<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Explained<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         if this.instead.is_none() {
             this.instead = bare_refusal(bytes).map(|status| (raw::response(&explain(status)), 0));
         }
+
         let Some((document, written)) = &mut this.instead else {
             return Pin::new(&mut this.stream).poll_write(context, bytes);
         };
 
         while *written < document.len() {
-            let more = ready!(Pin::new(&mut this.stream).poll_write(context, &document[*written..]))?;
+            let more =
+                ready!(Pin::new(&mut this.stream).poll_write(context, &document[*written..]))?;
             if more == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
+
             *written += more;
         }
+
         this.instead = None;
         this.linger = Some(Box::pin(tokio::time::sleep(LINGER)));
         Poll::Ready(Ok(bytes.len()))
@@ -90,7 +103,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Explained<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
-        let Some(linger) = &mut this.linger else { return Poll::Ready(Ok(())) };
+        let Some(linger) = &mut this.linger else {
+            return Poll::Ready(Ok(()));
+        };
 
         let mut space = [0; 4096];
         while linger.as_mut().poll(context).is_pending() {
@@ -100,6 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Explained<S> {
                 break;
             }
         }
+
         Poll::Ready(Ok(()))
     }
 }
@@ -112,6 +128,7 @@ fn bare_refusal(bytes: &[u8]) -> Option<StatusCode> {
         && head.contains("\r\ncontent-length: 0")
         && !head.contains("\r\n\r\n")
         && !head.contains(REQUEST_ID);
+
     if of_hyper { status.parse().ok() } else { None }
 }
 
@@ -140,7 +157,11 @@ mod tests {
     #[test]
     fn only_an_answer_that_no_handler_gave_is_replaced() {
         let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\ndate: now\r\n\r\n";
-        assert_eq!(bare_refusal(bare.as_bytes()), Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
+        assert_eq!(
+            bare_refusal(bare.as_bytes()),
+            Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
+        );
+
         for other in [
             "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
             "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nx-request-id: 1\r\n\r\n",

@@ -1,4 +1,5 @@
-//! A connection that gives up on a client that does not read: a write that makes no progress in time is an error.
+//! A connection that gives up on a client that does not read: a write that makes no progress in
+//! time is an error.
 
 use std::io;
 use std::pin::Pin;
@@ -23,11 +24,21 @@ pub struct Patient {
 
 impl Patient {
     pub fn new(stream: TcpStream, patience: Duration, unread: Arc<AtomicBool>) -> Self {
-        Self { stream, patience, end: Box::pin(tokio::time::sleep(patience)), waiting: false, unread }
+        Self {
+            stream,
+            patience,
+            end: Box::pin(tokio::time::sleep(patience)),
+            waiting: false,
+            unread,
+        }
     }
 
     /// Passes on what a write came to, unless it has waited for too long.
-    fn judge<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn judge<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if polled.is_ready() {
             if self.waiting {
                 self.waiting = false;
@@ -35,12 +46,14 @@ impl Patient {
             }
             return polled;
         }
+
         if !self.waiting {
             self.waiting = true;
             self.unread.store(true, Ordering::Relaxed);
             let end = Instant::now() + self.patience;
             self.end.as_mut().reset(end);
         }
+
         match self.end.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -59,7 +72,11 @@ impl AsyncRead for Patient {
 }
 
 impl AsyncWrite for Patient {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.judge(context, polled)
     }

@@ -1,9 +1,10 @@
-//! Who may stay connected: `server.max_connections` places, and a small reserve that keeps probes alive.
+//! Who may stay connected: `server.max_connections` places, and a small reserve that keeps probes
+//! alive.
 //!
-//! When every place is taken, the connection that has been idle longest gives way to the new one. Idle means that no
-//! request is in progress: nothing was sent yet, half a head, or nothing since the last answer. Where nobody is idle, the
-//! new connection gets a place of the reserve. There only `/health/…` is answered, unless a place has come free by the
-//! time its request is there.
+//! When every place is taken, the connection that has been idle longest gives way to the new one.
+//! Idle means that no request is in progress: nothing was sent yet, half a head, or nothing since
+//! the last answer. Where nobody is idle, the new connection gets a place of the reserve. There
+//! only `/health/…` is answered, unless a place has come free by the time its request is there.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -20,7 +21,8 @@ use crate::http::admission::{Admission, Refusal};
 /// Connections above the limit, for probes.
 const RESERVE: usize = 16;
 
-/// A connection gives way only after this long without a request: one that was opened just now is about to send its own.
+/// A connection gives way only after this long without a request: one that was opened just now is
+/// about to send its own.
 const SETTLED: Duration = Duration::from_millis(500);
 
 pub struct Places {
@@ -93,6 +95,7 @@ impl Places {
         let address = address.to_canonical();
         let now = Instant::now();
         let mut inner = self.lock();
+
         let reserved = match self.make_room(&mut inner, address, now) {
             Ok(()) => false,
             Err(_) if inner.reserve.taken < RESERVE || inner.evict(true, None, now) => true,
@@ -103,8 +106,22 @@ impl Places {
         let (id, signals) = (inner.last_id, Signals::default());
         inner.count_in(address, reserved);
         inner.row(reserved).idle.insert((now, id));
-        inner.seats.insert(id, State { address, reserved, idle_since: Some(now), signals: signals.clone() });
-        Ok(Arc::new(Seat { places: Arc::clone(self), id, signals, busy: AtomicBool::new(false) }))
+        inner.seats.insert(
+            id,
+            State {
+                address,
+                reserved,
+                idle_since: Some(now),
+                signals: signals.clone(),
+            },
+        );
+
+        Ok(Arc::new(Seat {
+            places: Arc::clone(self),
+            id,
+            signals,
+            busy: AtomicBool::new(false),
+        }))
     }
 
     /// Sees to it that one more connection of this address fits.
@@ -112,11 +129,15 @@ impl Places {
         let of_address = inner.of_address.get(&address).copied().unwrap_or(0);
         let too_many = self.most_per_address > 0 && of_address >= self.most_per_address;
         if too_many && !inner.evict(false, Some(address), now) {
-            return Err(Refusal::Address { most: self.most_per_address });
+            return Err(Refusal::Address {
+                most: self.most_per_address,
+            });
         }
+
         if inner.main.taken >= self.most && !inner.evict(false, None, now) {
             return Err(Refusal::Full { most: self.most });
         }
+
         Ok(())
     }
 
@@ -127,7 +148,11 @@ impl Places {
 
 impl Inner {
     fn row(&mut self, reserved: bool) -> &mut Row {
-        if reserved { &mut self.reserve } else { &mut self.main }
+        if reserved {
+            &mut self.reserve
+        } else {
+            &mut self.main
+        }
     }
 
     fn count_in(&mut self, address: IpAddr, reserved: bool) {
@@ -147,20 +172,30 @@ impl Inner {
         }
     }
 
-    /// Has the connection leave that has been idle longest, if need be of this address; tells whether there was one.
+    /// Has the connection leave that has been idle longest, if need be of this address; tells
+    /// whether there was one.
     fn evict(&mut self, reserved: bool, of: Option<IpAddr>, now: Instant) -> bool {
         let row = if reserved { &self.reserve } else { &self.main };
         let fits = |seat: &State| {
-            of.is_none_or(|address| seat.address == address) && !seat.signals.unread.load(Ordering::Relaxed)
+            of.is_none_or(|address| seat.address == address)
+                && !seat.signals.unread.load(Ordering::Relaxed)
         };
-        let settled = row.idle.iter().take_while(|(since, _)| now.saturating_duration_since(*since) >= SETTLED);
-        let found = settled.map(|(_, id)| *id).find(|id| self.seats.get(id).is_some_and(fits));
+
+        let settled = row
+            .idle
+            .iter()
+            .take_while(|(since, _)| now.saturating_duration_since(*since) >= SETTLED);
+
+        let found = settled
+            .map(|(_, id)| *id)
+            .find(|id| self.seats.get(id).is_some_and(fits));
         let Some(id) = found else { return false };
 
         if let Some(seat) = self.remove(id) {
             seat.signals.leave.cancel();
             metrics::counter!(names::HTTP_CONNECTIONS_EVICTED_TOTAL).increment(1);
         }
+
         true
     }
 
@@ -169,6 +204,7 @@ impl Inner {
         if let Some(since) = seat.idle_since {
             self.row(seat.reserved).idle.remove(&(since, id));
         }
+
         self.count_out(seat.address, seat.reserved);
         Some(seat)
     }
@@ -178,7 +214,10 @@ impl Seat {
     /// A request has come in.
     pub fn begin(self: &Arc<Self>) -> Turn {
         self.busy.store(true, Ordering::Relaxed);
-        Turn { seat: Arc::clone(self), admission: self.admit() }
+        Turn {
+            seat: Arc::clone(self),
+            admission: self.admit(),
+        }
     }
 
     pub fn is_busy(&self) -> bool {
@@ -187,12 +226,16 @@ impl Seat {
 
     fn admit(&self) -> Admission {
         let mut inner = self.places.lock();
-        // A request that came in the very moment in which its connection had to leave is still answered.
-        let Some(seat) = inner.seats.get_mut(&self.id) else { return Admission::All };
+        // A request that came in the very moment in which its connection had to leave is still
+        // answered.
+        let Some(seat) = inner.seats.get_mut(&self.id) else {
+            return Admission::All;
+        };
         let (address, reserved, idle_since) = (seat.address, seat.reserved, seat.idle_since.take());
         if let Some(since) = idle_since {
             inner.row(reserved).idle.remove(&(since, self.id));
         }
+
         if !reserved {
             return Admission::All;
         }
@@ -200,11 +243,13 @@ impl Seat {
         if let Err(refusal) = self.places.make_room(&mut inner, address, Instant::now()) {
             return Admission::ProbesOnly(refusal);
         }
+
         inner.count_out(address, true);
         inner.count_in(address, false);
         if let Some(seat) = inner.seats.get_mut(&self.id) {
             seat.reserved = false;
         }
+
         Admission::All
     }
 
@@ -212,9 +257,12 @@ impl Seat {
         self.busy.store(false, Ordering::Relaxed);
         let now = Instant::now();
         let mut inner = self.places.lock();
-        let Some(seat) = inner.seats.get_mut(&self.id) else { return };
+        let Some(seat) = inner.seats.get_mut(&self.id) else {
+            return;
+        };
         seat.idle_since = Some(now);
         let reserved = seat.reserved;
+
         inner.row(reserved).idle.insert((now, self.id));
     }
 }

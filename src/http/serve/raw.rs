@@ -21,9 +21,16 @@ pub fn response(error: &ApiError) -> Vec<u8> {
         error.status,
         body.len()
     );
+
     for (name, value) in &error.headers {
-        head.extend([name.as_str(), ": ", value.to_str().unwrap_or_default(), "\r\n"]);
+        head.extend([
+            name.as_str(),
+            ": ",
+            value.to_str().unwrap_or_default(),
+            "\r\n",
+        ]);
     }
+
     head.push_str("\r\n");
 
     let mut bytes = head.into_bytes();
@@ -41,5 +48,6 @@ pub async fn refuse(mut stream: TcpStream, error: ApiError) {
             break;
         }
     }
+
     let _ = stream.shutdown().await;
 }

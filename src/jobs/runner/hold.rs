@@ -1,4 +1,5 @@
-//! The leases of one process: prolonged in time, watched for loss, and those of dead processes taken over.
+//! The leases of one process: prolonged in time, watched for loss, and those of dead processes
+//! taken over.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,8 @@ use crate::base::metrics as names;
 use crate::jobs::error::Failure;
 use crate::model::job::{Claim, Job, JobState};
 
-/// How often a process looks whether its jobs are still its own: a cancelled one stops within this time.
+/// How often a process looks whether its jobs are still its own: a cancelled one stops within this
+/// time.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Why a job was told to stop.
@@ -25,8 +27,8 @@ pub enum Stopped {
     ShuttingDown,
 }
 
-/// The jobs that this process runs. By claim, not by job: one that was cancelled and tried again may be claimed anew
-/// before its old run has ended.
+/// The jobs that this process runs. By claim, not by job: one that was cancelled and tried again
+/// may be claimed anew before its old run has ended.
 #[derive(Default)]
 pub struct Holds(Mutex<HashMap<Claim, Hold>>);
 
@@ -38,7 +40,14 @@ struct Hold {
 impl Holds {
     pub fn add(&self, claim: &Claim) -> CancellationToken {
         let stop = CancellationToken::new();
-        self.lock().insert(claim.clone(), Hold { stop: stop.clone(), why: None });
+        self.lock().insert(
+            claim.clone(),
+            Hold {
+                stop: stop.clone(),
+                why: None,
+            },
+        );
+
         stop
     }
 
@@ -81,6 +90,7 @@ impl Holds {
         let look = LOOK.min(lease / 4);
         let mut renewed = Instant::now();
         let mut swept: Option<Instant> = None;
+
         loop {
             tokio::time::sleep(look).await;
             // Taken before the look: a job claimed meanwhile is not in the answer, and not lost.
@@ -93,20 +103,27 @@ impl Holds {
                     Ok(held) => self.stop_lost(&ours, &held),
                     Err(error) => tracing::warn!(%error, "leases could not be checked"),
                 }
+
                 if renewed.elapsed() >= lease / 4 {
                     // Counted from before the request: the lease may begin no later than we think.
                     let asked = Instant::now();
                     let ids: Vec<JobId> = ours.into_iter().map(|claim| claim.id).collect();
-                    match shared.store().renew_leases(&shared.owner, &ids, lease).await {
+                    match shared
+                        .store()
+                        .renew_leases(&shared.owner, &ids, lease)
+                        .await
+                    {
                         Ok(()) => renewed = asked,
                         Err(error) => tracing::warn!(%error, "leases could not be prolonged"),
                     }
                 }
+
                 if renewed.elapsed() >= lease {
                     // Somebody else may run them by now, and pay for it.
                     self.stop_all(Stopped::LeaseLost);
                 }
             }
+
             if swept.is_none_or(|swept| swept.elapsed() >= lease / 4) {
                 swept = Some(Instant::now());
                 rescue(shared).await;
@@ -132,14 +149,22 @@ async fn rescue(shared: &Shared) {
         };
         failure.problem(job.id.as_str())
     };
-    match shared.store().rescue_jobs(max_losses, error, shared.clock.now()).await {
+
+    match shared
+        .store()
+        .rescue_jobs(max_losses, error, shared.clock.now())
+        .await
+    {
         Ok(rescued) => {
             for job in &rescued {
                 let (state, losses) = (job.state.as_str(), job.losses);
                 tracing::warn!(job_id = %job.id, kind = job.kind, state, losses, "job taken over");
-                metrics::counter!(names::JOBS_RESCUED_TOTAL, "kind" => job.kind.clone()).increment(1);
+                metrics::counter!(names::JOBS_RESCUED_TOTAL, "kind" => job.kind.clone())
+                    .increment(1);
+
                 if job.state == JobState::Failed {
-                    metrics::counter!(names::JOBS_FAILED_TOTAL, "kind" => job.kind.clone()).increment(1);
+                    metrics::counter!(names::JOBS_FAILED_TOTAL, "kind" => job.kind.clone())
+                        .increment(1);
                     count_finished(&job.kind, "failed");
                 }
             }

@@ -1,4 +1,5 @@
-//! Jobs whose provider does not answer: how long they wait, when that costs an attempt, and when they are woken.
+//! Jobs whose provider does not answer: how long they wait, when that costs an attempt, and when
+//! they are woken.
 
 use std::time::Duration;
 
@@ -10,9 +11,11 @@ use crate::jobs::error::{Failure, Wait};
 use crate::jobs::{JobError, Outcome};
 use crate::model::job::Job;
 
-/// Longest pause before a provider that is away is tried again, so that its return is noticed soon; before jitter.
+/// Longest pause before a provider that is away is tried again, so that its return is noticed soon;
+/// before jitter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(25);
-/// Longest time that a job is left alone at once, whatever the provider asks for. Coming back costs no call.
+/// Longest time that a job is left alone at once, whatever the provider asks for. Coming back costs
+/// no call.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// The same once it has waited for long, when every look is less likely to find something new.
 const LONG: Duration = Duration::from_hours(1);
@@ -30,14 +33,28 @@ pub struct Waited {
 
 impl Waited {
     /// `before`: until this run began. `progressed`: whether the run has achieved something.
-    pub fn before(job: &Job, before: Option<Duration>, running: Duration, progressed: bool) -> Self {
+    pub fn before(
+        job: &Job,
+        before: Option<Duration>,
+        running: Duration,
+        progressed: bool,
+    ) -> Self {
         match before {
             Some(before) if !progressed => Self {
-                code: job.error.as_ref().and_then(|error| error["code"].as_str()).map(str::to_owned),
+                code: job
+                    .error
+                    .as_ref()
+                    .and_then(|error| error["code"].as_str())
+                    .map(str::to_owned),
+
                 waits: job.waits,
                 time: before + running,
             },
-            _ => Self { code: None, waits: 0, time: Duration::ZERO },
+            _ => Self {
+                code: None,
+                waits: 0,
+                time: Duration::ZERO,
+            },
         }
     }
 
@@ -47,7 +64,11 @@ impl Waited {
     }
 
     /// An outage that has lasted for longer than `jobs.patience` costs an attempt.
-    pub fn judge(&self, outcome: Result<Outcome, JobError>, settings: &config::Jobs) -> Result<Outcome, JobError> {
+    pub fn judge(
+        &self,
+        outcome: Result<Outcome, JobError>,
+        settings: &config::Jobs,
+    ) -> Result<Outcome, JobError> {
         match outcome {
             Err(JobError::Wait(failure, Wait::Outage(_) | Wait::Storage))
                 if self.time(&failure) >= settings.patience() =>
@@ -63,11 +84,17 @@ impl Waited {
         match wait {
             Wait::Outage(named) => {
                 let own = self.own_pause(failure, settings);
-                named.map_or(own, |named| own.max(a_little_later(named.min(LONGEST_WAIT))))
+                named.map_or(own, |named| {
+                    own.max(a_little_later(named.min(LONGEST_WAIT)))
+                })
             }
             Wait::Storage => self.own_pause(failure, settings),
             Wait::Paused(left) => {
-                let longest = if self.time(failure) < LONG { LONGEST_WAIT } else { LONGEST_WAIT_LATER };
+                let longest = if self.time(failure) < LONG {
+                    LONGEST_WAIT
+                } else {
+                    LONGEST_WAIT_LATER
+                };
                 a_little_later(left.min(longest))
             }
         }
@@ -75,18 +102,26 @@ impl Waited {
 
     /// Grows with every wait for the same reason.
     fn own_pause(&self, failure: &Failure, settings: &config::Jobs) -> Duration {
-        let waits = if self.goes_on(failure) { self.waits + 1 } else { 1 };
+        let waits = if self.goes_on(failure) {
+            self.waits + 1
+        } else {
+            1
+        };
         with_jitter(settings.pause(waits).min(LONGEST_PAUSE))
     }
 
     fn time(&self, failure: &Failure) -> Duration {
-        if self.goes_on(failure) { self.time } else { Duration::ZERO }
+        if self.goes_on(failure) {
+            self.time
+        } else {
+            Duration::ZERO
+        }
     }
 }
 
 impl Shared {
-    /// Brings waiting jobs to the front of their time: at the start, since the settings may be others now, and whenever
-    /// a provider answers again.
+    /// Brings waiting jobs to the front of their time: at the start, since the settings may be
+    /// others now, and whenever a provider answers again.
     pub(super) async fn wake_waiting(&self) {
         let mut recovered = self.recovered.clone();
         loop {
@@ -98,6 +133,7 @@ impl Shared {
                 }
                 Err(error) => tracing::debug!(%error, "waiting jobs could not be woken"),
             }
+
             tokio::time::sleep(BETWEEN_WAKES).await;
             if recovered.changed().await.is_err() {
                 return std::future::pending().await;
@@ -130,7 +166,11 @@ mod tests {
     }
 
     fn waited(waits: i64, seconds: u64) -> Waited {
-        Waited { code: Some("llm_unavailable".to_owned()), waits, time: Duration::from_secs(seconds) }
+        Waited {
+            code: Some("llm_unavailable".to_owned()),
+            waits,
+            time: Duration::from_secs(seconds),
+        }
     }
 
     fn away() -> Failure {
@@ -147,26 +187,63 @@ mod tests {
             (9, Some(2), 18_750, 31_250),
             (0, Some(3600), 60_000, 66_000),
         ] {
-            let pause = waited(waits, 0).pause(Wait::Outage(named.map(Duration::from_secs)), &away(), &settings(1));
-            assert!((least..=most).contains(&pause.as_millis()), "{waits} {named:?}: {pause:?}");
+            let pause = waited(waits, 0).pause(
+                Wait::Outage(named.map(Duration::from_secs)),
+                &away(),
+                &settings(1),
+            );
+            assert!(
+                (least..=most).contains(&pause.as_millis()),
+                "{waits} {named:?}: {pause:?}"
+            );
         }
+
         let paused = |left, seconds| {
-            waited(5, seconds).pause(Wait::Paused(Duration::from_secs(left)), &away(), &settings(1)).as_secs()
+            waited(5, seconds)
+                .pause(
+                    Wait::Paused(Duration::from_secs(left)),
+                    &away(),
+                    &settings(1),
+                )
+                .as_secs()
         };
-        assert_eq!((paused(10, 0), paused(300, 0) / 10, paused(300, 3600) / 100), (10, 6, 3));
+
+        assert_eq!(
+            (paused(10, 0), paused(300, 0) / 10, paused(300, 3600) / 100),
+            (10, 6, 3)
+        );
     }
 
     #[test]
     fn an_attempt_is_lost_when_patience_ends_for_one_reason() {
         let judged = |waited: &Waited, wait, patience| {
-            let outcome = waited.judge(Err(JobError::Wait(Box::new(away()), wait)), &settings(patience));
+            let outcome = waited.judge(
+                Err(JobError::Wait(Box::new(away()), wait)),
+                &settings(patience),
+            );
             matches!(outcome, Err(JobError::Retry(_)))
         };
+
         assert!(!judged(&waited(100, 3599), Wait::Outage(None), 3600));
         assert!(judged(&waited(100, 3600), Wait::Outage(None), 3600));
-        assert!(judged(&waited(0, 0), Wait::Outage(None), 0), "no patience at all");
-        assert!(!judged(&waited(100, 99_999), Wait::Paused(Duration::ZERO), 3600), "no limit for a pause");
-        let other = Waited { code: Some("provider_auth".to_owned()), ..waited(100, 99_999) };
-        assert!(!judged(&other, Wait::Outage(None), 3600), "it waited for something else");
+        assert!(
+            judged(&waited(0, 0), Wait::Outage(None), 0),
+            "no patience at all"
+        );
+
+        assert!(
+            !judged(&waited(100, 99_999), Wait::Paused(Duration::ZERO), 3600),
+            "no limit for a pause"
+        );
+
+        let other = Waited {
+            code: Some("provider_auth".to_owned()),
+            ..waited(100, 99_999)
+        };
+
+        assert!(
+            !judged(&other, Wait::Outage(None), 3600),
+            "it waited for something else"
+        );
     }
 }

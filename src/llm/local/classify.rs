@@ -27,8 +27,8 @@ pub const PATIENCE: f32 = 0.1;
 const SHORT_PATIENCE: f32 = 0.06;
 /// The same for a short text and a new domain: few words are thin evidence.
 const DOMAIN_PATIENCE: f32 = 0.04;
-/// Spreads from the middle of a store of one subject that say nothing about a short text, and those beyond which it
-/// does not belong there.
+/// Spreads from the middle of a store of one subject that say nothing about a short text, and those
+/// beyond which it does not belong there.
 const USUAL: f32 = 2.0;
 const UNUSUAL: f32 = 3.0;
 /// How much better another domain must fit a text to be clearly its own.
@@ -59,28 +59,46 @@ pub fn grain(level: u32, depth: u32) -> Grain {
 /// One category for each passage, in the order of the passages.
 pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     let helper = input.contextual_helper.map(profile::vector_of);
-    let mut choices: Vec<Choice> = input.categories.iter().map(|name| Choice::new(name)).collect();
+    let mut choices: Vec<Choice> = input
+        .categories
+        .iter()
+        .map(|name| Choice::new(name))
+        .collect();
+
     let mut filed = Vec::with_capacity(input.chunks.len());
     let sampled = input.samples.iter().any(|s| !s.is_empty());
     let mut shelves: Option<Shelves> = None;
+
     for (at, (id, text)) in input.chunks.iter().enumerate() {
         let passage = Passage::new(text, input, helper.as_ref());
-        let home = input.homes.get(at).copied().flatten().filter(|home| *home < input.categories.len());
+        let home = input
+            .homes
+            .get(at)
+            .copied()
+            .flatten()
+            .filter(|home| *home < input.categories.len());
+
         let comparable = sampled && passage.can_be_compared();
-        let shelves = comparable.then(|| shelves.get_or_insert_with(|| Shelves::of(input.categories, input.samples)));
+        let shelves = comparable
+            .then(|| shelves.get_or_insert_with(|| Shelves::of(input.categories, input.samples)));
         let name = match (home, shelves) {
-            (Some(home), Some(shelves)) => choices[passage.shelve_again(home, shelves)].name.clone(),
+            (Some(home), Some(shelves)) => {
+                choices[passage.shelve_again(home, shelves)].name.clone()
+            }
             // Of what nothing but the name is known there is no news.
             (Some(home), None) => choices[home].name.clone(),
             (None, Some(shelves)) => passage.shelve(&choices, shelves),
             (None, None) if sampled && passage.may_be_typical() => passage.keep_company(&choices),
             (None, None) => passage.file(&choices),
         };
+
         if !choices.iter().any(|c| names::same(&c.name, &name)) {
             choices.push(Choice::new(&name));
         }
+
         filed.push((*id, name));
     }
+
     filed
 }
 
@@ -103,15 +121,27 @@ impl<'a> Passage<'a> {
             table::add(&mut profile.vector, helper, HELPER);
             profile.vector = table::unit(profile.vector);
         }
+
         let topics = &inventory().topics;
-        let likeness = topics.iter().map(|t| table::dot(&t.vector, &profile.vector)).collect();
+        let likeness = topics
+            .iter()
+            .map(|t| table::dot(&t.vector, &profile.vector))
+            .collect();
+
         let matters = if profile.words <= SHORT && profile.enquiry {
             let like = |m: usize| table::dot(&inventory().matters[m].vector, &profile.vector);
             profile.cues.iter().map(|m| (*m, like(*m))).collect()
         } else {
             Vec::new()
         };
-        Self { text, input, profile, likeness, matters }
+
+        Self {
+            text,
+            input,
+            profile,
+            likeness,
+            matters,
+        }
     }
 
     pub fn is_short(&self) -> bool {
@@ -133,14 +163,22 @@ impl<'a> Passage<'a> {
         broad && self.is_short() && self.profile.is_readable()
     }
 
-    /// Few words are thin evidence of a subject: in a store of one subject a short text stays with the others, unless
-    /// it is very unlike them, or rather unlike them and clearly about something else.
+    /// Few words are thin evidence of a subject: in a store of one subject a short text stays with
+    /// the others, unless it is very unlike them, or rather unlike them and clearly about something
+    /// else.
     fn keep_company(&self, choices: &[Choice]) -> String {
-        let main =
-            company::main(self.input.categories.len(), self.input.samples, self.input.counts, &sketch(self.text));
+        let main = company::main(
+            self.input.categories.len(),
+            self.input.samples,
+            self.input.counts,
+            &sketch(self.text),
+        );
+
         let main = main.and_then(|(at, spreads)| choices.get(at).zip(Some(spreads)));
         match main {
-            Some((choice, spreads)) if spreads <= USUAL || spreads <= UNUSUAL && !self.is_clearly_elsewhere(choice) => {
+            Some((choice, spreads))
+                if spreads <= USUAL || spreads <= UNUSUAL && !self.is_clearly_elsewhere(choice) =>
+            {
                 choice.name.clone()
             }
             _ => self.file(choices),
@@ -148,30 +186,43 @@ impl<'a> Passage<'a> {
     }
 
     fn is_clearly_elsewhere(&self, choice: &Choice) -> bool {
-        let here = self.nearest(std::slice::from_ref(choice)).map_or(0.0, |(_, fit)| fit);
+        let here = self
+            .nearest(std::slice::from_ref(choice))
+            .map_or(0.0, |(_, fit)| fit);
         self.wanted().is_some_and(|(_, fit)| fit > here + CLEARLY)
     }
 
-    /// Brief texts are told apart by what lies beside them; longer ones have a subject of their own, and comparing them
-    /// would cost more than it gains.
+    /// Brief texts are told apart by what lies beside them; longer ones have a subject of their
+    /// own, and comparing them would cost more than it gains.
     fn can_be_compared(&self) -> bool {
         let brief = self.profile.words <= BRIEF;
-        brief && self.profile.is_readable() && grain(self.input.level, self.input.depth) != Grain::Domain
+        brief
+            && self.profile.is_readable()
+            && grain(self.input.level, self.input.depth) != Grain::Domain
     }
 
-    fn join_or_make(&self, place: Place, fit: f32, nearest: Option<(&Choice, f32)>, choices: &[Choice]) -> String {
+    fn join_or_make(
+        &self,
+        place: Place,
+        fit: f32,
+        nearest: Option<(&Choice, f32)>,
+        choices: &[Choice],
+    ) -> String {
         let wished = Choice::new(&inventory().name(place));
         if let Some(same) = choices.iter().find(|c| names::same(&c.name, &wished.name)) {
             return same.name.clone();
         }
+
         let subject = self.best_subject_of_all();
         if let Some(kin) = choices.iter().find(|c| c.kin.is_some() && c.kin == subject) {
             return kin.name.clone();
         }
+
         if let Some((choice, nearness)) = nearest {
             let foreign = choice.place.is_none();
             let broad = matches!(place, Place::Domain(_));
             let synonym = foreign && table::dot(&choice.vector, &wished.vector) >= SYNONYM;
+
             let patience = match (self.is_short(), broad) {
                 _ if foreign => PATIENCE,
                 (true, true) => DOMAIN_PATIENCE,
@@ -179,12 +230,17 @@ impl<'a> Passage<'a> {
                 (true, false) => SHORT_PATIENCE,
                 (false, false) => PATIENCE,
             };
+
             let near = nearness > fit - patience;
             if synonym || near {
                 return choice.name.clone();
             }
         }
-        names::first_free(std::iter::once(wished.name).chain(self.own_phrases()), self.input.parent)
+
+        names::first_free(
+            std::iter::once(wished.name).chain(self.own_phrases()),
+            self.input.parent,
+        )
     }
 
     pub fn wanted(&self) -> Option<(Place, f32)> {
@@ -200,12 +256,14 @@ impl<'a> Passage<'a> {
                 return Some((place, 1.0));
             }
         }
+
         let found = match grain(self.input.level, self.input.depth) {
             Grain::Domain if readable => self.best_domain(),
             Grain::Subject if readable => self.best_subject(),
             Grain::Topic if readable => self.best_topic(),
             _ => None,
         };
+
         found.filter(|(_, fit)| *fit >= FAMILIAR)
     }
 
@@ -217,13 +275,17 @@ impl<'a> Passage<'a> {
         } else {
             self.own_phrases().collect()
         };
+
         for wish in wishes.iter().filter_map(|w| names::tidy(w)) {
             if let Some(same) = choices.iter().find(|c| names::same(&c.name, &wish)) {
                 return same.name.clone();
             }
         }
+
         match nearest {
-            Some((choice, fit)) if fit >= KINSHIP && self.profile.is_readable() => choice.name.clone(),
+            Some((choice, fit)) if fit >= KINSHIP && self.profile.is_readable() => {
+                choice.name.clone()
+            }
             _ => names::first_free(wishes.into_iter(), self.input.parent),
         }
     }
@@ -233,7 +295,12 @@ impl<'a> Passage<'a> {
         let deep = self.input.parent.len().min(8);
         let search = move || phrases::key_phrases(self.text, self.profile.about(), deep + 2);
         let phrases = std::iter::once_with(search).flatten();
-        phrases.map(|p| p.split(' ').map(words::singular).collect::<Vec<_>>().join(" "))
+        phrases.map(|p| {
+            p.split(' ')
+                .map(words::singular)
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
     }
 }
 
@@ -254,14 +321,31 @@ mod tests {
         homes: &[],
     };
 
-    fn file(level: u32, depth: u32, parent: &[&str], categories: &[&str], may_create: bool, text: &str) -> String {
-        let input = ClassifyInput { level, depth, parent, categories, may_create, chunks: &[(5, text)], ..EMPTY };
+    fn file(
+        level: u32,
+        depth: u32,
+        parent: &[&str],
+        categories: &[&str],
+        may_create: bool,
+        text: &str,
+    ) -> String {
+        let input = ClassifyInput {
+            level,
+            depth,
+            parent,
+            categories,
+            may_create,
+            chunks: &[(5, text)],
+            ..EMPTY
+        };
+
         let filed = classify(&input);
         assert_eq!((filed.len(), filed[0].0), (1, 5));
         filed[0].1.clone()
     }
 
-    const SHUTTLE: &str = "The space shuttle reached its orbit after the launch and released a satellite.";
+    const SHUTTLE: &str =
+        "The space shuttle reached its orbit after the launch and released a satellite.";
     const FEE: &str = "Why was I charged a fee for using my card abroad?";
 
     #[test]
@@ -279,7 +363,13 @@ mod tests {
     #[test]
     fn existing_names_are_joined() {
         for (level, categories, may_create, text, wanted) in [
-            (1, vec!["Cooking", "Outer space", "Tennis"], true, SHUTTLE, "Outer space"),
+            (
+                1,
+                vec!["Cooking", "Outer space", "Tennis"],
+                true,
+                SHUTTLE,
+                "Outer space",
+            ),
             (1, vec!["science", "Health"], true, SHUTTLE, "science"),
             (1, vec!["Gardening", "Rockets"], false, SHUTTLE, "Rockets"),
             (1, vec!["Gardening"], false, "", "Gardening"),
@@ -306,24 +396,50 @@ mod tests {
             "Is there a limit for cash withdrawals?",
             "My salary has not arrived in my account yet",
         ];
+
         let filed = |text: &str| {
             let (samples, counts) = (&[samples.to_vec()], &[samples.len()]);
-            classify(&ClassifyInput { categories: &["Money"], samples, counts, chunks: &[(1, text)], ..EMPTY })
-                .remove(0)
-                .1
+            classify(&ClassifyInput {
+                categories: &["Money"],
+                samples,
+                counts,
+                chunks: &[(1, text)],
+                ..EMPTY
+            })
+            .remove(0)
+            .1
         };
-        for text in ["How long will the delivery of it take?", "I cannot log in to the app any more"] {
+
+        for text in [
+            "How long will the delivery of it take?",
+            "I cannot log in to the app any more",
+        ] {
             assert_eq!(filed(text), "Money", "{text}");
         }
-        for text in ["My dog Rex is afraid of thunder", "I started playing tennis last year", "I play the piano"] {
+
+        for text in [
+            "My dog Rex is afraid of thunder",
+            "I started playing tennis last year",
+            "I play the piano",
+        ] {
             assert_ne!(filed(text), "Money", "{text}");
         }
     }
 
     #[test]
     fn passages_of_one_call_see_each_others_names() {
-        let chunks = [(1, "Кошка спит дома. Кошка ест."), (2, "Кошка ест рыбу. Кошка спит.")];
-        let input = ClassifyInput { level: 2, parent: &["Cyrillic texts"], chunks: &chunks, ..EMPTY };
+        let chunks = [
+            (1, "Кошка спит дома. Кошка ест."),
+            (2, "Кошка ест рыбу. Кошка спит."),
+        ];
+
+        let input = ClassifyInput {
+            level: 2,
+            parent: &["Cyrillic texts"],
+            chunks: &chunks,
+            ..EMPTY
+        };
+
         let filed = classify(&input);
         assert_eq!(filed[0].1, filed[1].1);
     }
@@ -345,6 +461,7 @@ mod tests {
             "\u{0}\u{7}/",
             "a/b/c",
         ];
+
         for text in texts {
             let mut path: Vec<String> = Vec::new();
             let depth = if text.len() > 10_000 { 5 } else { 100 };
@@ -352,8 +469,17 @@ mod tests {
                 let parent: Vec<&str> = path.iter().map(String::as_str).collect();
                 let name = file(level, depth, &parent, &[], true, text);
                 assert!(!name.trim().is_empty() && name.chars().count() <= 60);
-                assert!(name.split(' ').count() <= 4 && !name.contains('/') && !name.contains(char::is_control));
-                assert!(path.last().is_none_or(|p| !names::same(p, &name)), "{name} below itself");
+                assert!(
+                    name.split(' ').count() <= 4
+                        && !name.contains('/')
+                        && !name.contains(char::is_control)
+                );
+
+                assert!(
+                    path.last().is_none_or(|p| !names::same(p, &name)),
+                    "{name} below itself"
+                );
+
                 path.push(name);
             }
         }
@@ -361,7 +487,16 @@ mod tests {
 
     #[test]
     fn equal_questions_get_equal_answers() {
-        let ask = || file(2, 3, &["Science"], &["Space flight", "Physics"], true, SHUTTLE);
+        let ask = || {
+            file(
+                2,
+                3,
+                &["Science"],
+                &["Space flight", "Physics"],
+                true,
+                SHUTTLE,
+            )
+        };
         assert_eq!(ask(), ask());
     }
 }

@@ -32,13 +32,18 @@ const ROUTING: [&str; 22] = [
 pub fn telling_lines(text: &str) -> impl Iterator<Item = &str> {
     let mut signature = false;
     text.lines().filter_map(move |line| {
-        let bare = line.trim_start_matches(['>', '|', ':', ' ', '\t']).trim_end();
+        let bare = line
+            .trim_start_matches(['>', '|', ':', ' ', '\t'])
+            .trim_end();
         if line.trim_end() == "--" || line == "-- " {
             signature = true;
         } else if bare.is_empty() {
             signature = false;
         }
-        let says = bare.chars().any(|c| c.is_alphanumeric() || matches!(c, '{' | '}'));
+
+        let says = bare
+            .chars()
+            .any(|c| c.is_alphanumeric() || matches!(c, '{' | '}'));
         (!signature && says && !is_routing(bare) && !is_attribution(bare)).then_some(bare)
     })
 }
@@ -54,9 +59,13 @@ fn is_routing(line: &str) -> bool {
 fn is_attribution(line: &str) -> bool {
     let starts = ["In article", "On Mon", "-----Original Message"];
     let ends = ["writes:", "wrote:", "writes...", "said:"];
-    starts.iter().any(|s| line.starts_with(s)) && (line.contains('@') || line.contains('<') || line.ends_with(':'))
+    starts.iter().any(|s| line.starts_with(s))
+        && (line.contains('@') || line.contains('<') || line.ends_with(':'))
         || ends.iter().any(|s| line.ends_with(s))
-        || line.split_whitespace().count() <= 8 && line.contains('@') && line.contains('.') && !line.contains(". ")
+        || line.split_whitespace().count() <= 8
+            && line.contains('@')
+            && line.contains('.')
+            && !line.contains(". ")
 }
 
 #[cfg(test)]
@@ -66,8 +75,14 @@ mod tests {
     #[test]
     fn keeps_what_tells_the_subject() {
         for (text, wanted) in [
-            ("From: a@b.org\nSubject: Oil prices\n\nOil rose.", "Subject: Oil prices|Oil rose."),
-            ("In article <1@x> joe@x.edu writes:\n> The orbit decays.\n-- \nJoe", "The orbit decays."),
+            (
+                "From: a@b.org\nSubject: Oil prices\n\nOil rose.",
+                "Subject: Oil prices|Oil rose.",
+            ),
+            (
+                "In article <1@x> joe@x.edu writes:\n> The orbit decays.\n-- \nJoe",
+                "The orbit decays.",
+            ),
             ("One\n\nTwo", "One|Two"),
             ("", ""),
         ] {

@@ -1,6 +1,6 @@
-//! How far a text is from those that lie in a category, whatever its subject.
-//! Promises to say nothing about a category of which too little is known, and to be little moved by texts that do not
-//! belong there.
+//! How far a text is from those that lie in a category, whatever its subject. Promises to say
+//! nothing about a category of which too little is known, and to be little moved by texts that do
+//! not belong there.
 
 use std::sync::Arc;
 
@@ -16,14 +16,32 @@ const LEAST: f32 = 0.03;
 /// What makes the median distance from a median comparable with a standard deviation.
 const NORMAL: f32 = 1.4826;
 
-/// The main category of a store of one subject, and how many spreads beyond what is usual there a text is from its
-/// middle. Of `number` categories; `counts` says how much lies in each, and where it is silent the samples stand for it.
-pub fn main(number: usize, samples: &[Vec<&str>], counts: &[usize], text: &Sketch) -> Option<(usize, f32)> {
-    let count = |at: usize| counts.get(at).copied().unwrap_or_else(|| samples.get(at).map_or(0, Vec::len));
+/// The main category of a store of one subject, and how many spreads beyond what is usual there a
+/// text is from its middle. Of `number` categories; `counts` says how much lies in each, and where
+/// it is silent the samples stand for it.
+pub fn main(
+    number: usize,
+    samples: &[Vec<&str>],
+    counts: &[usize],
+    text: &Sketch,
+) -> Option<(usize, f32)> {
+    let count = |at: usize| {
+        counts
+            .get(at)
+            .copied()
+            .unwrap_or_else(|| samples.get(at).map_or(0, Vec::len))
+    };
+
     let total: usize = (0..number).map(count).sum();
     let main = (0..number).find(|at| 100 * count(*at) >= MAIN * total)?;
     let known = samples.get(main).filter(|texts| texts.len() >= KNOWN)?;
-    Some((main, spreads(&known.iter().map(|text| sketch(text)).collect::<Vec<_>>(), text)))
+    Some((
+        main,
+        spreads(
+            &known.iter().map(|text| sketch(text)).collect::<Vec<_>>(),
+            text,
+        ),
+    ))
 }
 
 fn spreads(texts: &[Arc<Sketch>], text: &Sketch) -> f32 {
@@ -31,6 +49,7 @@ fn spreads(texts: &[Arc<Sketch>], text: &Sketch) -> f32 {
     for text in texts {
         table::add(&mut sum, &text.vector, 1.0);
     }
+
     let near: Vec<f32> = texts.iter().map(|text| apart(&sum, &text.vector)).collect();
     let usual = median(near.clone());
     let spread = NORMAL * median(near.iter().map(|n| (n - usual).abs()).collect());
@@ -58,7 +77,10 @@ mod tests {
     #[test]
     fn equal_texts_are_no_measure_of_others() {
         let texts = [vec!["Payment received"; 16]];
-        for (text, most) in [("Payment received", 0.1), ("The payment was received", 12.0)] {
+        for (text, most) in [
+            ("Payment received", 0.1),
+            ("The payment was received", 12.0),
+        ] {
             let (_, spreads) = main(1, &texts, &[], &sketch(text)).expect("a main category");
             assert!(spreads <= most, "{text}: {spreads}");
         }
@@ -66,11 +88,20 @@ mod tests {
 
     #[test]
     fn a_stranger_is_far_and_too_little_says_nothing() {
-        let texts: Vec<String> = (0..16).map(|n| format!("Why was my card payment number {n} declined?")).collect();
+        let texts: Vec<String> = (0..16)
+            .map(|n| format!("Why was my card payment number {n} declined?"))
+            .collect();
         let cards: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let (at, near) = main(1, from_ref(&cards), &[], &sketch("My card was declined")).expect("a main category");
-        let (_, far) =
-            main(1, from_ref(&cards), &[], &sketch("The cat sleeps in the garden")).expect("a main category");
+        let (at, near) = main(1, from_ref(&cards), &[], &sketch("My card was declined"))
+            .expect("a main category");
+        let (_, far) = main(
+            1,
+            from_ref(&cards),
+            &[],
+            &sketch("The cat sleeps in the garden"),
+        )
+        .expect("a main category");
+
         assert!(at == 0 && near < far, "{near} {far}");
         assert_eq!(main(1, &[cards[..5].to_vec()], &[], &sketch("")), None);
         assert_eq!(main(2, &[cards.clone(), cards], &[], &sketch("")), None);

@@ -2,23 +2,36 @@
 //! Promises ISO 8601 as precise as the text is, and no guess where day and
 //! month could be taken for each other.
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: [&str; 12] = [
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
 
 /// The first date in a short text such as a header field or a file name.
 pub fn iso(text: &str) -> Option<String> {
-    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).collect();
-    let spaced = (0..words.len()).find_map(|at| year_first(&words[at..]).or_else(|| named(&words[at..])));
-    spaced.or_else(|| numeric(&words)).or_else(|| compact(&words))
+    let words: Vec<&str> = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|w| !w.is_empty())
+        .collect();
+
+    let spaced =
+        (0..words.len()).find_map(|at| year_first(&words[at..]).or_else(|| named(&words[at..])));
+    spaced
+        .or_else(|| numeric(&words))
+        .or_else(|| compact(&words))
 }
 
 fn number(word: &str) -> Option<u32> {
     // "2024-03-05T10:00" keeps its day glued to the hour.
     let word = word.split(['T', 't']).next()?;
-    word.trim_end_matches(['s', 'n', 'r', 'h', 'd']).parse().ok()
+    word.trim_end_matches(['s', 'n', 'r', 'h', 'd'])
+        .parse()
+        .ok()
 }
 
 fn year(word: &str) -> Option<u32> {
-    word.parse().ok().filter(|y| word.len() == 4 && (1000..=2999).contains(y))
+    word.parse()
+        .ok()
+        .filter(|y| word.len() == 4 && (1000..=2999).contains(y))
 }
 
 fn month(word: &str) -> Option<u32> {
@@ -39,6 +52,7 @@ fn month(word: &str) -> Option<u32> {
         "november",
         "december",
     ][at];
+
     (full.starts_with(&lower) || lower == "sept").then(|| u32::try_from(at + 1).unwrap_or(1))
 }
 
@@ -49,13 +63,20 @@ fn day_in(year: u32, month: u32, day: u32) -> Option<String> {
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     };
-    ((1..=12).contains(&month) && (1..=last).contains(&day)).then(|| format!("{year:04}-{month:02}-{day:02}"))
+
+    ((1..=12).contains(&month) && (1..=last).contains(&day))
+        .then(|| format!("{year:04}-{month:02}-{day:02}"))
 }
 
 /// 2024-03-05, 2024/3/5, 2024-03.
 fn year_first(words: &[&str]) -> Option<String> {
     let year = year(words.first()?)?;
-    let month = words.get(1)?.parse().ok().filter(|m| (1..=12).contains(m))?;
+    let month = words
+        .get(1)?
+        .parse()
+        .ok()
+        .filter(|m| (1..=12).contains(m))?;
+
     match words.get(2).and_then(|w| number(w)) {
         Some(day) => day_in(year, month, day),
         None => Some(format!("{year:04}-{month:02}")),
@@ -69,14 +90,22 @@ fn named(words: &[&str]) -> Option<String> {
         if let Some(year) = year(second) {
             return Some(format!("{year:04}-{month:02}"));
         }
+
         // Unix dates put the time between the day and the year.
         let year = words.iter().skip(2).take(5).find_map(|w| year(w))?;
         return day_in(year, month, number(second)?);
     }
+
     let day = number(words.first()?).filter(|d| *d <= 31)?;
     let month = month(words.get(1)?)?;
     let last = words.get(2)?;
-    let year = year(last).or_else(|| last.parse::<u32>().ok().filter(|y| *y > 31 && *y < 100).map(|y| 1900 + y))?;
+    let year = year(last).or_else(|| {
+        last.parse::<u32>()
+            .ok()
+            .filter(|y| *y > 31 && *y < 100)
+            .map(|y| 1900 + y)
+    })?;
+
     day_in(year, month, day)
 }
 

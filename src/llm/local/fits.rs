@@ -15,25 +15,36 @@ impl Passage<'_> {
         let all = inventory();
         let mut mass = vec![0.0f32; all.domains.len()];
         let mut best = vec![0.0f32; all.domains.len()];
+
         for (number, topic) in all.topics.iter().enumerate() {
             let like = self.best_reading(number);
             mass[topic.domain] += (like / SHARPNESS).exp();
             best[topic.domain] = best[topic.domain].max(like);
         }
-        let score =
-            |d: &usize| SHARPNESS * mass[*d].ln() + 0.5 * table::dot(&all.domains[*d].vector, &self.profile.vector);
+
+        let score = |d: &usize| {
+            SHARPNESS * mass[*d].ln()
+                + 0.5 * table::dot(&all.domains[*d].vector, &self.profile.vector)
+        };
+
         let top = (0..mass.len()).max_by(|a, b| score(a).total_cmp(&score(b)))?;
         Some((Place::Domain(top), best[top]))
     }
 
     pub fn best_subject_of_all(&self) -> Option<usize> {
-        let best = (0..self.likeness.len()).max_by(|a, b| self.likeness[*a].total_cmp(&self.likeness[*b]))?;
+        let best = (0..self.likeness.len())
+            .max_by(|a, b| self.likeness[*a].total_cmp(&self.likeness[*b]))?;
         Some(inventory().topics[best].subject)
     }
 
     pub fn best_subject(&self) -> Option<(Place, f32)> {
-        let topic = self.topics_below().max_by(|a, b| self.likeness[*a].total_cmp(&self.likeness[*b]))?;
-        Some((Place::Topic(inventory().topics[topic].subject), self.likeness[topic]))
+        let topic = self
+            .topics_below()
+            .max_by(|a, b| self.likeness[*a].total_cmp(&self.likeness[*b]))?;
+        Some((
+            Place::Topic(inventory().topics[topic].subject),
+            self.likeness[topic],
+        ))
     }
 
     pub fn best_topic(&self) -> Option<(Place, f32)> {
@@ -43,26 +54,36 @@ impl Passage<'_> {
                 best = Some((place, fit));
             }
         };
+
         for topic in self.topics_below() {
             offer(Place::Topic(topic), self.likeness[topic]);
             for (matter, like) in &self.matters {
-                offer(Place::Pair(topic, *matter), self.pair_fit(topic, *matter, *like));
+                offer(
+                    Place::Pair(topic, *matter),
+                    self.pair_fit(topic, *matter, *like),
+                );
             }
         }
+
         best
     }
 
     /// Likeness to a topic under whatever matter explains the passage best.
     /// Without this, "my top-up is not working" would be about work.
     fn best_reading(&self, topic: usize) -> f32 {
-        let under = self.matters.iter().map(|(m, like)| self.pair_fit(topic, *m, *like));
+        let under = self
+            .matters
+            .iter()
+            .map(|(m, like)| self.pair_fit(topic, *m, *like));
         under.fold(self.likeness[topic], f32::max)
     }
 
     /// Likeness to a topic seen under a matter, without building the sum of their vectors.
     fn pair_fit(&self, topic: usize, matter: usize, like: f32) -> f32 {
         let overlap = inventory().overlap(topic, matter);
-        let length = (1.0 + MATTER * MATTER + 2.0 * MATTER * overlap).max(0.01).sqrt();
+        let length = (1.0 + MATTER * MATTER + 2.0 * MATTER * overlap)
+            .max(0.01)
+            .sqrt();
         (self.likeness[topic] + MATTER * like) / length
     }
 
@@ -70,9 +91,17 @@ impl Passage<'_> {
     /// when it is a known name, otherwise all.
     fn topics_below(&self) -> impl Iterator<Item = usize> + use<'_> {
         let all = inventory();
-        let parent = self.input.parent.iter().rev().find_map(|name| all.find(name));
+        let parent = self
+            .input
+            .parent
+            .iter()
+            .rev()
+            .find_map(|name| all.find(name));
+
         (0..all.topics.len()).filter(move |t| match parent {
-            Some(Place::Topic(p)) if all.topics[p].subject == p => all.topics[*t].subject == p && *t != p,
+            Some(Place::Topic(p)) if all.topics[p].subject == p => {
+                all.topics[*t].subject == p && *t != p
+            }
             Some(place) => all.topics[*t].domain == all.domain(place),
             None => true,
         })
@@ -92,11 +121,16 @@ impl Passage<'_> {
                 inside.map(|t| self.best_reading(t)).fold(0.0, f32::max)
             }
             Some(Place::Topic(t)) if self.grain_is_subject() => {
-                let inside = topics.iter().zip(&self.likeness).filter(|(x, _)| x.subject == t);
+                let inside = topics
+                    .iter()
+                    .zip(&self.likeness)
+                    .filter(|(x, _)| x.subject == t);
                 inside.map(|(_, like)| *like).fold(0.0, f32::max)
             }
             // A narrow heading made for an enquiry is no home for a whole article.
-            Some(Place::Pair(..)) if !self.is_short() => table::dot(&choice.vector, &self.profile.vector) - PATIENCE,
+            Some(Place::Pair(..)) if !self.is_short() => {
+                table::dot(&choice.vector, &self.profile.vector) - PATIENCE
+            }
             _ => table::dot(&choice.vector, &self.profile.vector),
         }
     }

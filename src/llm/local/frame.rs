@@ -1,7 +1,7 @@
-//! What sibling categories have in common, and texts seen against it: what sets a text apart from all siblings, and
-//! how common it is among them.
-//! Promises to depend on the first few samples of each category alone. Whoever gives samples gives the first ones always
-//! (`categories::samples`), so that what was read against a frame stays true while others are filed.
+//! What sibling categories have in common, and texts seen against it: what sets a text apart from
+//! all siblings, and how common it is among them. Promises to depend on the first few samples of
+//! each category alone. Whoever gives samples gives the first ones always (`categories::samples`),
+//! so that what was read against a frame stays true while others are filed.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ pub const FIRST: usize = 4;
 const CAUTION: f32 = 2.0;
 /// Texts at most by which it is told how common a text is.
 const WITNESSES: usize = 96;
-/// How like a text is to others on the whole, as far as nothing else is known, and how many witnesses that counts for.
+/// How like a text is to others on the whole, as far as nothing else is known, and how many
+/// witnesses that counts for.
 const COMMON: f32 = 0.24;
 const DOUBT: f32 = 4.0;
 /// Word by word, texts that have nothing to do with each other are alike by so much.
@@ -34,7 +35,8 @@ pub struct Reading {
     pub sketch: Arc<Sketch>,
     /// What sets it apart, of length 1.
     pub apart: Vector,
-    /// 1 for a text that is as like to the others as most are, more for one that everything resembles a little.
+    /// 1 for a text that is as like to the others as most are, more for one that everything
+    /// resembles a little.
     common: f32,
 }
 
@@ -46,11 +48,18 @@ impl Frame {
             table::add(&mut mean, &text.vector, 1.0);
             count += 1.0;
         }
+
         for value in &mut mean {
             *value /= count;
         }
+
         let step = first.len().div_ceil(WITNESSES).max(1);
-        let witnesses = first.iter().step_by(step).map(|text| apart(&text.vector, &mean)).collect();
+        let witnesses = first
+            .iter()
+            .step_by(step)
+            .map(|text| apart(&text.vector, &mean))
+            .collect();
+
         Self { mean, witnesses }
     }
 
@@ -65,14 +74,20 @@ impl Frame {
                 count += 1.0;
             }
         }
-        Reading { sketch: Arc::clone(sketch), apart, common: (sum / count).sqrt().sqrt() / COMMON }
+
+        Reading {
+            sketch: Arc::clone(sketch),
+            apart,
+            common: (sum / count).sqrt().sqrt() / COMMON,
+        }
     }
 }
 
 impl Reading {
-    /// Squared, so that one close relative says more than several distant ones: of texts about neighbouring matters
-    /// most are a little alike. What resembles everything a little is like nothing in particular: its likeness counts
-    /// for less, and that of a text with few relatives for more.
+    /// Squared, so that one close relative says more than several distant ones: of texts about
+    /// neighbouring matters most are a little alike. What resembles everything a little is like
+    /// nothing in particular: its likeness counts for less, and that of a text with few relatives
+    /// for more.
     ///
     /// `wording` is that of this text.
     pub fn likeness(&self, wording: &mut Wording<'_>, other: &Self) -> f32 {

@@ -11,6 +11,7 @@ pub fn mix(start: u64, text: &str) -> u64 {
     for word in words {
         state = step(state, u64::from_le_bytes(*word));
     }
+
     let mut last = [0u8; 8];
     last[..rest.len()].copy_from_slice(rest);
     state = step(state, u64::from_le_bytes(last));
@@ -27,10 +28,21 @@ mod tests {
 
     #[test]
     fn every_byte_and_every_border_counts() {
-        let texts = ["", "a", "b", "aa", "12345678", "123456789", "12345679", "x2345678"];
+        let texts = [
+            "",
+            "a",
+            "b",
+            "aa",
+            "12345678",
+            "123456789",
+            "12345679",
+            "x2345678",
+        ];
+
         for (at, a) in texts.iter().enumerate() {
             assert!(texts[..at].iter().all(|b| mix(0, a) != mix(0, b)), "{a}");
         }
+
         assert_ne!(mix(mix(0, "ab"), "c"), mix(mix(0, "a"), "bc"));
         assert_eq!(mix(7, "same"), mix(7, "same"));
     }

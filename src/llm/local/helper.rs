@@ -33,20 +33,57 @@ pub fn helper(input: &HelperInput<'_>) -> HelperOutput {
 
 fn metadata<'a>(input: &HelperInput<'a>, keys: &[&str]) -> Option<&'a str> {
     keys.iter().find_map(|key| {
-        let found = input.metadata.iter().find(|(name, _)| name.eq_ignore_ascii_case(key));
-        found.map(|(_, value)| value.trim()).filter(|v| !v.is_empty())
+        let found = input
+            .metadata
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(key));
+        found
+            .map(|(_, value)| value.trim())
+            .filter(|v| !v.is_empty())
     })
 }
 
 fn author(input: &HelperInput<'_>, headers: &Headers) -> Option<String> {
-    let fields = ["author", "authors", "written by", "by", "from", "creator", "byline"];
-    let given = metadata(input, &["author", "authors", "creator", "from", "by", "owner", "sender"]);
+    let fields = [
+        "author",
+        "authors",
+        "written by",
+        "by",
+        "from",
+        "creator",
+        "byline",
+    ];
+
+    let given = metadata(
+        input,
+        &[
+            "author", "authors", "creator", "from", "by", "owner", "sender",
+        ],
+    );
+
     headers::person(given.or_else(|| headers.first(&fields))?)
 }
 
 fn date(input: &HelperInput<'_>, headers: &Headers) -> Option<String> {
-    let fields = ["date", "published", "created", "sent", "updated", "modified"];
-    let keys = ["date", "published", "created", "created_at", "sent", "timestamp", "modified"];
+    let fields = [
+        "date",
+        "published",
+        "created",
+        "sent",
+        "updated",
+        "modified",
+    ];
+
+    let keys = [
+        "date",
+        "published",
+        "created",
+        "created_at",
+        "sent",
+        "timestamp",
+        "modified",
+    ];
+
     let given = metadata(input, &keys).and_then(dates::iso);
     given
         .or_else(|| headers.first(&fields).and_then(dates::iso))
@@ -59,9 +96,11 @@ fn topic(input: &HelperInput<'_>, headers: &Headers) -> Option<String> {
         .or_else(|| headers.first(&["topic", "subject", "title"]))
         .or(input.title.filter(|t| !t.trim().is_empty()))
         .or_else(|| headers.first(&["heading"]));
+
     if let Some(given) = given.map(without_reply_marks).filter(|g| !g.is_empty()) {
         return Some(sentences::cut(&sentences::flat(given), TOPIC));
     }
+
     let text = opening(input);
     let profile = Profile::of(&text);
     let phrases = phrases::key_phrases(&text, profile.about(), 2);
@@ -72,10 +111,12 @@ fn without_reply_marks(subject: &str) -> &str {
     let mut rest = subject.trim();
     while let Some(short) = ["re:", "fw:", "fwd:", "aw:"].iter().find_map(|mark| {
         let head = rest.get(..mark.len())?;
-        head.eq_ignore_ascii_case(mark).then(|| rest[mark.len()..].trim_start())
+        head.eq_ignore_ascii_case(mark)
+            .then(|| rest[mark.len()..].trim_start())
     }) {
         rest = short;
     }
+
     rest
 }
 
@@ -85,18 +126,25 @@ fn opening(input: &HelperInput<'_>) -> String {
         if text.len() + chunk.len() > READ && !text.is_empty() {
             break;
         }
+
         text.push_str(chunk);
         text.push_str("\n\n");
     }
+
     without_front_matter(&text).to_string()
 }
 
 fn without_front_matter(text: &str) -> &str {
     let start = text.trim_start_matches(['\u{feff}', '\n', '\r', ' ']);
-    let Some(rest) = start.strip_prefix("---\n").or_else(|| start.strip_prefix("---\r\n")) else {
+    let Some(rest) = start
+        .strip_prefix("---\n")
+        .or_else(|| start.strip_prefix("---\r\n"))
+    else {
         return text;
     };
-    rest.find("\n---").map_or(text, |end| rest[end + 4..].trim_start_matches('-'))
+
+    rest.find("\n---")
+        .map_or(text, |end| rest[end + 4..].trim_start_matches('-'))
 }
 
 fn summary(input: &HelperInput<'_>) -> String {
@@ -105,7 +153,11 @@ fn summary(input: &HelperInput<'_>) -> String {
     let words = |s: &str| s.split_whitespace().count();
     let digest = rank::digest(&told, SUMMARY_WORDS, words);
     let all = [digest, sentences::flat(&told), sentences::flat(&text)];
-    let best = all.iter().find(|s| !s.is_empty()).map_or("", String::as_str);
+    let best = all
+        .iter()
+        .find(|s| !s.is_empty())
+        .map_or("", String::as_str);
+
     let kept: Vec<&str> = best.split_whitespace().take(SUMMARY_WORDS).collect();
     sentences::cut(&kept.join(" "), SUMMARY_WORDS * 12)
 }
@@ -115,7 +167,12 @@ mod tests {
     use super::*;
 
     fn of(filename: &str, chunks: &[&str]) -> HelperOutput {
-        helper(&HelperInput { filename, title: None, metadata: &[], chunks })
+        helper(&HelperInput {
+            filename,
+            title: None,
+            metadata: &[],
+            chunks,
+        })
     }
 
     #[test]
@@ -124,11 +181,17 @@ mod tests {
             Subject: Re: Delivery of the new pumps\n\nDear Bob,\n\nthe three pumps for the Hull plant will leave \
             the factory on Friday. The carrier expects them at the plant a week later. Please tell the crew \
             to keep the loading bay free.\n\nBest regards\nJane\n";
+
         let out = of("mail.eml", &[mail]);
         assert_eq!(out.author.as_deref(), Some("Jane Doe"));
         assert_eq!(out.date.as_deref(), Some("2024-03-05"));
         assert_eq!(out.topic.as_deref(), Some("Delivery of the new pumps"));
-        assert!(out.summary.contains("pumps") && !out.summary.contains("bob@acme.org"), "{}", out.summary);
+
+        assert!(
+            out.summary.contains("pumps") && !out.summary.contains("bob@acme.org"),
+            "{}",
+            out.summary
+        );
     }
 
     #[test]
@@ -139,7 +202,12 @@ mod tests {
         assert_eq!(out.author.as_deref(), Some("Ann Lee"));
         assert_eq!(out.date.as_deref(), Some("2023-06-01"));
         assert_eq!(out.topic.as_deref(), Some("Growing tomatoes"));
-        assert!(out.summary.contains("six hours of sun") && !out.summary.contains("author"), "{}", out.summary);
+
+        assert!(
+            out.summary.contains("six hours of sun") && !out.summary.contains("author"),
+            "{}",
+            out.summary
+        );
     }
 
     #[test]
@@ -151,6 +219,7 @@ mod tests {
         assert_eq!(out.author.as_deref(), Some("Herman Melville"));
         assert_eq!(out.date.as_deref(), Some("1851"));
         assert_eq!(out.topic.as_deref(), Some("Moby Dick"));
+
         assert!(out.summary.split_whitespace().count() <= 120 && !out.summary.contains('\n'));
     }
 
@@ -163,6 +232,7 @@ mod tests {
             metadata: &metadata,
             chunks: &["We met."],
         };
+
         let out = helper(&input);
         assert_eq!(out.author.as_deref(), Some("Kim Li"));
         assert_eq!(out.date.as_deref(), Some("2021-05-06"));
@@ -173,11 +243,22 @@ mod tests {
     fn odd_texts_do_no_harm() {
         let giant = "x".repeat(1_000_000);
         let chinese = "机器学习是人工智能的一个分支。它很有用。".repeat(50);
-        for text in ["", "   ", "🙂", giant.as_str(), chinese.as_str(), "---\n---", "--- \n", "From:", ":::"] {
+        for text in [
+            "",
+            "   ",
+            "🙂",
+            giant.as_str(),
+            chinese.as_str(),
+            "---\n---",
+            "--- \n",
+            "From:",
+            ":::",
+        ] {
             let out = of("f", &[text]);
             assert!(out.summary.split_whitespace().count() <= 120);
             assert!(!out.summary.contains('\n'));
         }
+
         assert_eq!(of("f", &[]), HelperOutput::default());
     }
 }

@@ -32,19 +32,23 @@ pub struct Choice {
 impl Choice {
     pub fn new(name: &str) -> Self {
         static READ: Mutex<Option<HashMap<String, Choice>>> = Mutex::new(None);
+
         let mut memory = READ.lock().unwrap_or_else(PoisonError::into_inner);
         let memory = memory.get_or_insert_with(HashMap::new);
         if let Some(known) = memory.get(name) {
             return known.clone();
         }
+
         let choice = Self::read(name);
         if memory.len() >= KEPT {
             memory.clear();
         }
+
         // A monstrous name is not worth the memory.
         if name.len() <= 256 {
             memory.insert(name.to_string(), choice.clone());
         }
+
         choice
     }
 
@@ -57,7 +61,13 @@ impl Choice {
             Some(Place::Pair(t, m)) => (pair_vector(all, t, m), None),
             None => widened(&profile::vector_of(name)),
         };
-        Self { name: name.to_string(), place, kin, vector }
+
+        Self {
+            name: name.to_string(),
+            place,
+            kin,
+            vector,
+        }
     }
 }
 
@@ -74,9 +84,15 @@ fn widened(own: &Vector) -> (Vector, Option<usize>) {
 
 /// The topic a foreign name is another word for.
 fn nearest_topic(own: &Vector) -> Option<&'static Topic> {
-    let topics = inventory().topics.iter().map(|t| (table::dot(&t.vector, own), t));
+    let topics = inventory()
+        .topics
+        .iter()
+        .map(|t| (table::dot(&t.vector, own), t));
+
     let nearest = topics.reduce(|best, next| if next.0 > best.0 { next } else { best });
-    nearest.filter(|(like, _)| *like >= SYNONYM).map(|(_, topic)| topic)
+    nearest
+        .filter(|(like, _)| *like >= SYNONYM)
+        .map(|(_, topic)| topic)
 }
 
 fn pair_vector(all: &Inventory, topic: usize, matter: usize) -> Vector {
@@ -108,7 +124,13 @@ mod tests {
         for n in 0..2 * KEPT {
             let _ = Choice::new(&format!("Name {n}"));
         }
+
         let after = Choice::new("Whales").vector;
-        assert!(before.iter().zip(&after).all(|(a, b)| a.to_bits() == b.to_bits()));
+        assert!(
+            before
+                .iter()
+                .zip(&after)
+                .all(|(a, b)| a.to_bits() == b.to_bits())
+        );
     }
 }

@@ -96,6 +96,7 @@ impl LocalModel {
                 table::add_row(&mut sum, id, 1.0);
             }
         }
+
         table::unit(sum).to_vec()
     }
 
@@ -113,7 +114,12 @@ impl LocalModel {
 
     /// Up to `at_most` options as (label, relevance), the best first.
     #[must_use]
-    pub fn select(query: &str, options: &[&str], contents: &[CategoryContents], at_most: usize) -> Vec<(String, u32)> {
+    pub fn select(
+        query: &str,
+        options: &[&str],
+        contents: &[CategoryContents],
+        at_most: usize,
+    ) -> Vec<(String, u32)> {
         select::select(query, options, contents, at_most)
     }
 
@@ -148,9 +154,14 @@ mod tests {
             for side in ["a", "b"] {
                 let ids = tokens::ids(case[side].as_str().unwrap());
                 let wanted = case[format!("{side}_ids")].as_array().unwrap();
-                let wanted: Vec<u16> = wanted.iter().map(|id| u16::try_from(id.as_u64().unwrap()).unwrap()).collect();
+                let wanted: Vec<u16> = wanted
+                    .iter()
+                    .map(|id| u16::try_from(id.as_u64().unwrap()).unwrap())
+                    .collect();
+
                 assert_eq!(ids, wanted);
             }
+
             let a = LocalModel::embed(case["a"].as_str().unwrap());
             let b = LocalModel::embed(case["b"].as_str().unwrap());
             let cosine: f32 = a.iter().zip(&b).map(|(x, y)| x * y).sum();

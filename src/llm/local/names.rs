@@ -14,8 +14,17 @@ const FURTHER: [&str; 3] = ["General", "Details", "Notes"];
 
 /// A phrase as a folder name; `None` when nothing of it can be shown.
 pub fn tidy(phrase: &str) -> Option<String> {
-    let plain: String = phrase.chars().map(|c| if c == '/' || c.is_control() { ' ' } else { c }).collect();
-    let joined = plain.split_whitespace().take(4).collect::<Vec<_>>().join(" ");
+    let plain: String = phrase
+        .chars()
+        .map(|c| if c == '/' || c.is_control() { ' ' } else { c })
+        .collect();
+
+    let joined = plain
+        .split_whitespace()
+        .take(4)
+        .collect::<Vec<_>>()
+        .join(" ");
+
     let short: String = joined.chars().take(LONGEST).collect();
     let mut letters = short.trim().chars();
     let first = letters.next()?;
@@ -33,12 +42,15 @@ pub fn kind_of_text(text: &str, profile: &Profile) -> String {
     if profile.words == 0 {
         return MISCELLANEOUS.to_string();
     }
+
     if !text.chars().any(char::is_alphabetic) {
         return "Numbers".to_string();
     }
+
     if let Some(script) = script(text) {
         return format!("{script} texts");
     }
+
     // English that cannot be read is noise rather than a language.
     let foreign = language(text).filter(|l| *l != "English");
     foreign.map_or_else(|| MISCELLANEOUS.to_string(), |l| format!("{l} texts"))
@@ -46,7 +58,10 @@ pub fn kind_of_text(text: &str, profile: &Profile) -> String {
 
 /// The script most letters belong to, unless it is the Latin one.
 fn script(text: &str) -> Option<&'static str> {
-    const NAMES: [&str; 8] = ["Latin", "Chinese", "Japanese", "Korean", "Cyrillic", "Arabic", "Hebrew", "Greek"];
+    const NAMES: [&str; 8] = [
+        "Latin", "Chinese", "Japanese", "Korean", "Cyrillic", "Arabic", "Hebrew", "Greek",
+    ];
+
     let mut counts = [0usize; 9];
     for c in text.chars().filter(|c| c.is_alphabetic()).take(2_000) {
         counts[match c {
@@ -61,12 +76,18 @@ fn script(text: &str) -> Option<&'static str> {
             _ => 8,
         }] += 1;
     }
+
     // Kana mark Japanese even where Chinese characters are in the majority.
     if counts[2] * 8 > counts[1] && counts[2] > 0 && counts[1] + counts[2] > counts[0] {
         return Some(NAMES[2]);
     }
+
     let best = (0..9).rev().max_by_key(|at| counts[*at])?;
-    if best == 8 { Some("Foreign") } else { Some(NAMES[best]).filter(|_| best != 0) }
+    if best == 8 {
+        Some("Foreign")
+    } else {
+        Some(NAMES[best]).filter(|_| best != 0)
+    }
 }
 
 /// The language whose grammar words are most frequent at the start of a text.
@@ -80,6 +101,7 @@ pub fn language(text: &str) -> Option<&'static str> {
             *vote += usize::from(of >> bit & 1 == 1);
         }
     }
+
     let best = (0..votes.len()).rev().max_by_key(|at| votes[*at])?;
     (votes[best] >= 2 && votes[best] * 8 >= words).then_some(words::LANGUAGES[best])
 }
@@ -94,10 +116,12 @@ pub fn first_free(wishes: impl Iterator<Item = String>, parents: &[&str]) -> Str
             return name;
         }
     }
+
     let parent = parents.last().copied().unwrap_or("");
     let free = |name: &&&str| !parents.iter().any(|p| same(p, name));
     let other = FURTHER.iter().find(|name| !same(parent, name));
     let name = FURTHER.iter().find(free).or(other);
+
     name.map_or(MISCELLANEOUS, |n| *n).to_string()
 }
 

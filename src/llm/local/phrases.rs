@@ -36,7 +36,11 @@ pub fn key_phrases(text: &str, about: &Vector, limit: usize) -> Vec<String> {
     let mut candidates = collect(opening(text));
     candidates.sort_by(|a, b| b.count.total_cmp(&a.count).then(a.first.cmp(&b.first)));
     candidates.truncate(COMPARED);
-    let mut scored: Vec<(f32, Candidate)> = candidates.into_iter().map(|c| (score(&c, about), c)).collect();
+    let mut scored: Vec<(f32, Candidate)> = candidates
+        .into_iter()
+        .map(|c| (score(&c, about), c))
+        .collect();
+
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.first.cmp(&b.1.first)));
     let mut chosen: Vec<String> = Vec::new();
     for (_, candidate) in scored {
@@ -45,6 +49,7 @@ pub fn key_phrases(text: &str, about: &Vector, limit: usize) -> Vec<String> {
             chosen.push(candidate.text);
         }
     }
+
     chosen
 }
 
@@ -53,6 +58,7 @@ fn opening(text: &str) -> &str {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
+
     &text[..end]
 }
 
@@ -63,7 +69,8 @@ fn score(candidate: &Candidate, about: &Vector) -> f32 {
 }
 
 fn shares_word(a: &str, b: &str) -> bool {
-    a.split(' ').any(|x| b.split(' ').any(|y| x.eq_ignore_ascii_case(y)))
+    a.split(' ')
+        .any(|x| b.split(' ').any(|y| x.eq_ignore_ascii_case(y)))
 }
 
 fn collect(text: &str) -> Vec<Candidate> {
@@ -75,28 +82,50 @@ fn collect(text: &str) -> Vec<Candidate> {
             if !word.content {
                 continue;
             }
+
             order += 1;
             note(&mut found, &[word], order, 1.0);
-            if let Some(next) = words.get(at + 1).filter(|n| n.pairs && word.pairs && n.key != word.key) {
+            if let Some(next) = words
+                .get(at + 1)
+                .filter(|n| n.pairs && word.pairs && n.key != word.key)
+            {
                 note(&mut found, &[word, next], order, 1.3);
             }
         }
     }
+
     let mut all: Vec<Candidate> = found.into_values().collect();
     all.sort_by(|a, b| a.first.cmp(&b.first).then_with(|| a.text.cmp(&b.text)));
     all
 }
 
 fn note(found: &mut HashMap<String, Candidate>, words: &[&Word], order: usize, weight: f32) {
-    let key = words.iter().map(|w| w.key.as_str()).collect::<Vec<_>>().join(" ");
+    let key = words
+        .iter()
+        .map(|w| w.key.as_str())
+        .collect::<Vec<_>>()
+        .join(" ");
+
     let entry = found.entry(key).or_insert_with(|| {
         let mut vector = table::ZERO;
         for word in words {
             table::add(&mut vector, &word.vector, 1.0);
         }
-        let text = words.iter().map(|w| w.surface.as_str()).collect::<Vec<_>>().join(" ");
-        Candidate { text, count: 0.0, vector: Box::new(vector), first: order }
+
+        let text = words
+            .iter()
+            .map(|w| w.surface.as_str())
+            .collect::<Vec<_>>()
+            .join(" ");
+
+        Candidate {
+            text,
+            count: 0.0,
+            vector: Box::new(vector),
+            first: order,
+        }
     });
+
     entry.count += weight;
 }
 
@@ -112,14 +141,17 @@ fn words_of(line: &str) -> Vec<Word> {
             // Two Chinese characters make a word far more often than one.
             out.push(foreign(&format!("{before}{c}")));
         }
+
         han = single;
         if single.is_some() {
             return;
         }
+
         ids.clear();
         tokens::pieces(Some(form), &mut ids);
         out.push(word(surface, form, &ids));
     });
+
     out
 }
 
@@ -138,10 +170,17 @@ fn word(surface: &str, form: &str, ids: &[u16]) -> Word {
     for id in ids.iter().filter(|id| **id != tokens::UNKNOWN) {
         table::add_row(&mut vector, *id, 1.0);
     }
+
     let letters = form.chars().filter(|c| c.is_alphabetic()).count();
     let plain = ids.len() != 1 || words::kind(ids[0]) == Kind::Content || ids[0] == tokens::UNKNOWN;
     let content = plain && letters > 2 && letters <= 24 && !words::is_stop(form);
-    Word { surface: surface.to_string(), key: words::singular(form), content, pairs: content, vector: Box::new(vector) }
+    Word {
+        surface: surface.to_string(),
+        key: words::singular(form),
+        content,
+        pairs: content,
+        vector: Box::new(vector),
+    }
 }
 
 #[cfg(test)]
@@ -152,13 +191,24 @@ mod tests {
     #[test]
     fn phrases_come_from_the_passage() {
         for (text, wanted) in [
-            ("The white whale. Ahab hunts the white whale across the sea.", "white whale"),
+            (
+                "The white whale. Ahab hunts the white whale across the sea.",
+                "white whale",
+            ),
             ("机器学习是人工智能。机器学习很有用。", "机器"),
             ("Кошка спит. Кошка ест.", "Кошка"),
         ] {
-            let about = if text.is_ascii() { profile::vector_of(text) } else { table::ZERO };
+            let about = if text.is_ascii() {
+                profile::vector_of(text)
+            } else {
+                table::ZERO
+            };
             let phrases = key_phrases(text, &about, 3);
-            assert_eq!(phrases.first().map(String::as_str), Some(wanted), "{phrases:?}");
+            assert_eq!(
+                phrases.first().map(String::as_str),
+                Some(wanted),
+                "{phrases:?}"
+            );
         }
     }
 

@@ -38,7 +38,11 @@ impl Profile {
         for line in clean::telling_lines(text) {
             building.add_line(line);
         }
-        Profile { foreign: names::language(text).is_some_and(|l| l != "English"), ..building.finish() }
+
+        Profile {
+            foreign: names::language(text).is_some_and(|l| l != "English"),
+            ..building.finish()
+        }
     }
 
     /// Whether the vectors can be trusted: most words are known and there are some.
@@ -48,7 +52,11 @@ impl Profile {
 
     /// What the passage is about as far as the vectors can tell; zeros otherwise.
     pub fn about(&self) -> &Vector {
-        if self.is_readable() { &self.vector } else { &table::ZERO }
+        if self.is_readable() {
+            &self.vector
+        } else {
+            &table::ZERO
+        }
     }
 
     /// Whether marks outweigh words so far that this must be code or data.
@@ -65,12 +73,18 @@ pub fn vector_of(text: &str) -> Vector {
         if id == tokens::UNKNOWN {
             continue;
         }
+
         table::add_row(&mut all, id, 1.0);
         if words::kind(id) != Kind::Stop {
             table::add_row(&mut sum, id, 1.0);
         }
     }
-    if table::dot(&sum, &sum) > 0.0 { table::unit(sum) } else { table::unit(all) }
+
+    if table::dot(&sum, &sum) > 0.0 {
+        table::unit(sum)
+    } else {
+        table::unit(all)
+    }
 }
 
 struct Building {
@@ -85,7 +99,15 @@ struct Building {
 
 impl Default for Building {
     fn default() -> Self {
-        Self { sum: table::ZERO, ids: Vec::new(), words: 0, known: 0, symbols: 0, enquiry: false, cues: Vec::new() }
+        Self {
+            sum: table::ZERO,
+            ids: Vec::new(),
+            words: 0,
+            known: 0,
+            symbols: 0,
+            enquiry: false,
+            cues: Vec::new(),
+        }
     }
 }
 
@@ -97,6 +119,7 @@ impl Building {
             tokens::pieces(word, &mut ids);
             self.add_word(word.unwrap_or(""), &ids);
         });
+
         self.ids = ids;
     }
 
@@ -106,14 +129,17 @@ impl Building {
             self.enquiry |= word == "?";
             return;
         }
+
         self.words += 1;
         self.enquiry |= ASKING.contains(&word);
         self.known += usize::from(ids.len() == 1 && ids[0] != tokens::UNKNOWN);
+
         for &id in ids {
             if id != tokens::UNKNOWN && words::kind(id) != Kind::Stop {
                 table::add_row(&mut self.sum, id, 1.0);
             }
         }
+
         if let [id] = ids
             && let Some(matter) = topics::inventory().cue(*id)
             && !self.cues.contains(&matter)
@@ -142,11 +168,19 @@ mod tests {
     #[test]
     fn readable_and_code() {
         for (text, readable, code) in [
-            ("The shuttle reached its orbit after the launch.", true, false),
+            (
+                "The shuttle reached its orbit after the launch.",
+                true,
+                false,
+            ),
             ("", false, false),
             ("12345 6789", false, false),
             ("你好世界", false, false),
-            ("fn main() { let x = [1, 2]; if (x == y) { go(); } }", false, true),
+            (
+                "fn main() { let x = [1, 2]; if (x == y) { go(); } }",
+                false,
+                true,
+            ),
         ] {
             let profile = Profile::of(text);
             assert_eq!(profile.is_code(), code, "{text}");

@@ -27,14 +27,19 @@ impl Terms {
                 stems.insert(stem(word));
             }
         });
-        Self { stems, vector: profile::vector_of(text) }
+
+        Self {
+            stems,
+            vector: profile::vector_of(text),
+        }
     }
 }
 
 fn is_telling(word: &str) -> bool {
     let known = tokens::whole_word(word);
     let grammar = known.is_some_and(|row| words::kind(row) == Kind::Stop);
-    word.chars().any(char::is_alphanumeric) && (!grammar || word.chars().all(|c| c.is_ascii_digit()))
+    word.chars().any(char::is_alphanumeric)
+        && (!grammar || word.chars().all(|c| c.is_ascii_digit()))
 }
 
 /// A crude English stem, enough to let "refunded" meet "refunds".
@@ -42,9 +47,12 @@ pub fn stem(word: &str) -> String {
     let word = words::singular(word);
     for ending in ["ing", "ed", "ly"] {
         if word.is_ascii() && word.len() >= ending.len() + 4 && word.ends_with(ending) {
-            return word[..word.len() - ending.len()].trim_end_matches('e').to_string();
+            return word[..word.len() - ending.len()]
+                .trim_end_matches('e')
+                .to_string();
         }
     }
+
     word.trim_end_matches('e').to_string()
 }
 
@@ -57,13 +65,18 @@ pub struct Rarity {
 
 impl Rarity {
     pub fn of<'t>(all: impl Iterator<Item = &'t Terms>) -> Self {
-        let mut rarity = Self { counts: HashMap::new(), total: 0.0 };
+        let mut rarity = Self {
+            counts: HashMap::new(),
+            total: 0.0,
+        };
+
         for terms in all {
             rarity.total += 1.0;
             for stem in &terms.stems {
                 *rarity.counts.entry(stem.clone()).or_default() += 1.0;
             }
         }
+
         rarity
     }
 
@@ -77,11 +90,17 @@ impl Rarity {
         let (mut have, mut all) = (0.0, 0.0);
         let mut stems: Vec<&String> = question.stems.iter().collect();
         stems.sort();
+
         for stem in stems {
             let weight = self.weight(stem);
             all += weight;
-            have += if other.stems.contains(stem) { weight } else { 0.0 };
+            have += if other.stems.contains(stem) {
+                weight
+            } else {
+                0.0
+            };
         }
+
         if all > 0.0 { have / all } else { 0.0 }
     }
 }
@@ -95,28 +114,41 @@ pub fn relevance(rarity: &Rarity, question: &Terms, sentence: &Terms) -> f32 {
 /// The best sentences of a passage that fit into `limit` by `cost`, in their
 /// own order, joined to one paragraph.
 pub fn digest(text: &str, limit: usize, cost: fn(&str) -> usize) -> String {
-    let pieces: Vec<String> = sentences::split(text).into_iter().map(sentences::flat).collect();
+    let pieces: Vec<String> = sentences::split(text)
+        .into_iter()
+        .map(sentences::flat)
+        .collect();
+
     let vectors: Vec<Vector> = pieces.iter().map(|p| profile::vector_of(p)).collect();
     let mut centre = table::ZERO;
     for vector in &vectors {
         table::add(&mut centre, vector, 1.0);
     }
+
     let centre = table::unit(centre);
-    let mut order: Vec<(f32, usize)> =
-        (0..pieces.len()).map(|at| (standing(&pieces[at], &vectors[at], &centre, at), at)).collect();
+    let mut order: Vec<(f32, usize)> = (0..pieces.len())
+        .map(|at| (standing(&pieces[at], &vectors[at], &centre, at), at))
+        .collect();
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut room = limit;
     let mut kept: Vec<usize> = Vec::new();
+
     for (_, at) in order {
         let needs = cost(&pieces[at]) + usize::from(!kept.is_empty());
-        let repeats = kept.iter().any(|k| table::dot(&vectors[*k], &vectors[at]) > 0.9);
+        let repeats = kept
+            .iter()
+            .any(|k| table::dot(&vectors[*k], &vectors[at]) > 0.9);
         if needs <= room && !repeats {
             room -= needs;
             kept.push(at);
         }
     }
+
     kept.sort_unstable();
-    kept.iter().map(|at| pieces[*at].as_str()).collect::<Vec<_>>().join(" ")
+    kept.iter()
+        .map(|at| pieces[*at].as_str())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Central sentences stand for a passage, early ones more than late ones;
@@ -125,7 +157,12 @@ fn standing(piece: &str, vector: &Vector, centre: &Vector, at: usize) -> f32 {
     let words = piece.split_whitespace().count();
     let early = 0.25 / (1.0 + f32::from(u16::try_from(at).unwrap_or(u16::MAX)));
     let spoken = piece.starts_with(['[', '\'', '‘', '“', '(']) || piece.ends_with('?');
-    let awkward = if spoken || !(4..=60).contains(&words) { 0.25 } else { 0.0 };
+    let awkward = if spoken || !(4..=60).contains(&words) {
+        0.25
+    } else {
+        0.0
+    };
+
     table::dot(vector, centre) + early - awkward
 }
 
@@ -135,18 +172,32 @@ mod tests {
 
     #[test]
     fn stems_meet() {
-        for (a, b) in [("refunds", "refunded"), ("closing", "closed"), ("cards", "card"), ("charge", "charges")] {
+        for (a, b) in [
+            ("refunds", "refunded"),
+            ("closing", "closed"),
+            ("cards", "card"),
+            ("charge", "charges"),
+        ] {
             assert_eq!(stem(a), stem(b));
         }
     }
 
     #[test]
     fn shared_words_and_meaning_count() {
-        let texts = ["Refunds take fourteen days.", "The whale was white.", "Money comes back in two weeks."];
+        let texts = [
+            "Refunds take fourteen days.",
+            "The whale was white.",
+            "Money comes back in two weeks.",
+        ];
+
         let terms: Vec<Terms> = texts.iter().map(|t| Terms::of(t)).collect();
         let rarity = Rarity::of(terms.iter());
         let question = Terms::of("How long does a refund take?");
-        let scores: Vec<f32> = terms.iter().map(|t| relevance(&rarity, &question, t)).collect();
+        let scores: Vec<f32> = terms
+            .iter()
+            .map(|t| relevance(&rarity, &question, t))
+            .collect();
+
         assert!(scores[0] > scores[2] && scores[2] > scores[1], "{scores:?}");
     }
 }

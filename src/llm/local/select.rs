@@ -1,6 +1,7 @@
-//! Picks the categories in which the answer to a question is likely to stand: by their names, and by what lies in them
-//! where that is known. Promises unique labels in falling relevance, best first, as many as there are places for:
-//! a path too many costs little, one too few costs the answer.
+//! Picks the categories in which the answer to a question is likely to stand: by their names, and
+//! by what lies in them where that is known. Promises unique labels in falling relevance, best
+//! first, as many as there are places for: a path too many costs little, one too few costs the
+//! answer.
 
 use super::meaning::Choice;
 use super::rank::{Rarity, Terms, relevance};
@@ -11,49 +12,89 @@ use crate::model::category::CategoryContents;
 const NAME: f32 = 0.5;
 
 /// The best options as (label, relevance), relevance running down from the number of places.
-pub fn select(query: &str, options: &[&str], contents: &[CategoryContents], at_most: usize) -> Vec<(String, u32)> {
+pub fn select(
+    query: &str,
+    options: &[&str],
+    contents: &[CategoryContents],
+    at_most: usize,
+) -> Vec<(String, u32)> {
     let mut unique: Vec<(&str, Option<&CategoryContents>)> = Vec::new();
     for (place, option) in options.iter().enumerate() {
         if !unique.iter().any(|(known, _)| known == option) {
             unique.push((option, contents.get(place)));
         }
     }
+
     let question = Terms::of(query);
     let labels: Vec<Terms> = unique.iter().map(|(option, _)| Terms::of(option)).collect();
     let rarity = Rarity::of(labels.iter());
     let insides = insides(&question, &unique);
     let mut scored: Vec<(bool, f32, &str)> = Vec::new();
+
     for (((option, contents), terms), inside) in unique.iter().zip(&labels).zip(insides) {
         let name = by_name(&rarity, &question, option, terms);
         let score = inside.map_or(name, |inside| NAME * name + inside);
+
         // Nothing is found in an empty one, whatever it is called.
-        scored.push((contents.is_some_and(|contents| contents.count == 0), score, option));
+        scored.push((
+            contents.is_some_and(|contents| contents.count == 0),
+            score,
+            option,
+        ));
     }
+
     scored.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.total_cmp(&one.1)));
     let places = at_most.min(unique.len());
     let chosen = scored.iter().take(places).enumerate();
-    chosen.map(|(at, (_, _, option))| ((*option).to_string(), u32::try_from(places - at).unwrap_or(u32::MAX))).collect()
+    chosen
+        .map(|(at, (_, _, option))| {
+            (
+                (*option).to_string(),
+                u32::try_from(places - at).unwrap_or(u32::MAX),
+            )
+        })
+        .collect()
 }
 
 fn by_name(rarity: &Rarity, question: &Terms, option: &str, terms: &Terms) -> f32 {
     let meaning = table::dot(&Choice::new(option).vector, &question.vector);
     let literal = table::dot(&terms.vector, &question.vector);
+
     // A label is short: any of its words in the question is strong evidence.
     meaning.max(literal) + 0.3 * rarity.shared(terms, question)
 }
 
-/// How well the best two passages of each category meet the question; none where no passage is known.
+/// How well the best two passages of each category meet the question; none where no passage is
+/// known.
 fn insides(question: &Terms, options: &[(&str, Option<&CategoryContents>)]) -> Vec<Option<f32>> {
-    let read = |contents: &&CategoryContents| contents.spread.iter().map(|text| Terms::of(text)).collect::<Vec<_>>();
-    let texts: Vec<Vec<Terms>> =
-        options.iter().map(|(_, contents)| contents.as_ref().map(read).unwrap_or_default()).collect();
+    let read = |contents: &&CategoryContents| {
+        contents
+            .spread
+            .iter()
+            .map(|text| Terms::of(text))
+            .collect::<Vec<_>>()
+    };
+
+    let texts: Vec<Vec<Terms>> = options
+        .iter()
+        .map(|(_, contents)| contents.as_ref().map(read).unwrap_or_default())
+        .collect();
+
     let rarity = Rarity::of(texts.iter().flatten());
     let best = |texts: &Vec<Terms>| {
-        let mut scores: Vec<f32> = texts.iter().map(|text| relevance(&rarity, question, text)).collect();
+        let mut scores: Vec<f32> = texts
+            .iter()
+            .map(|text| relevance(&rarity, question, text))
+            .collect();
+
         scores.sort_by(|one, other| other.total_cmp(one));
         let first = scores.first().copied()?;
-        Some(f32::midpoint(first, scores.get(1).copied().unwrap_or(first)))
+        Some(f32::midpoint(
+            first,
+            scores.get(1).copied().unwrap_or(first),
+        ))
     };
+
     texts.iter().map(best).collect()
 }
 
@@ -63,8 +104,16 @@ mod tests {
 
     /// Question, right category, wrong categories.
     const QUESTIONS: [(&str, &str, &str); 15] = [
-        ("How do I boil an egg?", "Cooking", "Law, Space flight, Banking, Football, Poetry, Car repairs, Gardening"),
-        ("When did the rocket reach the moon?", "Space flight", "Cooking, Tax, Dogs, Opera, Skiing, Plumbing, Grammar"),
+        (
+            "How do I boil an egg?",
+            "Cooking",
+            "Law, Space flight, Banking, Football, Poetry, Car repairs, Gardening",
+        ),
+        (
+            "When did the rocket reach the moon?",
+            "Space flight",
+            "Cooking, Tax, Dogs, Opera, Skiing, Plumbing, Grammar",
+        ),
         (
             "What is my credit card limit?",
             "Payment cards",
@@ -75,7 +124,11 @@ mod tests {
             "Car repairs",
             "Banking, Bible study, Tennis, Recipes, Poems, Insects, Hotels",
         ),
-        ("Who won the election in Ohio?", "Politics", "Cars, Chemistry, Movies, Gardening, Shoes, Algebra, Music"),
+        (
+            "Who won the election in Ohio?",
+            "Politics",
+            "Cars, Chemistry, Movies, Gardening, Shoes, Algebra, Music",
+        ),
         (
             "Which vaccine should my baby get?",
             "Health",
@@ -86,12 +139,36 @@ mod tests {
             "Weather forecasts",
             "Law, Cooking, Databases, Football, Investing, Painting, Religion",
         ),
-        ("How do I write a SQL join?", "Databases", "Baking, Fishing, Divorce, Opera, Airlines, Mortgages, Yoga"),
-        ("My puppy will not eat", "Pets", "Stocks, Guitars, Physics, Courts, Hotels, Chess, Printers"),
-        ("Can my landlord raise the rent?", "Renting", "Astronomy, Hockey, Vitamins, Jazz, Modems, Trees, Ships"),
-        ("Where can I book a room in Rome?", "Hotels", "Encryption, Cancer, Poetry, Tennis, Taxes, Bridges, Cheese"),
-        ("How is a black hole formed?", "Astronomy", "Shoes, Payroll, Rugby, Sewing, Contracts, Dogs, Coffee"),
-        ("I forgot my password", "Account access", "Recipes, Birds, Mountains, Theatre, Wine, Geometry, Boats"),
+        (
+            "How do I write a SQL join?",
+            "Databases",
+            "Baking, Fishing, Divorce, Opera, Airlines, Mortgages, Yoga",
+        ),
+        (
+            "My puppy will not eat",
+            "Pets",
+            "Stocks, Guitars, Physics, Courts, Hotels, Chess, Printers",
+        ),
+        (
+            "Can my landlord raise the rent?",
+            "Renting",
+            "Astronomy, Hockey, Vitamins, Jazz, Modems, Trees, Ships",
+        ),
+        (
+            "Where can I book a room in Rome?",
+            "Hotels",
+            "Encryption, Cancer, Poetry, Tennis, Taxes, Bridges, Cheese",
+        ),
+        (
+            "How is a black hole formed?",
+            "Astronomy",
+            "Shoes, Payroll, Rugby, Sewing, Contracts, Dogs, Coffee",
+        ),
+        (
+            "I forgot my password",
+            "Account access",
+            "Recipes, Birds, Mountains, Theatre, Wine, Geometry, Boats",
+        ),
         (
             "What did Jesus say about the poor?",
             "Christianity",
@@ -114,8 +191,10 @@ mod tests {
             if chosen[0].0 == wanted {
                 right += 1;
             }
+
             assert_eq!(chosen[0].1, 3);
         }
+
         assert!(right >= 13, "{right} of 15");
     }
 
@@ -131,14 +210,20 @@ mod tests {
     fn what_lies_inside_counts_more_than_a_name_and_nothing_is_found_in_an_empty_one() {
         let holding = |texts: &[&str]| {
             let spread = texts.iter().map(|text| (*text).into()).collect();
-            CategoryContents { count: texts.len(), samples: Vec::new(), spread }
+            CategoryContents {
+                count: texts.len(),
+                samples: Vec::new(),
+                spread,
+            }
         };
+
         let options = ["Pets", "Sleep", "Money"];
         let contents = [
             holding(&[]),
             holding(&["My dog is called Rex and sleeps in the kitchen."]),
             holding(&["The rent is due on the first."]),
         ];
+
         let chosen = select("What is the name of my dog?", &options, &contents, 3);
         let names: Vec<&str> = chosen.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["Sleep", "Money", "Pets"]);

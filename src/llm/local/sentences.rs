@@ -3,8 +3,8 @@
 
 /// Words that end with a full stop without ending a sentence.
 const ABBREVIATIONS: [&str; 22] = [
-    "mr", "mrs", "ms", "dr", "prof", "st", "vs", "etc", "e.g", "i.e", "no", "fig", "jr", "sr", "inc", "ltd", "co",
-    "u.s", "approx", "dept", "gen", "vol",
+    "mr", "mrs", "ms", "dr", "prof", "st", "vs", "etc", "e.g", "i.e", "no", "fig", "jr", "sr",
+    "inc", "ltd", "co", "u.s", "approx", "dept", "gen", "vol",
 ];
 
 /// The sentences of a passage. Blank lines, headings and list items end one too.
@@ -12,6 +12,7 @@ pub fn split(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
     let mut chars = text.char_indices().peekable();
+
     while let Some((at, c)) = chars.next() {
         let after = at + c.len_utf8();
         let next = chars.peek().map(|(_, n)| *n);
@@ -21,14 +22,19 @@ pub fn split(text: &str) -> Vec<&str> {
                 next.is_none_or(|n| n.is_whitespace() || n == '"' || n == '”')
                     && !(c == '.' && is_abbreviation(&text[start..at]))
             }
-            '\n' => next.is_none_or(|n| matches!(n, '\n' | '-' | '*' | '#' | '•')) || heading(&text[start..at]),
+            '\n' => {
+                next.is_none_or(|n| matches!(n, '\n' | '-' | '*' | '#' | '•'))
+                    || heading(&text[start..at])
+            }
             _ => false,
         };
+
         if ends {
             push(&mut found, &text[start..after]);
             start = after;
         }
     }
+
     push(&mut found, &text[start..]);
     found
 }
@@ -45,7 +51,11 @@ fn heading(piece: &str) -> bool {
 }
 
 fn is_abbreviation(before: &str) -> bool {
-    let word = before.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or("");
+    let word = before
+        .rsplit(|c: char| c.is_whitespace() || c == '(')
+        .next()
+        .unwrap_or("");
+
     let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
     initial || ABBREVIATIONS.iter().any(|a| a.eq_ignore_ascii_case(word))
 }
@@ -78,10 +88,19 @@ mod tests {
     fn sentences_of_many_kinds() {
         for (text, wanted) in [
             ("One. Two! Three?", vec!["One.", "Two!", "Three?"]),
-            ("Mr. Smith met J. Doe. He left.", vec!["Mr. Smith met J. Doe.", "He left."]),
-            ("It costs 3.50 now. Good.", vec!["It costs 3.50 now.", "Good."]),
+            (
+                "Mr. Smith met J. Doe. He left.",
+                vec!["Mr. Smith met J. Doe.", "He left."],
+            ),
+            (
+                "It costs 3.50 now. Good.",
+                vec!["It costs 3.50 now.", "Good."],
+            ),
             ("你好。世界！", vec!["你好。", "世界！"]),
-            ("# Title\nBody text\ngoes on.", vec!["# Title", "Body text\ngoes on."]),
+            (
+                "# Title\nBody text\ngoes on.",
+                vec!["# Title", "Body text\ngoes on."],
+            ),
             ("- a thing\n- b thing", vec!["- a thing", "- b thing"]),
             ("", vec![]),
             ("...", vec![]),

@@ -1,6 +1,6 @@
-//! One category as the samples of what lies in it.
-//! Promises a likeness that does not favour a category for its mere size, and that is little moved by samples which
-//! have nothing in common with the others.
+//! One category as the samples of what lies in it. Promises a likeness that does not favour a
+//! category for its mere size, and that is little moved by samples which have nothing in common
+//! with the others.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::wording::Wording;
 const NEAREST: f32 = 0.3;
 /// How many nearest samples count.
 const TOP: usize = 3;
-/// Likeness expected of two texts of one category, and how many pairs of samples that expectation counts for.
+/// Likeness expected of two texts of one category, and how many pairs of samples that expectation
+/// counts for.
 const COHESION: f32 = 0.12;
 const PAIRS: f32 = 40.0;
 /// Cohesion below which no category is thought to be; keeps the division tame.
@@ -34,7 +35,13 @@ pub struct Shelf {
 
 impl Default for Shelf {
     fn default() -> Self {
-        Self { each: Vec::new(), pairs: Vec::new(), says: Vec::new(), cohesion: LEAST, middle: table::ZERO }
+        Self {
+            each: Vec::new(),
+            pairs: Vec::new(),
+            says: Vec::new(),
+            cohesion: LEAST,
+            middle: table::ZERO,
+        }
     }
 }
 
@@ -44,6 +51,7 @@ impl Shelf {
         for text in texts {
             shelf.put(Arc::new(text));
         }
+
         shelf.weigh();
         shelf
     }
@@ -65,6 +73,7 @@ impl Shelf {
                 left.push(like);
             }
         });
+
         self.pairs = left;
         self.each.remove(place);
         self.weigh();
@@ -77,7 +86,8 @@ impl Shelf {
     fn put(&mut self, text: Arc<Reading>) {
         if !self.each.is_empty() {
             let mut wording = Wording::new(&text.sketch);
-            self.pairs.extend(self.each.iter().map(|one| text.likeness(&mut wording, one)));
+            self.pairs
+                .extend(self.each.iter().map(|one| text.likeness(&mut wording, one)));
         }
         self.each.push(text);
     }
@@ -89,24 +99,34 @@ impl Shelf {
             sums[a] += like;
             sums[b] += like;
         });
+
         // Parts of a whole: how many samples there are does not matter.
         self.says = sums.iter().map(|sum| sum.powi(2)).collect();
         let all: f32 = self.says.iter().sum();
-        self.says.iter_mut().for_each(|says| *says /= all.max(f32::MIN_POSITIVE));
+        self.says
+            .iter_mut()
+            .for_each(|says| *says /= all.max(f32::MIN_POSITIVE));
 
         let mut middle = table::ZERO;
         for (one, says) in self.each.iter().zip(&self.says) {
             table::add(&mut middle, &one.apart, *says);
         }
+
         self.middle = table::unit(middle);
 
         let alone: f32 = self.says.iter().map(|says| says.powi(2)).sum();
         let mut alike = 0.0;
         self.for_each_pair(|a, b, like| alike += 2.0 * self.says[a] * self.says[b] * like);
+
         // As many samples as would say as much if all said the same.
         let number = 1.0 / alone.max(f32::MIN_POSITIVE);
         let pairs = (number * (number - 1.0)).max(0.0);
-        let mean = if pairs > 0.0 { alike / (1.0 - alone).max(f32::EPSILON) } else { 0.0 };
+        let mean = if pairs > 0.0 {
+            alike / (1.0 - alone).max(f32::EPSILON)
+        } else {
+            0.0
+        };
+
         self.cohesion = ((mean * pairs + PAIRS * COHESION) / (pairs + PAIRS)).max(LEAST);
     }
 
@@ -134,6 +154,7 @@ impl Shelf {
                 }
             }
         }
+
         let known = near.iter().filter(|n| **n > f32::MIN);
         let (near, number) = known.fold((0.0, 0.0f32), |(sum, number), n| (sum + n, number + 1.0));
         (1.0 - NEAREST) * mean / self.cohesion.max(LEAST).sqrt() + NEAREST * near / number.max(1.0)

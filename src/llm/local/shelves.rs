@@ -1,6 +1,6 @@
-//! Sibling categories as the samples of what lies in them.
-//! Promises a likeness that leaves out what all siblings have in common, and that depends on nothing but the samples,
-//! their order and how much lies in each category.
+//! Sibling categories as the samples of what lies in them. Promises a likeness that leaves out what
+//! all siblings have in common, and that depends on nothing but the samples, their order and how
+//! much lies in each category.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,15 @@ use super::shelf::Shelf;
 use super::sketch::{Sketch, opening, sketch};
 use super::wording::Wording;
 
-/// What a category loses for every e-fold of its fair share that it holds: where most texts end up, different matters
-/// have piled up, and its mean resembles everything a little.
+/// What a category loses for every e-fold of its fair share that it holds: where most texts end up,
+/// different matters have piled up, and its mean resembles everything a little.
 const CROWDED: f32 = 0.03;
 /// Categories that a text is compared with sample by sample: those whose middle it is nearest to.
 const NEAR: usize = 24;
 /// Likeness of a text to a category that is not worth a closer look; less than any has.
 const FAR: f32 = -1.0;
-/// Samples kept as they were read, about 2 kB each: several large sets of siblings, or very many small ones.
+/// Samples kept as they were read, about 2 kB each: several large sets of siblings, or very many
+/// small ones.
 const KEPT: usize = 4_096;
 
 /// All siblings.
@@ -28,8 +29,8 @@ pub struct Shelves {
     all: Vec<Arc<Shelf>>,
 }
 
-/// What was read lately of one set of siblings. Filing a text changes one shelf and seldom the frame, so that nearly
-/// all can be taken over.
+/// What was read lately of one set of siblings. Filing a text changes one shelf and seldom the
+/// frame, so that nearly all can be taken over.
 #[derive(Clone)]
 struct Siblings {
     key: u64,
@@ -41,24 +42,45 @@ impl Shelves {
     /// `samples` of each category; a category without any is known by its name.
     pub fn of(names: &[&str], samples: &[Vec<&str>]) -> Self {
         static LATELY: Mutex<Vec<Siblings>> = Mutex::new(Vec::new());
+
         let texts: Vec<Vec<&str>> = names
             .iter()
             .enumerate()
-            .map(|(at, name)| samples.get(at).filter(|texts| !texts.is_empty()).cloned().unwrap_or_else(|| vec![name]))
+            .map(|(at, name)| {
+                samples
+                    .get(at)
+                    .filter(|texts| !texts.is_empty())
+                    .cloned()
+                    .unwrap_or_else(|| vec![name])
+            })
             .collect();
-        let key = texts.iter().fold(0, |key, texts| fingerprint(key, &texts[..texts.len().min(FIRST)]));
+
+        let key = texts.iter().fold(0, |key, texts| {
+            fingerprint(key, &texts[..texts.len().min(FIRST)])
+        });
         let lately = || LATELY.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lately().iter().find(|siblings| siblings.key == key).cloned();
-        let known = known.unwrap_or_else(|| Siblings { key, frame: frame(&texts), shelves: HashMap::new() });
+        let known = lately()
+            .iter()
+            .find(|siblings| siblings.key == key)
+            .cloned();
+
+        let known = known.unwrap_or_else(|| Siblings {
+            key,
+            frame: frame(&texts),
+            shelves: HashMap::new(),
+        });
+
         let (siblings, shelves) = known.renew(&texts);
         let mut lately = lately();
         lately.retain(|other| other.key != key);
         lately.insert(0, siblings);
         let mut kept = 0;
+
         lately.retain(|siblings| {
             kept += siblings.samples();
             kept <= KEPT
         });
+
         shelves
     }
 
@@ -67,17 +89,22 @@ impl Shelves {
         Arc::new(self.frame.read(text))
     }
 
-    /// Likeness of a text to every category, in their order. `counts` says how much lies in each; where it is silent
-    /// the samples stand for it. `home`, where it lies, is looked at closely in any case.
+    /// Likeness of a text to every category, in their order. `counts` says how much lies in each;
+    /// where it is silent the samples stand for it. `home`, where it lies, is looked at closely in
+    /// any case.
     pub fn likeness(&self, text: &Reading, counts: &[usize], home: Option<usize>) -> Vec<f32> {
-        let held: Vec<f32> = (0..self.all.len()).map(|at| self.held(at, counts)).collect();
+        let held: Vec<f32> = (0..self.all.len())
+            .map(|at| self.held(at, counts))
+            .collect();
         let fair = held.iter().sum::<f32>() / held.iter().fold(0.0, |n: f32, _| n + 1.0).max(1.0);
         let crowding = |held: f32| CROWDED * (held / fair.max(1.0)).max(1.0).ln();
         let mut wording = Wording::new(&text.sketch);
         let mut likeness = vec![FAR; self.all.len()];
+
         for at in self.near(text, home) {
             likeness[at] = self.all[at].likeness(text, &mut wording) - crowding(held[at]);
         }
+
         likeness
     }
 
@@ -86,10 +113,13 @@ impl Shelves {
         let mut near: Vec<usize> = (0..self.all.len()).collect();
         if near.len() > NEAR {
             let nearness: Vec<f32> = self.all.iter().map(|shelf| shelf.nearness(text)).collect();
-            near.select_nth_unstable_by(NEAR, |a, b| nearness[*b].total_cmp(&nearness[*a]).then(a.cmp(b)));
+            near.select_nth_unstable_by(NEAR, |a, b| {
+                nearness[*b].total_cmp(&nearness[*a]).then(a.cmp(b))
+            });
             near.truncate(NEAR);
             near.extend(home.filter(|home| !near.contains(home)));
         }
+
         near
     }
 
@@ -108,8 +138,8 @@ impl Shelves {
         }
     }
 
-    /// Lays a text on a shelf. Those before it that are not there yet are made as well: names may have come up for texts
-    /// that are not laid anywhere.
+    /// Lays a text on a shelf. Those before it that are not there yet are made as well: names may
+    /// have come up for texts that are not laid anywhere.
     pub fn lay(&mut self, at: usize, text: &Arc<Reading>) {
         while self.all.len() <= at {
             self.all.push(Arc::default());
@@ -129,26 +159,43 @@ impl Siblings {
         let mut all = Vec::with_capacity(texts.len());
         for texts in texts {
             let key = fingerprint(0, texts);
-            let known = shelves.get(&key).or_else(|| self.shelves.get(&key)).cloned();
-            let read = || Arc::new(Shelf::of(texts.iter().map(|text| self.frame.read(&sketch(text)))));
+            let known = shelves
+                .get(&key)
+                .or_else(|| self.shelves.get(&key))
+                .cloned();
+
+            let read = || {
+                Arc::new(Shelf::of(
+                    texts.iter().map(|text| self.frame.read(&sketch(text))),
+                ))
+            };
+
             let category = known.unwrap_or_else(read);
             shelves.insert(key, Arc::clone(&category));
             all.push(category);
         }
+
         let frame = Arc::clone(&self.frame);
         (Self { shelves, ..self }, Shelves { frame, all })
     }
 }
 
 fn frame(texts: &[Vec<&str>]) -> Arc<Frame> {
-    let first: Vec<Arc<Sketch>> =
-        texts.iter().flat_map(|texts| texts.iter().take(FIRST)).map(|text| sketch(text)).collect();
+    let first: Vec<Arc<Sketch>> = texts
+        .iter()
+        .flat_map(|texts| texts.iter().take(FIRST))
+        .map(|text| sketch(text))
+        .collect();
     Arc::new(Frame::of(&first))
 }
 
 /// Their number is a part of it, so that no text can look like the end of a category.
 fn fingerprint(start: u64, texts: &[&str]) -> u64 {
-    texts.iter().fold(start.wrapping_add(1 + texts.len() as u64), |key, text| hash::mix(key, opening(text)))
+    texts
+        .iter()
+        .fold(start.wrapping_add(1 + texts.len() as u64), |key, text| {
+            hash::mix(key, opening(text))
+        })
 }
 
 #[cfg(test)]
@@ -162,41 +209,73 @@ mod tests {
 
     #[test]
     fn samples_outweigh_names() {
-        let cards = vec!["When will my new card arrive?", "My card has still not come in the post"];
-        let rates = vec!["Which exchange rate do you use?", "Is the exchange rate fair?"];
-        for (text, wanted) in [("Has my card been posted?", 0), ("What is the rate for euros?", 1)] {
+        let cards = vec![
+            "When will my new card arrive?",
+            "My card has still not come in the post",
+        ];
+
+        let rates = vec![
+            "Which exchange rate do you use?",
+            "Is the exchange rate fair?",
+        ];
+
+        for (text, wanted) in [
+            ("Has my card been posted?", 0),
+            ("What is the rate for euros?", 1),
+        ] {
             let likeness = likeness(&["Alpha", "Beta"], &[cards.clone(), rates.clone()], text);
-            assert!(likeness[wanted] > likeness[1 - wanted], "{text}: {likeness:?}");
+            assert!(
+                likeness[wanted] > likeness[1 - wanted],
+                "{text}: {likeness:?}"
+            );
         }
     }
 
     #[test]
     fn what_was_read_before_changes_nothing() {
-        let texts: Vec<String> = (0..40).map(|n| format!("Question {n} about cards, rates and top-ups")).collect();
+        let texts: Vec<String> = (0..40)
+            .map(|n| format!("Question {n} about cards, rates and top-ups"))
+            .collect();
         let samples = |all: usize| {
             let mut samples = vec![Vec::new(); 3];
             for (n, text) in texts[..all].iter().enumerate() {
                 samples[n % 3].push(text.as_str());
             }
+
             samples
         };
+
         let names = ["One", "Two", "Three"];
         let ask = |all: usize| likeness(&names, &samples(all), "Why is my card declined?");
         let grown: Vec<Vec<f32>> = (12..40).map(ask).collect();
         let shrunk: Vec<Vec<f32>> = (12..40).rev().map(ask).collect();
+
         assert!(grown.iter().zip(shrunk.iter().rev()).all(|(a, b)| a == b));
     }
 
     #[test]
     fn the_nearest_and_its_home_are_looked_at_closely() {
-        let texts: Vec<String> = (0..2 * NEAR).map(|n| format!("A question about matter number {n}")).collect();
+        let texts: Vec<String> = (0..2 * NEAR)
+            .map(|n| format!("A question about matter number {n}"))
+            .collect();
         let names: Vec<String> = (0..2 * NEAR).map(|n| format!("Matter {n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let shelves = Shelves::of(&names, &texts.iter().map(|text| vec![text.as_str()]).collect::<Vec<_>>());
+        let shelves = Shelves::of(
+            &names,
+            &texts
+                .iter()
+                .map(|text| vec![text.as_str()])
+                .collect::<Vec<_>>(),
+        );
+
         let read = shelves.read(&sketch(&texts[7]));
         let far = |likeness: &[f32]| likeness.iter().filter(|l| **l <= FAR).count();
         let likeness = shelves.likeness(&read, &[], None);
-        let last = likeness.iter().position(|l| *l <= FAR).expect("one that is far");
+        let last = likeness
+            .iter()
+            .position(|l| *l <= FAR)
+            .expect("one that is far");
+
         assert!(far(&likeness) == NEAR && likeness.iter().all(|l| *l <= likeness[7]));
         let at_home = shelves.likeness(&read, &[], Some(last));
         assert!(far(&at_home) == NEAR - 1 && at_home[last] > FAR);
@@ -216,7 +295,11 @@ mod tests {
         let card = shelves.read(&sketch("Where is my new card?"));
         shelves.lay(2, &card);
         let likeness = shelves.likeness(&card, &[], None);
-        assert!(likeness.len() == 3 && likeness[2] > likeness[1] && likeness[2] > likeness[0], "{likeness:?}");
+
+        assert!(
+            likeness.len() == 3 && likeness[2] > likeness[1] && likeness[2] > likeness[0],
+            "{likeness:?}"
+        );
     }
 
     #[test]
@@ -224,6 +307,11 @@ mod tests {
         let mut shelves = Shelves::of(&[], &[]);
         let read = shelves.read(&sketch(""));
         shelves.lay(3, &read);
-        assert!(shelves.likeness(&read, &[], None).iter().all(|l| l.is_finite()));
+        assert!(
+            shelves
+                .likeness(&read, &[], None)
+                .iter()
+                .all(|l| l.is_finite())
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Files brief passages by likeness to what lies in the categories beside each other.
-//! Promises that a passage which lies somewhere already stays there unless another place is clearly better.
+//! Files brief passages by likeness to what lies in the categories beside each other. Promises that
+//! a passage which lies somewhere already stays there unless another place is clearly better.
 
 use super::classify::Passage;
 use super::meaning::Choice;
@@ -19,11 +19,20 @@ impl Passage<'_> {
         let read = shelves.read(&sketch(self.text));
         let likeness = shelves.likeness(&read, self.input.counts, None);
         let name = match nearest(&likeness[..likeness.len().min(choices.len())]) {
-            Some(at) if likeness[at] >= AT_HOME || !self.input.may_create => choices[at].name.clone(),
-            Some(at) => self.fresh_name(choices).unwrap_or_else(|| choices[at].name.clone()),
+            Some(at) if likeness[at] >= AT_HOME || !self.input.may_create => {
+                choices[at].name.clone()
+            }
+            Some(at) => self
+                .fresh_name(choices)
+                .unwrap_or_else(|| choices[at].name.clone()),
             None => self.file(choices),
         };
-        let at = choices.iter().position(|c| names::same(&c.name, &name)).unwrap_or(choices.len());
+
+        let at = choices
+            .iter()
+            .position(|c| names::same(&c.name, &name))
+            .unwrap_or(choices.len());
+
         shelves.lay(at, &read);
         name
     }
@@ -37,6 +46,7 @@ impl Passage<'_> {
         let known = &likeness[..likeness.len().min(self.input.categories.len())];
         let better = nearest(known).filter(|at| known[*at] > known[home] + WORTH_MOVING);
         let at = better.unwrap_or(home);
+
         shelves.lay(at, &read);
         at
     }
@@ -47,7 +57,8 @@ impl Passage<'_> {
         let wishes = wanted.into_iter().chain(self.own_phrases());
         let mut names = wishes.filter_map(|w| names::tidy(&w));
         names.find(|n| {
-            !self.input.parent.iter().any(|p| names::same(p, n)) && !choices.iter().any(|c| names::same(&c.name, n))
+            !self.input.parent.iter().any(|p| names::same(p, n))
+                && !choices.iter().any(|c| names::same(&c.name, n))
         })
     }
 }
@@ -89,13 +100,17 @@ mod tests {
             chunks: &(1..).zip(stray.iter().copied()).collect::<Vec<_>>(),
             homes: &vec![Some(0); stray.len()],
         });
+
         filed.into_iter().map(|(_, name)| name).collect()
     }
 
     #[test]
     fn a_passage_in_the_wrong_place_moves_and_others_stay() {
-        let stray =
-            ["Why was my exchange rate so low?", "Where is the card that I ordered?", "Which exchange rate is this?"];
+        let stray = [
+            "Why was my exchange rate so low?",
+            "Where is the card that I ordered?",
+            "Which exchange rate is this?",
+        ];
         assert_eq!(again(&stray), ["Beta", "Alpha", "Beta"]);
     }
 

@@ -1,6 +1,6 @@
-//! What is compared of a text when samples stand for a category: its vector, and its words one by one.
-//! Promises equal sketches of equal texts, and a bounded memory of sketches:
-//! the same samples come with every call.
+//! What is compared of a text when samples stand for a category: its vector, and its words one by
+//! one. Promises equal sketches of equal texts, and a bounded memory of sketches: the same samples
+//! come with every call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,6 +43,7 @@ type Memory = HashMap<(u64, usize), Arc<Sketch>>;
 /// The sketch of a text, from memory when it is there.
 pub fn sketch(text: &str) -> Arc<Sketch> {
     static MADE: Mutex<Option<Memory>> = Mutex::new(None);
+
     let text = opening(text);
     let key = (hash::mix(0, text), text.len());
     let mut memory = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,10 +51,12 @@ pub fn sketch(text: &str) -> Arc<Sketch> {
     if let Some(known) = memory.get(&key) {
         return Arc::clone(known);
     }
+
     let made = Arc::new(Sketch::of(text));
     if memory.len() >= KEPT {
         memory.clear();
     }
+
     memory.insert(key, Arc::clone(&made));
     made
 }
@@ -63,41 +66,64 @@ pub fn opening(text: &str) -> &str {
     if text.len() <= OPENING {
         return text;
     }
-    text.char_indices().nth(OPENING).map_or(text, |(end, _)| &text[..end])
+    text.char_indices()
+        .nth(OPENING)
+        .map_or(text, |(end, _)| &text[..end])
 }
 
 impl Sketch {
     /// Whether it is the sketch of the same words.
     pub fn is(&self, other: &Self) -> bool {
-        self.vector.iter().zip(&other.vector).all(|(a, b)| a.to_bits() == b.to_bits())
+        self.vector
+            .iter()
+            .zip(&other.vector)
+            .all(|(a, b)| a.to_bits() == b.to_bits())
     }
 
     fn of(text: &str) -> Self {
         let mut ids: Vec<u16> = Vec::new();
         for line in clean::telling_lines(text) {
-            ids.extend(tokens::ids(line).into_iter().filter(|id| *id != tokens::UNKNOWN));
+            ids.extend(
+                tokens::ids(line)
+                    .into_iter()
+                    .filter(|id| *id != tokens::UNKNOWN),
+            );
         }
+
         if ids.len() > SHORT {
             ids.retain(|id| words::kind(*id) != Kind::Stop);
         }
+
         let mut sum = table::ZERO;
         for id in &ids {
             table::add_row(&mut sum, *id, 1.0);
         }
-        Self { vector: table::unit(sum), words: weighed(ids) }
+
+        Self {
+            vector: table::unit(sum),
+            words: weighed(ids),
+        }
     }
 }
 
 fn weighed(mut ids: Vec<u16>) -> Vec<Word> {
     ids.sort_unstable();
     ids.dedup();
-    let mut words: Vec<Word> = ids.into_iter().map(|row| Word { row, part: table::length(row) }).collect();
+    let mut words: Vec<Word> = ids
+        .into_iter()
+        .map(|row| Word {
+            row,
+            part: table::length(row),
+        })
+        .collect();
+
     words.sort_by(|a, b| b.part.total_cmp(&a.part));
     words.truncate(WORDS);
     let all: f32 = words.iter().map(|word| word.part).sum();
     for word in &mut words {
         word.part /= all.max(f32::MIN_POSITIVE);
     }
+
     words
 }
 
@@ -111,16 +137,26 @@ mod tests {
         for n in 0..KEPT + 10 {
             let _ = sketch(&format!("text {n}"));
         }
+
         let after = sketch("Where is my card?");
         assert!(before.is(&after) && !before.is(&sketch("Where is my money?")));
     }
 
     #[test]
     fn any_text_has_a_sketch() {
-        for text in ["", "🙂", "机器学习", &"x".repeat(100_000), &"é".repeat(5_000)] {
+        for text in [
+            "",
+            "🙂",
+            "机器学习",
+            &"x".repeat(100_000),
+            &"é".repeat(5_000),
+        ] {
             let sketch = sketch(text);
             assert!(sketch.vector.iter().all(|v| v.is_finite()));
-            assert!(sketch.words.len() <= WORDS && sketch.words.iter().all(|word| word.part.is_finite()));
+            assert!(
+                sketch.words.len() <= WORDS
+                    && sketch.words.iter().all(|word| word.part.is_finite())
+            );
         }
     }
 }

@@ -11,30 +11,49 @@ const READ: usize = 60_000;
 
 /// A summary of each (id, text, most characters), in the same order.
 pub fn summarize(chunks: &[(i64, &str, usize)]) -> Vec<(i64, String)> {
-    chunks.iter().map(|(id, text, target)| (*id, shorten(text, *target))).collect()
+    chunks
+        .iter()
+        .map(|(id, text, target)| (*id, shorten(text, *target)))
+        .collect()
 }
 
 fn shorten(text: &str, target: usize) -> String {
     if text.is_empty() || target == 0 {
         return String::new();
     }
+
     let flat = sentences::cut(&sentences::flat(text), target.max(READ));
     if flat.chars().count() <= target && !flat.is_empty() {
         return flat;
     }
+
     let told = telling(text);
     let digest = rank::digest(&told, target, |s| s.chars().count());
-    [digest, sentences::cut(&sentences::flat(&told), target), sentences::cut(&flat, target), raw(text, target)]
-        .into_iter()
-        .find(|s| !s.is_empty())
-        .unwrap_or_default()
+    [
+        digest,
+        sentences::cut(&sentences::flat(&told), target),
+        sentences::cut(&flat, target),
+        raw(text, target),
+    ]
+    .into_iter()
+    .find(|s| !s.is_empty())
+    .unwrap_or_default()
 }
 
 /// Something for passages of nothing but list marks or white space.
 fn raw(text: &str, target: usize) -> String {
     let visible = text.trim();
-    let shown = if visible.is_empty() { "(blank)" } else { visible };
-    shown.chars().filter(|c| !c.is_control()).take(target).collect()
+    let shown = if visible.is_empty() {
+        "(blank)"
+    } else {
+        visible
+    };
+
+    shown
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(target)
+        .collect()
 }
 
 /// The passage without routing lines, at a bounded length, paragraphs kept apart.
@@ -45,15 +64,18 @@ pub fn telling(text: &str) -> String {
         if line.trim().is_empty() {
             blank = true;
         }
+
         for kept in clean::telling_lines(line) {
             told.push_str(if blank { "\n\n" } else { "\n" });
             blank = false;
             told.push_str(kept);
         }
+
         if told.len() > READ {
             break;
         }
     }
+
     sentences::cut(told.trim_start(), READ)
 }
 
@@ -67,6 +89,7 @@ mod tests {
         let giant = "x".repeat(1_000_000);
         let mail = "From: a@b.org\nDate: today\n\nThe refund was paid on Monday. It took two weeks. We are sorry for the delay in this matter.";
         let chinese = "机器学习是人工智能的一个分支。它很有用。".repeat(20);
+
         for text in ["a", "  \n ", "---", "Tiny.", mail, &long, &giant, &chinese] {
             for target in [1, 5, 40, 200] {
                 let out = shorten(text, target);
@@ -75,6 +98,7 @@ mod tests {
                 assert!(!out.contains('\n'));
             }
         }
+
         assert_eq!(shorten("", 10), "");
         assert_eq!(shorten("text", 0), "");
     }

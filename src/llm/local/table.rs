@@ -25,12 +25,19 @@ pub fn rows() -> usize {
     *ROWS.get_or_init(|| {
         let known = BYTES.starts_with(b"MEMV") && word(4) == 1 && word(12) as usize == DIMS;
         let rows = word(8) as usize;
-        if known && BYTES.len() == HEADER + rows * (4 + DIMS) { rows } else { 0 }
+        if known && BYTES.len() == HEADER + rows * (4 + DIMS) {
+            rows
+        } else {
+            0
+        }
     })
 }
 
 fn word(at: usize) -> u32 {
-    BYTES.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+    BYTES
+        .get(at..at + 4)
+        .and_then(|b| b.try_into().ok())
+        .map_or(0, u32::from_le_bytes)
 }
 
 /// Adds `weight` times row `id` to `sum`. Unknown rows add nothing.
@@ -42,16 +49,25 @@ pub fn add_row(sum: &mut Vector, id: u16, weight: f32) {
     }
 }
 
-/// How long row `id` is: the table gives telling words long rows, and grammar short ones. 0 for unknown rows.
+/// How long row `id` is: the table gives telling words long rows, and grammar short ones. 0 for
+/// unknown rows.
 pub fn length(id: u16) -> f32 {
-    lengths().get(usize::from(id)).map_or(0.0, |length| length * f32::from_bits(word(HEADER + 4 * usize::from(id))))
+    lengths().get(usize::from(id)).map_or(0.0, |length| {
+        length * f32::from_bits(word(HEADER + 4 * usize::from(id)))
+    })
 }
 
 /// Cosine of the angle between two rows.
 pub fn nearness(a: u16, b: u16) -> f32 {
-    let (Some(x), Some(y)) = (row(a), row(b)) else { return 0.0 };
+    let (Some(x), Some(y)) = (row(a), row(b)) else {
+        return 0.0;
+    };
     let lengths = lengths()[usize::from(a)] * lengths()[usize::from(b)];
-    if lengths > 0.0 { whole_dot(x, y) / lengths } else { 0.0 }
+    if lengths > 0.0 {
+        whole_dot(x, y) / lengths
+    } else {
+        0.0
+    }
 }
 
 /// The whole numbers of a row.
@@ -61,7 +77,10 @@ fn row(id: u16) -> Option<&'static [u8]> {
     (id < rows).then(|| &BYTES[start..start + DIMS])
 }
 
-#[expect(clippy::cast_precision_loss, reason = "at most 256 products of 127 by 127")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "at most 256 products of 127 by 127"
+)]
 fn whole_dot(a: &[u8], b: &[u8]) -> f32 {
     let product = |(x, y): (&u8, &u8)| i32::from(x.cast_signed()) * i32::from(y.cast_signed());
     a.iter().zip(b).map(product).sum::<i32>() as f32
@@ -70,7 +89,12 @@ fn whole_dot(a: &[u8], b: &[u8]) -> f32 {
 /// Lengths of the whole numbers of all rows.
 fn lengths() -> &'static [f32] {
     static LENGTHS: OnceLock<Vec<f32>> = OnceLock::new();
-    LENGTHS.get_or_init(|| (0..=u16::MAX).map_while(row).map(|row| whole_dot(row, row).sqrt()).collect())
+    LENGTHS.get_or_init(|| {
+        (0..=u16::MAX)
+            .map_while(row)
+            .map(|row| whole_dot(row, row).sqrt())
+            .collect()
+    })
 }
 
 /// Inner product. Eight running sums let the compiler use wide registers.
@@ -83,6 +107,7 @@ pub fn dot(a: &Vector, b: &Vector) -> f32 {
             lanes[lane] += x[lane] * y[lane];
         }
     }
+
     lanes.iter().sum()
 }
 
@@ -101,6 +126,7 @@ pub fn unit(mut vector: Vector) -> Vector {
             *value /= length;
         }
     }
+
     vector
 }
 
@@ -128,11 +154,20 @@ mod tests {
             add_row(&mut sum, id, 1.0);
             sum
         };
+
         for (a, b) in [(1488, 1488), (1488, 2000), (29_527, 5)] {
             let (x, y) = (vector(a), vector(b));
-            assert!((nearness(a, b) - dot(&unit(x), &unit(y))).abs() < 1e-5, "{a} {b}");
-            assert!((length(a) - dot(&x, &x).sqrt()).abs() < 1e-3 * length(a), "{a}");
+            assert!(
+                (nearness(a, b) - dot(&unit(x), &unit(y))).abs() < 1e-5,
+                "{a} {b}"
+            );
+
+            assert!(
+                (length(a) - dot(&x, &x).sqrt()).abs() < 1e-3 * length(a),
+                "{a}"
+            );
         }
+
         assert!(nearness(u16::MAX, 1) == 0.0 && length(u16::MAX) == 0.0);
     }
 

@@ -30,6 +30,7 @@ impl Index {
         let mut starts = Vec::with_capacity(30_000);
         let mut slots = vec![EMPTY; SLOTS];
         let mut at = 0u32;
+
         for (row, line) in VOCABULARY.split_inclusive('\n').enumerate() {
             starts.push(at);
             at += u32::try_from(line.len()).unwrap_or(0);
@@ -39,12 +40,15 @@ impl Index {
                 Some(rest) if !rest.is_empty() => (true, rest),
                 _ => (false, entry),
             };
+
             let mut slot = hash(inner, piece.as_bytes());
             while slots[slot] != EMPTY {
                 slot = (slot + 1) % SLOTS;
             }
+
             slots[slot] = row;
         }
+
         starts.push(at);
         Self { starts, slots }
     }
@@ -61,15 +65,23 @@ impl Index {
         if piece.len() > LONGEST_PIECE {
             return None;
         }
+
         let mut slot = hash(inner, piece.as_bytes());
         while self.slots[slot] != EMPTY {
             let entry = self.entry(self.slots[slot]);
-            let same = if inner { entry.strip_prefix("##") == Some(piece) } else { entry == piece };
+            let same = if inner {
+                entry.strip_prefix("##") == Some(piece)
+            } else {
+                entry == piece
+            };
+
             if same {
                 return Some(self.slots[slot]);
             }
+
             slot = (slot + 1) % SLOTS;
         }
+
         None
     }
 }
@@ -79,6 +91,7 @@ fn hash(inner: bool, bytes: &[u8]) -> usize {
     for byte in bytes {
         state = (state ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     }
+
     ((state ^ (state >> 15)) as usize) % SLOTS
 }
 
@@ -106,6 +119,7 @@ pub fn for_each_word(text: &str, mut each: impl FnMut(Range<usize>, Option<&str>
             word.push(at, 1, c.to_ascii_lowercase());
             continue;
         }
+
         let bytes = at..at + c.len_utf8();
         match class(c) {
             Class::Space => word.flush(&mut each),
@@ -118,6 +132,7 @@ pub fn for_each_word(text: &str, mut each: impl FnMut(Range<usize>, Option<&str>
             Class::Letter => word.push_folded(at, c),
         }
     }
+
     word.flush(&mut each);
 }
 
@@ -133,6 +148,7 @@ impl Word {
         if self.letters == 0 {
             self.bytes.start = at;
         }
+
         self.bytes.end = at + width;
         self.letters += 1;
         if self.letters <= LONGEST_WORD {
@@ -142,7 +158,10 @@ impl Word {
 
     fn push_folded(&mut self, at: usize, c: char) {
         for lower in c.to_lowercase() {
-            for part in std::iter::once(lower).nfd().filter(|p| !is_combining_mark(*p)) {
+            for part in std::iter::once(lower)
+                .nfd()
+                .filter(|p| !is_combining_mark(*p))
+            {
                 self.push(at, c.len_utf8(), part);
             }
         }
@@ -153,6 +172,7 @@ impl Word {
             let known = self.letters <= LONGEST_WORD;
             each(self.bytes.clone(), known.then_some(self.form.as_str()));
         }
+
         self.form.clear();
         self.letters = 0;
     }
@@ -212,6 +232,7 @@ pub fn pieces(word: Option<&str>, into: &mut Vec<u16>) {
         into.push(UNKNOWN);
         return;
     };
+
     let (index, kept) = (index(), into.len());
     let mut from = 0;
     while from < word.len() {
@@ -220,6 +241,7 @@ pub fn pieces(word: Option<&str>, into: &mut Vec<u16>) {
             into.push(UNKNOWN);
             return;
         };
+
         into.push(row);
         from = to;
     }
@@ -235,6 +257,7 @@ fn longest(index: &Index, word: &str, from: usize) -> Option<(u16, usize)> {
         }
         to -= 1;
     }
+
     None
 }
 
@@ -276,13 +299,22 @@ mod tests {
             seen.push((text[bytes].to_string(), word.unwrap_or("").to_string()));
         });
         let forms: Vec<_> = seen.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-        let wanted = [("Ünder", "under"), ("the", "the"), ("Bridge", "bridge"), ("!", "!")];
+        let wanted = [
+            ("Ünder", "under"),
+            ("the", "the"),
+            ("Bridge", "bridge"),
+            ("!", "!"),
+        ];
+
         assert_eq!(forms, wanted);
     }
 
     #[test]
     fn the_longest_entry_fits() {
-        let longest = VOCABULARY.lines().map(|l| l.trim_start_matches('#').len()).max();
+        let longest = VOCABULARY
+            .lines()
+            .map(|l| l.trim_start_matches('#').len())
+            .max();
         assert!(longest <= Some(LONGEST_PIECE));
     }
 }

@@ -71,10 +71,14 @@ impl Inventory {
             by_name: HashMap::new(),
             compounds: HashMap::new(),
         };
+
         let mut subject = 0;
         for line in TOPICS.lines() {
             if let Some(name) = line.strip_prefix("= ") {
-                all.domains.push(Entry { name, vector: table::ZERO });
+                all.domains.push(Entry {
+                    name,
+                    vector: table::ZERO,
+                });
             } else if let Some(entry) = line.strip_prefix("+ ") {
                 subject = all.topics.len();
                 all.add_topic(entry, subject);
@@ -82,6 +86,7 @@ impl Inventory {
                 all.add_topic(entry, subject);
             }
         }
+
         all.add_matters();
         all.name_everything();
         all
@@ -93,12 +98,20 @@ impl Inventory {
             Some((name, stem)) => (name, stem.trim_end_matches(')').to_string()),
             None => (heading, compound(heading)),
         };
+
         let domain = self.domains.len().saturating_sub(1);
         let vector = profile::vector_of(&format!("{name} {about}"));
         if let Some(domain) = self.domains.get_mut(domain) {
             table::add(&mut domain.vector, &vector, 1.0);
         }
-        self.topics.push(Topic { name, stem, domain, subject, vector });
+
+        self.topics.push(Topic {
+            name,
+            stem,
+            domain,
+            subject,
+            vector,
+        });
     }
 
     fn add_matters(&mut self) {
@@ -107,22 +120,31 @@ impl Inventory {
             for cue in cues.split_whitespace().filter_map(tokens::whole_word) {
                 self.cues.entry(cue).or_insert(self.matters.len());
             }
-            self.matters.push(Entry { name, vector: profile::vector_of(line) });
+
+            self.matters.push(Entry {
+                name,
+                vector: profile::vector_of(line),
+            });
         }
         for topic in &self.topics {
-            let row = self.matters.iter().map(|m| table::dot(&topic.vector, &m.vector));
+            let row = self
+                .matters
+                .iter()
+                .map(|m| table::dot(&topic.vector, &m.vector));
             self.overlaps.extend(row);
         }
     }
 
     fn name_everything(&mut self) {
         for (number, topic) in self.topics.iter().enumerate().rev() {
-            self.by_name.insert(topic.name.to_lowercase(), Place::Topic(number));
+            self.by_name
+                .insert(topic.name.to_lowercase(), Place::Topic(number));
             self.compounds.insert(topic.stem.to_lowercase(), number);
         }
         for (number, domain) in self.domains.iter_mut().enumerate() {
             domain.vector = table::unit(domain.vector);
-            self.by_name.insert(domain.name.to_lowercase(), Place::Domain(number));
+            self.by_name
+                .insert(domain.name.to_lowercase(), Place::Domain(number));
         }
     }
 
@@ -133,7 +155,10 @@ impl Inventory {
 
     /// Likeness of a topic and a matter.
     pub fn overlap(&self, topic: usize, matter: usize) -> f32 {
-        self.overlaps.get(topic * self.matters.len() + matter).copied().unwrap_or(0.0)
+        self.overlaps
+            .get(topic * self.matters.len() + matter)
+            .copied()
+            .unwrap_or(0.0)
     }
 
     /// Finds a name, also one made of a topic and a matter; case does not count.
@@ -141,7 +166,11 @@ impl Inventory {
         let name = name.to_lowercase();
         self.by_name.get(&name).copied().or_else(|| {
             let (topic, matter) = name.rsplit_once(' ')?;
-            let matter = self.matters.iter().position(|m| m.name.eq_ignore_ascii_case(matter))?;
+            let matter = self
+                .matters
+                .iter()
+                .position(|m| m.name.eq_ignore_ascii_case(matter))?;
+
             Some(Place::Pair(*self.compounds.get(topic)?, matter))
         })
     }
@@ -186,19 +215,30 @@ mod tests {
         for (number, topic) in all.topics.iter().enumerate() {
             assert!(topic.name.split(' ').count() <= 4, "{}", topic.name);
             assert!(topic.vector.iter().any(|v| *v != 0.0), "{}", topic.name);
-            assert_eq!(all.find(topic.name), Some(Place::Topic(number)), "{}", topic.name);
+            assert_eq!(
+                all.find(topic.name),
+                Some(Place::Topic(number)),
+                "{}",
+                topic.name
+            );
         }
+
         assert!(all.domains.len() >= 15 && all.topics.len() >= 300);
     }
 
     #[test]
     fn compounds_are_read_back() {
         let all = inventory();
-        for name in ["Payment card fees", "Exchange rate mistakes", "Hotel cancellation"] {
+        for name in [
+            "Payment card fees",
+            "Exchange rate mistakes",
+            "Hotel cancellation",
+        ] {
             let place = all.find(name);
             assert!(matches!(place, Some(Place::Pair(..))), "{name}");
             assert_eq!(place.map(|p| all.name(p)).as_deref(), Some(name));
         }
+
         assert_eq!(all.find("No such thing"), None);
     }
 }

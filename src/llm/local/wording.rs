@@ -1,7 +1,7 @@
-//! How alike texts are word by word: for every word of the one, the word of the other that comes nearest. The mean of
-//! all words knows what two texts are about; this knows whether they say it of the same things.
-//! Promises the same likeness in both directions, and to look at a pair of words only once, however many texts a text
-//! is compared with.
+//! How alike texts are word by word: for every word of the one, the word of the other that comes
+//! nearest. The mean of all words knows what two texts are about; this knows whether they say it of
+//! the same things. Promises the same likeness in both directions, and to look at a pair of words
+//! only once, however many texts a text is compared with.
 
 use super::sketch::Sketch;
 use super::table;
@@ -9,7 +9,8 @@ use super::table;
 /// A text that is compared with many.
 pub struct Wording<'a> {
     text: &'a Sketch,
-    /// Where a row of the table stands in `seen`, counted from 1; 0 before it was met. For all rows there can be.
+    /// Where a row of the table stands in `seen`, counted from 1; 0 before it was met. For all rows
+    /// there can be.
     met: Vec<u16>,
     seen: Vec<Seen>,
     /// Nearness of each word seen to each word of the text.
@@ -29,14 +30,22 @@ struct Seen {
 impl<'a> Wording<'a> {
     pub fn new(text: &'a Sketch) -> Self {
         let best = vec![0.0; text.words.len()];
-        Self { text, met: vec![0; usize::from(u16::MAX) + 1], seen: Vec::new(), near: Vec::new(), best }
+        Self {
+            text,
+            met: vec![0; usize::from(u16::MAX) + 1],
+            seen: Vec::new(),
+            near: Vec::new(),
+            best,
+        }
     }
 
-    /// 1 for equal words, about 0.3 for texts that have nothing to do with each other; 0 where one has no words.
+    /// 1 for equal words, about 0.3 for texts that have nothing to do with each other; 0 where one
+    /// has no words.
     pub fn likeness(&mut self, other: &Sketch) -> f32 {
         if self.text.words.is_empty() || other.words.is_empty() {
             return 0.0;
         }
+
         self.best.fill(-1.0);
         let mut back = 0.0;
         for word in &other.words {
@@ -47,7 +56,15 @@ impl<'a> Wording<'a> {
                 *best = best.max(*near);
             }
         }
-        let there: f32 = self.text.words.iter().zip(&self.best).map(|(word, best)| word.part * best).sum();
+
+        let there: f32 = self
+            .text
+            .words
+            .iter()
+            .zip(&self.best)
+            .map(|(word, best)| word.part * best)
+            .sum();
+
         f32::midpoint(there, back)
     }
 
@@ -56,8 +73,15 @@ impl<'a> Wording<'a> {
         if known > 0 {
             return known - 1;
         }
+
         let from = self.near.len();
-        self.near.extend(self.text.words.iter().map(|word| table::nearness(word.row, row)));
+        self.near.extend(
+            self.text
+                .words
+                .iter()
+                .map(|word| table::nearness(word.row, row)),
+        );
+
         let best = self.near[from..].iter().copied().fold(-1.0, f32::max);
         self.seen.push(Seen { from, best });
         self.met[usize::from(row)] = u16::try_from(self.seen.len()).unwrap_or_default();
@@ -78,12 +102,20 @@ mod tests {
     fn near_words_count_as_well_as_equal_ones() {
         let stolen = "My card was stolen";
         assert!((likeness(stolen, stolen) - 1.0).abs() < 1e-4);
-        assert!(likeness(stolen, "Somebody robbed me of my card") > likeness(stolen, "Which currencies do you hold?"));
+        assert!(
+            likeness(stolen, "Somebody robbed me of my card")
+                > likeness(stolen, "Which currencies do you hold?")
+        );
     }
 
     #[test]
     fn both_directions_agree_and_memory_changes_nothing() {
-        let texts = ["My card was stolen", "Where is my card?", "Is the exchange rate fair?", ""];
+        let texts = [
+            "My card was stolen",
+            "Where is my card?",
+            "Is the exchange rate fair?",
+            "",
+        ];
         for a in texts {
             let sketch_a = sketch(a);
             let mut many = Wording::new(&sketch_a);

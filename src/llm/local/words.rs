@@ -23,6 +23,7 @@ pub enum Kind {
 /// The kind of one row of the table.
 pub fn kind(id: u16) -> Kind {
     static KINDS: OnceLock<Vec<Kind>> = OnceLock::new();
+
     let kinds = KINDS.get_or_init(build);
     kinds.get(usize::from(id)).copied().unwrap_or(Kind::Stop)
 }
@@ -30,10 +31,13 @@ pub fn kind(id: u16) -> Kind {
 fn build() -> Vec<Kind> {
     let mut kinds: Vec<Kind> = (0..table::rows())
         .map(|row| match u16::try_from(row).map(tokens::entry) {
-            Ok(entry) if entry.chars().any(char::is_alphabetic) && entry.chars().count() > 1 => Kind::Content,
+            Ok(entry) if entry.chars().any(char::is_alphabetic) && entry.chars().count() > 1 => {
+                Kind::Content
+            }
             _ => Kind::Stop,
         })
         .collect();
+
     for (list, kind) in [("generic", Kind::Generic), ("english", Kind::Stop)] {
         for word in listed(list) {
             if let Some(row) = tokens::whole_word(word) {
@@ -41,11 +45,15 @@ fn build() -> Vec<Kind> {
             }
         }
     }
+
     kinds
 }
 
 fn listed(name: &str) -> impl Iterator<Item = &'static str> {
-    LISTS.lines().filter_map(move |line| line.strip_prefix(name)?.strip_prefix(": ")).flat_map(str::split_whitespace)
+    LISTS
+        .lines()
+        .filter_map(move |line| line.strip_prefix(name)?.strip_prefix(": "))
+        .flat_map(str::split_whitespace)
 }
 
 /// Whether a lower-case word is grammar in any of the listed languages.
@@ -54,11 +62,20 @@ pub fn is_stop(word: &str) -> bool {
 }
 
 /// The languages after English whose stop words are listed, in list order.
-pub const LANGUAGES: [&str; 7] = ["English", "German", "French", "Spanish", "Italian", "Portuguese", "Dutch"];
+pub const LANGUAGES: [&str; 7] = [
+    "English",
+    "German",
+    "French",
+    "Spanish",
+    "Italian",
+    "Portuguese",
+    "Dutch",
+];
 
 /// One bit per language of `LANGUAGES` in which the word is a stop word.
 pub fn languages_of(word: &str) -> u8 {
     static OF: OnceLock<HashMap<&'static str, u8>> = OnceLock::new();
+
     let of = OF.get_or_init(|| {
         let mut of = HashMap::new();
         for (bit, language) in LANGUAGES.iter().enumerate() {
@@ -66,8 +83,10 @@ pub fn languages_of(word: &str) -> u8 {
                 *of.entry(word).or_insert(0) |= 1 << bit;
             }
         }
+
         of
     });
+
     of.get(word).copied().unwrap_or(0)
 }
 
@@ -78,7 +97,10 @@ pub fn singular(word: &str) -> String {
         word.to_string()
     } else if word.ends_with("ies") && word.len() > 4 {
         format!("{}y", stem(3))
-    } else if ["sses", "shes", "ches", "xes"].iter().any(|e| word.ends_with(e)) {
+    } else if ["sses", "shes", "ches", "xes"]
+        .iter()
+        .any(|e| word.ends_with(e))
+    {
         stem(2)
     } else if word.ends_with('s') && !["ss", "us", "is", "ics"].iter().any(|e| word.ends_with(e)) {
         stem(1)

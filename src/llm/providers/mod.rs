@@ -12,11 +12,20 @@ use super::provider::Provider;
 use crate::config::llm::{self as settings, Kind};
 
 /// A client for a provider.
-pub fn connect(provider: &settings::Provider, transport: &settings::Transport) -> Box<dyn Provider> {
+pub fn connect(
+    provider: &settings::Provider,
+    transport: &settings::Transport,
+) -> Box<dyn Provider> {
     match provider.kind {
         Kind::Local => Box::new(embedded::Embedded),
-        Kind::Openai => Box::new(openai::OpenAi::new(provider, http_client(provider, transport))),
-        Kind::Anthropic | Kind::Gemini => Box::new(native::Native::new(provider, http_client(provider, transport))),
+        Kind::Openai => Box::new(openai::OpenAi::new(
+            provider,
+            http_client(provider, transport),
+        )),
+        Kind::Anthropic | Kind::Gemini => Box::new(native::Native::new(
+            provider,
+            http_client(provider, transport),
+        )),
     }
 }
 
@@ -31,6 +40,7 @@ fn http_client(provider: &settings::Provider, transport: &settings::Transport) -
             Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value))
         })
         .collect();
+
     let client = reqwest::Client::builder()
         .default_headers(headers)
         .connect_timeout(Duration::from_secs(transport.connect_timeout))
@@ -39,5 +49,8 @@ fn http_client(provider: &settings::Provider, transport: &settings::Transport) -
         .redirect(reqwest::redirect::Policy::none())
         .tcp_nodelay(true)
         .user_agent(concat!("memoir/", env!("CARGO_PKG_VERSION")));
-    client.build().unwrap_or_else(|error| unreachable!("the client's settings are fixed: {error}"))
+
+    client
+        .build()
+        .unwrap_or_else(|error| unreachable!("the client's settings are fixed: {error}"))
 }

@@ -7,7 +7,9 @@ use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ModelSpec, ServiceTarget, webc};
 use serde_json::Value;
 
-use super::super::provider::{Finish, Mode, Provider, ProviderError, Reply, Request, Usage, codes_of, message_of};
+use super::super::provider::{
+    Finish, Mode, Provider, ProviderError, Reply, Request, Usage, codes_of, message_of,
+};
 use super::super::retry_after::retry_after;
 use crate::base::clock::{Clock as _, SystemClock};
 use crate::config::llm::{self as settings, Kind};
@@ -21,10 +23,16 @@ pub struct Native {
 
 impl Native {
     pub fn new(provider: &settings::Provider, http: reqwest::Client) -> Self {
-        let adapter = if provider.kind == Kind::Anthropic { AdapterKind::Anthropic } else { AdapterKind::Gemini };
+        let adapter = if provider.kind == Kind::Anthropic {
+            AdapterKind::Anthropic
+        } else {
+            AdapterKind::Gemini
+        };
+
         let client = Client::builder().with_reqwest(http).build();
         Self {
-            client: client.unwrap_or_else(|error| unreachable!("the client's settings are fixed: {error}")),
+            client: client
+                .unwrap_or_else(|error| unreachable!("the client's settings are fixed: {error}")),
             adapter,
             endpoint: Endpoint::from_owned(format!("{}/", provider.base_url.trim_end_matches('/'))),
             auth: AuthData::from_single(provider.api_key.expose()),
@@ -33,15 +41,23 @@ impl Native {
 }
 
 impl Provider for Native {
-    fn complete<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(async move {
             let target = ServiceTarget {
                 endpoint: self.endpoint.clone(),
                 auth: self.auth.clone(),
                 model: ModelIden::new(self.adapter, request.model),
             };
+
             let (question, options) = question(request);
-            match self.client.exec_chat(ModelSpec::Target(target), question, Some(&options)).await {
+            match self
+                .client
+                .exec_chat(ModelSpec::Target(target), question, Some(&options))
+                .await
+            {
                 Ok(answer) => Ok(read(answer, request)),
                 Err(error) => from_crate(error),
             }
@@ -52,10 +68,13 @@ impl Provider for Native {
 fn question(request: &Request<'_>) -> (ChatRequest, ChatOptions) {
     let mut question = ChatRequest::from_user(request.user).with_system(request.system);
     // The body is what tells a blocked prompt from nonsense.
-    let mut options = ChatOptions::default().with_capture_usage(true).with_capture_raw_body(true);
+    let mut options = ChatOptions::default()
+        .with_capture_usage(true)
+        .with_capture_raw_body(true);
     match request.mode {
         Mode::Native => {
-            let form = JsonSpec::new(request.stage, request.schema.clone()).with_description(request.description);
+            let form = JsonSpec::new(request.stage, request.schema.clone())
+                .with_description(request.description);
             options = options.with_response_format(form);
         }
         Mode::Tool => {
@@ -65,41 +84,56 @@ fn question(request: &Request<'_>) -> (ChatRequest, ChatOptions) {
         }
         Mode::Prompted => {}
     }
+
     let parameters = request.parameters;
     if let Some(temperature) = parameters.temperature {
         options = options.with_temperature(temperature);
     }
+
     if let Some(seed) = parameters.seed {
         options = options.with_seed(seed);
     }
+
     if let Some(max) = parameters.max_output_tokens {
         options = options.with_max_tokens(u32::try_from(max).unwrap_or(u32::MAX));
     }
+
     (question, options)
 }
 
 fn read(answer: ChatResponse, request: &Request<'_>) -> Reply {
-    let called = answer.tool_calls().into_iter().find(|call| call.fn_name == request.stage);
+    let called = answer
+        .tool_calls()
+        .into_iter()
+        .find(|call| call.fn_name == request.stage);
+
     let arguments = called.map(|call| match &call.fn_arguments {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     });
+
     let finish = match &answer.stop_reason {
         Some(StopReason::MaxTokens(_)) => Finish::CutOff,
         Some(StopReason::ContentFilter(reason)) => Finish::Refused(reason.clone()),
         _ => Finish::Complete,
     };
-    let usage = answer.usage.prompt_tokens.filter(|tokens| *tokens > 0).map(|prompt| Usage {
-        prompt: prompt.into(),
-        completion: answer.usage.completion_tokens.unwrap_or(0).into(),
-        cached: answer
-            .usage
-            .prompt_tokens_details
-            .as_ref()
-            .and_then(|details| details.cached_tokens)
-            .unwrap_or(0)
-            .into(),
-    });
+
+    let usage = answer
+        .usage
+        .prompt_tokens
+        .filter(|tokens| *tokens > 0)
+        .map(|prompt| Usage {
+            prompt: prompt.into(),
+            completion: answer.usage.completion_tokens.unwrap_or(0).into(),
+            cached: answer
+                .usage
+                .prompt_tokens_details
+                .as_ref()
+                .and_then(|details| details.cached_tokens)
+                .unwrap_or(0)
+                .into(),
+        });
+
     let ignored_tool = request.mode == Mode::Tool && arguments.is_none();
     let text = arguments.unwrap_or_else(|| answer.texts().concat());
     Reply {
@@ -115,10 +149,16 @@ fn read(answer: ChatResponse, request: &Request<'_>) -> Reply {
 fn from_crate(error: genai::Error) -> Result<Reply, ProviderError> {
     use genai::Error;
     match error {
-        Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => Err(from_wire(webc_error)),
+        Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => {
+            Err(from_wire(webc_error))
+        }
         // Gemini answers a prompt that it will not have with no candidate at all.
-        Error::ChatResponseGeneration { response_body, .. } if response_body.get("promptFeedback").is_some() => {
-            let reason = response_body["promptFeedback"]["blockReason"].as_str().unwrap_or("the prompt was blocked");
+        Error::ChatResponseGeneration { response_body, .. }
+            if response_body.get("promptFeedback").is_some() =>
+        {
+            let reason = response_body["promptFeedback"]["blockReason"]
+                .as_str()
+                .unwrap_or("the prompt was blocked");
             Ok(Reply {
                 text: String::new(),
                 ignored_tool: false,
@@ -129,18 +169,26 @@ fn from_crate(error: genai::Error) -> Result<Reply, ProviderError> {
             })
         }
         // The others quote the request.
-        _ => Err(ProviderError::Unreadable("it is not in the provider's own form".to_owned())),
+        _ => Err(ProviderError::Unreadable(
+            "it is not in the provider's own form".to_owned(),
+        )),
     }
 }
 
 fn from_wire(error: webc::Error) -> ProviderError {
     match error {
-        webc::Error::ResponseFailedStatus { status, body, headers } => ProviderError::Status {
+        webc::Error::ResponseFailedStatus {
+            status,
+            body,
+            headers,
+        } => ProviderError::Status {
             status: status.as_u16(),
             message: message_of(&body),
             codes: codes_of(&body),
             retry_after: retry_after(&headers, &body, SystemClock.now()),
-            should_retry: headers.get("x-should-retry").map(|value| value.as_bytes() == b"true"),
+            should_retry: headers
+                .get("x-should-retry")
+                .map(|value| value.as_bytes() == b"true"),
         },
         webc::Error::Reqwest(error) => ProviderError::from_client(error),
         _ => ProviderError::Unreadable("it is not JSON".to_owned()),

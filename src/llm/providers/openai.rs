@@ -1,7 +1,8 @@
 //! OpenAI's chat protocol, which most servers speak.
 //!
-//! The crate loses the status of an error that is not shaped like OpenAI's and retries by itself, so our own service
-//! sits in its place on the wire: it looks at the status first and reads a bounded body.
+//! The crate loses the status of an error that is not shaped like OpenAI's and retries by itself,
+//! so our own service sits in its place on the wire: it looks at the status first and reads a
+//! bounded body.
 
 use std::task::{Context, Poll};
 
@@ -31,23 +32,29 @@ pub struct OpenAi {
 impl OpenAi {
     pub fn new(provider: &settings::Provider, http: reqwest::Client) -> Self {
         let key = provider.api_key.expose();
-        let bearer = HeaderValue::from_str(&format!("Bearer {key}")).ok().filter(|_| !key.is_empty());
+        let bearer = HeaderValue::from_str(&format!("Bearer {key}"))
+            .ok()
+            .filter(|_| !key.is_empty());
         let headers = bearer.map(|mut bearer| {
             bearer.set_sensitive(true);
             (AUTHORIZATION, bearer)
         });
+
         let address = Address {
             base_url: provider.base_url.trim_end_matches('/').to_owned(),
             headers: headers.into_iter().collect(),
             key: SecretString::default(),
         };
+
         let client = Client::build(http.clone(), address);
-        Self { client: client.with_http_service(Wire { http }) }
+        Self {
+            client: client.with_http_service(Wire { http }),
+        }
     }
 }
 
-/// Where to send to, and as whom. The crate's own settings read the environment, and would send what they find there to
-/// every provider.
+/// Where to send to, and as whom. The crate's own settings read the environment, and would send
+/// what they find there to every provider.
 #[derive(Debug, Clone)]
 struct Address {
     base_url: String,
@@ -79,17 +86,26 @@ impl Config for Address {
 }
 
 impl Provider for OpenAi {
-    fn complete<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(async move {
-            let answer: Result<Value, OpenAIError> = self.client.chat().create_byot(body(request)).await;
+            let answer: Result<Value, OpenAIError> =
+                self.client.chat().create_byot(body(request)).await;
             read(&answer.map_err(from_crate)?, request)
         })
     }
 
-    fn embed<'a>(&'a self, model: &'a str, texts: &'a [&'a str]) -> BoxFuture<'a, Result<Vectors, ProviderError>> {
+    fn embed<'a>(
+        &'a self,
+        model: &'a str,
+        texts: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<Vectors, ProviderError>> {
         Box::pin(async move {
             let body = json!({"model": model, "input": texts, "encoding_format": "float"});
-            let answer: Result<Value, OpenAIError> = self.client.embeddings().create_byot(body).await;
+            let answer: Result<Value, OpenAIError> =
+                self.client.embeddings().create_byot(body).await;
             read_vectors(&answer.map_err(from_crate)?, texts.len())
         })
     }
@@ -98,23 +114,43 @@ impl Provider for OpenAi {
 /// The vectors in the order of the texts, whatever order they came in.
 fn read_vectors(answer: &Value, count: usize) -> Result<Vectors, ProviderError> {
     let unreadable = |what: &str| ProviderError::Unreadable(what.to_owned());
-    let data = answer["data"].as_array().ok_or_else(|| unreadable("it has no data"))?;
+    let data = answer["data"]
+        .as_array()
+        .ok_or_else(|| unreadable("it has no data"))?;
     let mut vectors = vec![Vec::new(); count];
+
     for (place, item) in data.iter().enumerate() {
-        let index = item["index"].as_u64().map_or(place, |index| usize::try_from(index).unwrap_or(usize::MAX));
-        let numbers = item["embedding"].as_array().ok_or_else(|| unreadable("an item has no embedding"))?;
+        let index = item["index"]
+            .as_u64()
+            .map_or(place, |index| usize::try_from(index).unwrap_or(usize::MAX));
+        let numbers = item["embedding"]
+            .as_array()
+            .ok_or_else(|| unreadable("an item has no embedding"))?;
         #[expect(clippy::cast_possible_truncation, reason = "stored as float32")]
-        let vector: Option<Vec<f32>> =
-            numbers.iter().map(|number| number.as_f64().map(|number| number as f32)).collect();
+        let vector: Option<Vec<f32>> = numbers
+            .iter()
+            .map(|number| number.as_f64().map(|number| number as f32))
+            .collect();
+
         let vector = vector.filter(|vector| vector.iter().all(|number| number.is_finite()));
-        let slot = vectors.get_mut(index).ok_or_else(|| unreadable("it has more vectors than texts"))?;
+        let slot = vectors
+            .get_mut(index)
+            .ok_or_else(|| unreadable("it has more vectors than texts"))?;
         *slot = vector.ok_or_else(|| unreadable("an embedding is not made of numbers"))?;
     }
+
     let length = vectors.first().map_or(0, Vec::len);
     if length == 0 || vectors.iter().any(|vector| vector.len() != length) {
-        return Err(unreadable("it lacks vectors, or they are not of one length"));
+        return Err(unreadable(
+            "it lacks vectors, or they are not of one length",
+        ));
     }
-    Ok(Vectors { found: vectors, usage: usage(&answer["usage"]), model: answer["model"].as_str().map(str::to_owned) })
+
+    Ok(Vectors {
+        found: vectors,
+        usage: usage(&answer["usage"]),
+        model: answer["model"].as_str().map(str::to_owned),
+    })
 }
 
 fn body(request: &Request<'_>) -> Value {
@@ -125,6 +161,7 @@ fn body(request: &Request<'_>) -> Value {
             {"role": "user", "content": request.user},
         ],
     });
+
     match request.mode {
         Mode::Native => {
             body["response_format"] = json!({"type": "json_schema", "json_schema": {
@@ -139,17 +176,25 @@ fn body(request: &Request<'_>) -> Value {
         }
         Mode::Prompted => {}
     }
+
     let parameters = request.parameters;
     if let Some(temperature) = parameters.temperature {
         body["temperature"] = temperature.into();
     }
+
     if let Some(seed) = parameters.seed {
         body["seed"] = seed.into();
     }
+
     if let Some(max) = parameters.max_output_tokens {
-        let name = if parameters.new_name_for_max { "max_completion_tokens" } else { "max_tokens" };
+        let name = if parameters.new_name_for_max {
+            "max_completion_tokens"
+        } else {
+            "max_tokens"
+        };
         body[name] = max.into();
     }
+
     body
 }
 
@@ -159,33 +204,59 @@ fn read(answer: &Value, request: &Request<'_>) -> Result<Reply, ProviderError> {
     if !message.is_object() {
         return Err(ProviderError::Unreadable("it has no message".to_owned()));
     }
+
     let called = message["tool_calls"].as_array().and_then(|calls| {
-        calls.iter().map(|call| &call["function"]).find(|function| function["name"] == request.stage)
+        calls
+            .iter()
+            .map(|call| &call["function"])
+            .find(|function| function["name"] == request.stage)
     });
+
     let arguments = called.map(|function| match &function["arguments"] {
         // Some servers send the object itself.
         Value::String(text) => text.clone(),
         other => other.to_string(),
     });
+
     let ignored_tool = request.mode == Mode::Tool && arguments.is_none();
-    let text = arguments.or_else(|| text_of(&message["content"])).unwrap_or_default();
+    let text = arguments
+        .or_else(|| text_of(&message["content"]))
+        .unwrap_or_default();
     let ignored_tool = ignored_tool && !text.is_empty();
-    let refusal = message["refusal"].as_str().filter(|refusal| !refusal.is_empty());
+    let refusal = message["refusal"]
+        .as_str()
+        .filter(|refusal| !refusal.is_empty());
+
     let finish = match (refusal, choice["finish_reason"].as_str()) {
         (Some(refusal), _) => Finish::Refused(refusal.to_owned()),
-        (None, Some("content_filter")) => Finish::Refused("a content filter stopped the answer".to_owned()),
+        (None, Some("content_filter")) => {
+            Finish::Refused("a content filter stopped the answer".to_owned())
+        }
         (None, Some("length")) => Finish::CutOff,
         _ => Finish::Complete,
     };
+
     let field = |name: &str| answer[name].as_str().map(str::to_owned);
-    Ok(Reply { text, ignored_tool, finish, usage: usage(&answer["usage"]), model: field("model"), id: field("id") })
+    Ok(Reply {
+        text,
+        ignored_tool,
+        finish,
+        usage: usage(&answer["usage"]),
+        model: field("model"),
+        id: field("id"),
+    })
 }
 
 /// The text of a message, also where it comes in parts.
 fn text_of(content: &Value) -> Option<String> {
     match content {
         Value::String(text) => Some(text.clone()),
-        Value::Array(parts) => Some(parts.iter().filter_map(|part| part["text"].as_str()).collect()),
+        Value::Array(parts) => Some(
+            parts
+                .iter()
+                .filter_map(|part| part["text"].as_str())
+                .collect(),
+        ),
         _ => None,
     }
 }
@@ -194,7 +265,9 @@ fn usage(usage: &Value) -> Option<Usage> {
     Some(Usage {
         prompt: usage["prompt_tokens"].as_i64()?,
         completion: usage["completion_tokens"].as_i64().unwrap_or(0),
-        cached: usage["prompt_tokens_details"]["cached_tokens"].as_i64().unwrap_or(0),
+        cached: usage["prompt_tokens_details"]["cached_tokens"]
+            .as_i64()
+            .unwrap_or(0),
     })
 }
 
@@ -230,13 +303,22 @@ impl tower::Service<HttpRequestFactory> for Wire {
         let http = self.http.clone();
         Box::pin(async move {
             let request = request.build().await?;
-            exchange(&http, request).await.map_err(|error| OpenAIError::Boxed(Box::new(error)))
+            exchange(&http, request)
+                .await
+                .map_err(|error| OpenAIError::Boxed(Box::new(error)))
         })
     }
 }
 
-async fn exchange(http: &reqwest::Client, request: reqwest::Request) -> Result<reqwest::Response, ProviderError> {
-    let mut response = http.execute(request).await.map_err(ProviderError::from_client)?;
+async fn exchange(
+    http: &reqwest::Client,
+    request: reqwest::Request,
+) -> Result<reqwest::Response, ProviderError> {
+    let mut response = http
+        .execute(request)
+        .await
+        .map_err(ProviderError::from_client)?;
+
     let status = response.status();
     let mut body = Vec::new();
     while let Some(bytes) = response.chunk().await.map_err(ProviderError::from_client)? {
@@ -245,13 +327,19 @@ async fn exchange(http: &reqwest::Client, request: reqwest::Request) -> Result<r
         }
         body.extend_from_slice(&bytes);
     }
+
     if status.is_success() {
         let mut whole = http::Response::new(body);
         *whole.status_mut() = status;
         return Ok(whole.into());
     }
+
     let text = String::from_utf8_lossy(&body);
-    let should_retry = response.headers().get("x-should-retry").map(|value| value.as_bytes() == b"true");
+    let should_retry = response
+        .headers()
+        .get("x-should-retry")
+        .map(|value| value.as_bytes() == b"true");
+
     Err(ProviderError::Status {
         status: status.as_u16(),
         message: message_of(&text),

@@ -1,5 +1,5 @@
-//! The catalogue: one file per question that memoir asks, with its frame, its answer, its checks, and what the
-//! embedded model makes of it.
+//! The catalogue: one file per question that memoir asks, with its frame, its answer, its checks,
+//! and what the embedded model makes of it.
 
 pub mod answer;
 pub mod classify;
@@ -17,7 +17,11 @@ pub const STAGES: &[&str] = &["helper", "classify", "select", "summarize", "answ
 fn helper_line(helper: Option<&str>) -> String {
     format!(
         "contextual_helper: {}\n",
-        helper.map(one_line).filter(|text| !text.is_empty()).as_deref().unwrap_or("none")
+        helper
+            .map(one_line)
+            .filter(|text| !text.is_empty())
+            .as_deref()
+            .unwrap_or("none")
     )
 }
 

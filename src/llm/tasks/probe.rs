@@ -26,7 +26,9 @@ impl Task for Probe {
     }
 
     fn embedded(&self) -> ProbeOutput {
-        ProbeOutput { word: "ready".to_owned() }
+        ProbeOutput {
+            word: "ready".to_owned(),
+        }
     }
 
     /// Any word will do: it is the schema that counts.

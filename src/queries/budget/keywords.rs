@@ -1,31 +1,44 @@
-//! How well passages match a question by its words: the share of the question's terms, rare ones counting more (D-7).
+//! How well passages match a question by its words: the share of the question's terms, rare ones
+//! counting more (D-7).
 
 use std::collections::{HashMap, HashSet};
 
 use crate::base::words;
 
-/// The score of each text, 0 to 1: the share of the question's terms that it holds, each weighted by how few texts hold it.
+/// The score of each text, 0 to 1: the share of the question's terms that it holds, each weighted
+/// by how few texts hold it.
 pub fn scores<'t>(query: &str, texts: impl Iterator<Item = &'t str>) -> Vec<f64> {
     let wanted = terms(query);
     let held: Vec<HashSet<&str>> = texts.map(|text| terms_among(text, &wanted)).collect();
     let mut rarity: HashMap<&str, f64> = HashMap::new();
     let mut whole = 0.0;
+
     // In a fixed order: sums of fractions depend on it.
     let mut ordered: Vec<&String> = wanted.iter().collect();
     ordered.sort();
     for term in &ordered {
-        let holders = held.iter().filter(|held| held.contains(term.as_str())).count();
+        let holders = held
+            .iter()
+            .filter(|held| held.contains(term.as_str()))
+            .count();
+
         let weight = idf(holders, held.len());
         whole += weight;
         rarity.insert(term, weight);
     }
+
     if whole <= 0.0 {
         return vec![0.0; held.len()];
     }
+
     let score = |held: &HashSet<&str>| {
         let shared = ordered.iter().filter(|term| held.contains(term.as_str()));
-        shared.map(|term| rarity.get(term.as_str()).copied().unwrap_or(0.0)).sum::<f64>() / whole
+        shared
+            .map(|term| rarity.get(term.as_str()).copied().unwrap_or(0.0))
+            .sum::<f64>()
+            / whole
     };
+
     held.iter().map(score).collect()
 }
 
@@ -44,7 +57,9 @@ fn terms(text: &str) -> HashSet<String> {
 /// Those of the wanted terms that a text holds.
 fn terms_among<'w>(text: &str, wanted: &'w HashSet<String>) -> HashSet<&'w str> {
     let mut held = HashSet::new();
-    words::each(text, |term| held.extend(wanted.get(term).map(String::as_str)));
+    words::each(text, |term| {
+        held.extend(wanted.get(term).map(String::as_str))
+    });
     held
 }
 
@@ -54,11 +69,18 @@ mod tests {
 
     #[test]
     fn rare_words_of_the_question_count_more() {
-        let texts = ["the cat sat on the mat", "the dog ran", "a QUASAR shines", "nothing here"];
+        let texts = [
+            "the cat sat on the mat",
+            "the dog ran",
+            "a QUASAR shines",
+            "nothing here",
+        ];
+
         let scores = scores("the quasar?", texts.into_iter());
         assert!(scores[2] > scores[0] && scores[0] > scores[3], "{scores:?}");
         assert!((scores[0] - scores[1]).abs() < 1e-12);
         assert!(scores.iter().all(|score| (0.0..=1.0).contains(score)));
+
         assert_eq!(super::scores("?!", ["x"].into_iter()), [0.0]);
     }
 

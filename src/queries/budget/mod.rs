@@ -1,4 +1,5 @@
-//! The budget: what a prompt takes, counted piece by piece, and what follows when that is too much (M-9).
+//! The budget: what a prompt takes, counted piece by piece, and what follows when that is too much
+//! (M-9).
 //!
 //! The arithmetic is pure; `prune` and `summarize` decide on it, never both.
 
@@ -34,12 +35,18 @@ pub struct Size {
 impl Size {
     pub fn of(counter: TokenCounter, text: &str) -> Self {
         let whole = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        Self { tokens: whole(counter.count(text)), chars: whole(char_count(text)) }
+        Self {
+            tokens: whole(counter.count(text)),
+            chars: whole(char_count(text)),
+        }
     }
 
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        Self { tokens: self.tokens + other.tokens, chars: self.chars + other.chars }
+        Self {
+            tokens: self.tokens + other.tokens,
+            chars: self.chars + other.chars,
+        }
     }
 }
 
@@ -67,13 +74,32 @@ pub struct ModeTokens {
 impl ModeTokens {
     /// What the mode in force adds.
     pub fn of(llm: &Llm, wished: Option<&str>, counter: TokenCounter) -> Self {
-        let answer = Answer { query: "".into(), contextual_helpers: Vec::new(), chunks: Vec::new() };
-        let chunk = SummarizeChunk { chunk_id: 1, text: "".into(), target_chars: LONG_TARGET };
-        let summarize = Summarize { chunks: vec![chunk], retries: 0 };
+        let answer = Answer {
+            query: "".into(),
+            contextual_helpers: Vec::new(),
+            chunks: Vec::new(),
+        };
+
+        let chunk = SummarizeChunk {
+            chunk_id: 1,
+            text: "".into(),
+            target_chars: LONG_TARGET,
+        };
+
+        let summarize = Summarize {
+            chunks: vec![chunk],
+            retries: 0,
+        };
+
         let added = |sent: &str, plain: &str| {
             // Nothing in most modes, and then nothing need be counted.
-            if sent == plain { 0 } else { Size::of(counter, sent).tokens - Size::of(counter, plain).tokens }
+            if sent == plain {
+                0
+            } else {
+                Size::of(counter, sent).tokens - Size::of(counter, plain).tokens
+            }
         };
+
         Self {
             answer: added(&llm.instruction(wished, &answer), Answer::SYSTEM),
             summarize: added(&llm.instruction(wished, &summarize), Summarize::SYSTEM),
@@ -87,7 +113,8 @@ pub struct Sheet {
     /// Instruction and question.
     pub base: Size,
     pub query: Size,
-    /// What the output mode adds to the instruction; sent, but no part of the estimate that is told.
+    /// What the output mode adds to the instruction; sent, but no part of the estimate that is
+    /// told.
     pub mode: ModeTokens,
     /// The line that stands where no document has a description.
     no_helper: Size,
@@ -119,7 +146,10 @@ impl Sheet {
     ) -> Self {
         let unknown = passages.iter().filter(|passage| passage.counted.is_none());
         let bytes: usize = query.len() + unknown.map(|passage| passage.text.len()).sum::<usize>();
-        counted(bytes, move || Self::count_now(counter, mode, &query, &helpers, &passages)).await
+        counted(bytes, move || {
+            Self::count_now(counter, mode, &query, &helpers, &passages)
+        })
+        .await
     }
 
     fn count_now(
@@ -129,7 +159,12 @@ impl Sheet {
         helpers: &[Option<Arc<str>>],
         passages: &[Passage],
     ) -> Self {
-        let line = |helper: &str| Size::of(counter, &format!("contextual_helper: {}\n", one_line(helper)));
+        let line = |helper: &str| {
+            Size::of(
+                counter,
+                &format!("contextual_helper: {}\n", one_line(helper)),
+            )
+        };
         let query = Size::of(counter, &format!("query: {}\n", one_line(query)));
         let end = Size::of(counter, "\n\"\"\"\n");
         // Passages of one path share the larger part of their headings.
@@ -140,14 +175,20 @@ impl Sheet {
             Size::of(counter, &format!("Chunk {} [", passage.chunk_id)).plus(label)
         };
         let item = |passage: &Passage| {
-            let text = passage.counted.unwrap_or_else(|| Size::of(counter, &passage.text));
+            let text = passage
+                .counted
+                .unwrap_or_else(|| Size::of(counter, &passage.text));
             let changed = passage.text.contains("\"\"\"");
             Item {
                 path: passage.path,
                 source: passage.source,
                 frame: heading(passage).plus(end),
                 text,
-                sent: if changed { Size::of(counter, &quoted(&passage.text)).tokens } else { text.tokens },
+                sent: if changed {
+                    Size::of(counter, &quoted(&passage.text)).tokens
+                } else {
+                    text.tokens
+                },
             }
         };
         Self {
@@ -155,7 +196,10 @@ impl Sheet {
             query,
             mode,
             no_helper: line("none"),
-            helpers: helpers.iter().map(|helper| helper.as_deref().map(line)).collect(),
+            helpers: helpers
+                .iter()
+                .map(|helper| helper.as_deref().map(line))
+                .collect(),
             items: passages.iter().map(item).collect(),
         }
     }
@@ -168,9 +212,18 @@ impl Sheet {
             size = size.plus(item.frame);
             used[item.source] = true;
         }
-        let lines: Vec<Size> =
-            self.helpers.iter().zip(&used).filter(|(_, used)| **used).filter_map(|(line, _)| *line).collect();
-        if lines.is_empty() { size.plus(self.no_helper) } else { lines.into_iter().fold(size, Size::plus) }
+        let lines: Vec<Size> = self
+            .helpers
+            .iter()
+            .zip(&used)
+            .filter(|(_, used)| **used)
+            .filter_map(|(line, _)| *line)
+            .collect();
+        if lines.is_empty() {
+            size.plus(self.no_helper)
+        } else {
+            lines.into_iter().fold(size, Size::plus)
+        }
     }
 
     /// The passages that are kept.
@@ -181,7 +234,12 @@ impl Sheet {
 
     /// Tokens of the passages that are kept, as they are sent.
     pub fn sent(&self, kept: &[bool]) -> i64 {
-        self.items.iter().zip(kept).filter(|(_, kept)| **kept).map(|(item, _)| item.sent).sum()
+        self.items
+            .iter()
+            .zip(kept)
+            .filter(|(_, kept)| **kept)
+            .map(|(item, _)| item.sent)
+            .sum()
     }
 
     /// Tokens of a prompt with those that are kept, as it is sent.
@@ -192,21 +250,36 @@ impl Sheet {
 
 /// The prompt as it will be sent, counted as a whole (K-36).
 pub async fn count_prompt(counter: TokenCounter, mode: ModeTokens, task: &Answer) -> i64 {
-    let (task, bytes) = (task.clone(), task.chunks.iter().map(|chunk| chunk.text.len()).sum::<usize>());
-    let whole =
-        move || Size::of(counter, Answer::SYSTEM).tokens + mode.answer + Size::of(counter, &task.frame()).tokens;
+    let (task, bytes) = (
+        task.clone(),
+        task.chunks
+            .iter()
+            .map(|chunk| chunk.text.len())
+            .sum::<usize>(),
+    );
+    let whole = move || {
+        Size::of(counter, Answer::SYSTEM).tokens
+            + mode.answer
+            + Size::of(counter, &task.frame()).tokens
+    };
     counted(bytes, whole).await
 }
 
-/// Does much counting elsewhere, and no more of it at once than there are processors: each thread that counts keeps
-/// tables of its own.
-async fn counted<T: Send + 'static>(bytes: usize, count: impl Fn() -> T + Clone + Send + 'static) -> T {
+/// Does much counting elsewhere, and no more of it at once than there are processors: each thread
+/// that counts keeps tables of its own.
+async fn counted<T: Send + 'static>(
+    bytes: usize,
+    count: impl Fn() -> T + Clone + Send + 'static,
+) -> T {
     static PLACES: OnceLock<Semaphore> = OnceLock::new();
     if bytes < MUCH_TEXT {
         return count();
     }
     let processors = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    let _place = PLACES.get_or_init(|| Semaphore::new(processors())).acquire().await;
+    let _place = PLACES
+        .get_or_init(|| Semaphore::new(processors()))
+        .acquire()
+        .await;
     #[expect(clippy::disallowed_methods, reason = "pure, and over in milliseconds")]
     let elsewhere = tokio::task::spawn_blocking(count.clone()).await;
     elsewhere.unwrap_or_else(|_| count())

@@ -1,4 +1,5 @@
-//! PRUNE: whole paths are dropped until the rest fits; the last one is trimmed or refused (M-9.B2, D-7).
+//! PRUNE: whole paths are dropped until the rest fits; the last one is trimmed or refused (M-9.B2,
+//! D-7).
 
 use super::Sheet;
 use crate::config::query::Overflow;
@@ -20,17 +21,20 @@ pub struct NothingFits {
     pub dropped: Vec<usize>,
 }
 
-/// The order in which paths are dropped: the lowest relevance first, of equals the later one; or simply the last first.
+/// The order in which paths are dropped: the lowest relevance first, of equals the later one; or
+/// simply the last first.
 pub fn order(relevance: &[f64], use_rankings: bool) -> Vec<usize> {
     let mut order: Vec<usize> = (0..relevance.len()).rev().collect();
     if use_rankings {
         // Stable: of equals the later one stays first.
         order.sort_by(|one, other| relevance[*one].total_cmp(&relevance[*other]));
     }
+
     order
 }
 
-/// Drops paths in the given order until what is left fits. `scores` tells how well each passage matches the question.
+/// Drops paths in the given order until what is left fits. `scores` tells how well each passage
+/// matches the question.
 pub fn prune(
     sheet: &Sheet,
     budget: i64,
@@ -42,37 +46,58 @@ pub fn prune(
     let mut dropped = Vec::new();
     for (count, path) in order.iter().enumerate() {
         if sheet.tokens(&kept) <= budget {
-            return Ok(Pruned { kept, dropped, trimmed: false });
+            return Ok(Pruned {
+                kept,
+                dropped,
+                trimmed: false,
+            });
         }
+
         if count + 1 == order.len() {
             if overflow == Overflow::Trim
                 && let Some(kept) = trim(sheet, budget, *path, &scores(*path))
             {
-                return Ok(Pruned { kept, dropped, trimmed: true });
+                return Ok(Pruned {
+                    kept,
+                    dropped,
+                    trimmed: true,
+                });
             }
+
             dropped.push(*path);
             return Err(NothingFits { dropped });
         }
+
         for (item, kept) in sheet.items.iter().zip(&mut kept) {
             *kept &= item.path != *path;
         }
+
         dropped.push(*path);
     }
-    Ok(Pruned { kept, dropped, trimmed: false })
+
+    Ok(Pruned {
+        kept,
+        dropped,
+        trimmed: false,
+    })
 }
 
 /// Of one path, the passages that match best, as many as fit; none if not even one does.
 fn trim(sheet: &Sheet, budget: i64, path: usize, scores: &[f64]) -> Option<Vec<bool>> {
-    let mut best: Vec<usize> = (0..sheet.items.len()).filter(|place| sheet.items[*place].path == path).collect();
+    let mut best: Vec<usize> = (0..sheet.items.len())
+        .filter(|place| sheet.items[*place].path == path)
+        .collect();
     let score = |place: &usize| scores.get(*place).copied().unwrap_or(0.0);
     best.sort_by(|one, other| score(other).total_cmp(&score(one)).then(one.cmp(other)));
     let mut kept = vec![false; sheet.items.len()];
+
     for place in best {
         kept[place] = true;
         if sheet.tokens(&kept) > budget {
             kept[place] = false;
         }
     }
+
     kept.contains(&true).then_some(kept)
 }
 
@@ -83,7 +108,11 @@ mod tests {
 
     /// Ten tokens of base, one of frame for each passage, helpers of five tokens each.
     fn sheet(items: &[(usize, usize, i64)], helpers: usize) -> Sheet {
-        let size = |tokens| Size { tokens, chars: tokens * 4 };
+        let size = |tokens| Size {
+            tokens,
+            chars: tokens * 4,
+        };
+
         let item = |(path, source, tokens): &(usize, usize, i64)| Item {
             path: *path,
             source: *source,
@@ -91,6 +120,7 @@ mod tests {
             text: size(*tokens),
             sent: *tokens,
         };
+
         Sheet {
             base: size(10),
             query: size(2),
@@ -113,6 +143,7 @@ mod tests {
         let pruned = prune(&sheet, all, &order, Overflow::Error, no_scores).unwrap();
         assert_eq!((pruned.kept, pruned.dropped), (vec![true, true], vec![]));
         let pruned = prune(&sheet, all - 1, &order, Overflow::Error, no_scores).unwrap();
+
         assert_eq!((pruned.kept, pruned.dropped), (vec![true, false], vec![1]));
     }
 
@@ -123,11 +154,28 @@ mod tests {
         let mut prompted = sheet(&[(0, 0, 20), (1, 0, 30)], 1);
         prompted.mode.answer = 7;
         let mut escaped = sheet(&[(0, 0, 20), (1, 0, 30)], 1);
+
         escaped.items[1].sent += 7;
         for sheet in [prompted, escaped] {
-            assert_eq!(sheet.fixed(&[true, true]).tokens + sheet.content(&[true, true]).tokens, all, "what is told");
-            assert_eq!(prune(&sheet, all + 7, &order, Overflow::Error, no_scores).unwrap().dropped, [0; 0]);
-            assert_eq!(prune(&sheet, all + 6, &order, Overflow::Error, no_scores).unwrap().dropped, [1]);
+            assert_eq!(
+                sheet.fixed(&[true, true]).tokens + sheet.content(&[true, true]).tokens,
+                all,
+                "what is told"
+            );
+
+            assert_eq!(
+                prune(&sheet, all + 7, &order, Overflow::Error, no_scores)
+                    .unwrap()
+                    .dropped,
+                [0; 0]
+            );
+
+            assert_eq!(
+                prune(&sheet, all + 6, &order, Overflow::Error, no_scores)
+                    .unwrap()
+                    .dropped,
+                [1]
+            );
         }
     }
 
@@ -142,7 +190,15 @@ mod tests {
     fn a_dropped_document_takes_its_description_along() {
         let sheet = sheet(&[(0, 0, 20), (1, 1, 20)], 2);
         let one = 10 + 5 + 1 + 20;
-        let pruned = prune(&sheet, one, &order(&[1.0, 0.5], true), Overflow::Error, no_scores).unwrap();
+        let pruned = prune(
+            &sheet,
+            one,
+            &order(&[1.0, 0.5], true),
+            Overflow::Error,
+            no_scores,
+        )
+        .unwrap();
+
         assert_eq!(pruned.kept, [true, false]);
         assert_eq!(sheet.tokens(&pruned.kept), one);
     }
@@ -151,16 +207,25 @@ mod tests {
     fn the_last_path_is_trimmed_or_refused() {
         let sheet = sheet(&[(0, 0, 30), (0, 0, 30), (0, 0, 30), (1, 0, 5)], 1);
         let order = order(&[1.0, 0.5], true);
+
         // Room for two: the best matches stay, in their order.
         let budget = 10 + 5 + 2 + 60;
         let scores = |_| vec![0.1, 0.0, 0.9, 0.0];
         let pruned = prune(&sheet, budget, &order, Overflow::Trim, scores).unwrap();
-        assert_eq!((pruned.kept, pruned.dropped, pruned.trimmed), (vec![true, false, true, false], vec![1], true));
+        assert_eq!(
+            (pruned.kept, pruned.dropped, pruned.trimmed),
+            (vec![true, false, true, false], vec![1], true)
+        );
+
         // Equal scores: the first ones.
         let pruned = prune(&sheet, budget, &order, Overflow::Trim, no_scores).unwrap();
         assert_eq!(pruned.kept, [true, true, false, false]);
         let refused = prune(&sheet, budget, &order, Overflow::Error, no_scores).unwrap_err();
         assert_eq!(refused.dropped, [1, 0]);
-        assert!(prune(&sheet, 20, &order, Overflow::Trim, no_scores).is_err(), "not even one fits");
+
+        assert!(
+            prune(&sheet, 20, &order, Overflow::Trim, no_scores).is_err(),
+            "not even one fits"
+        );
     }
 }

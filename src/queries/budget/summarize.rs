@@ -56,7 +56,8 @@ impl Plan {
     /// Most characters that all summaries together may have.
     pub fn allowed_chars(&self, rules: Rules) -> i64 {
         let wide = i128::from;
-        let allowed = wide(self.total.chars) * wide(self.room) * wide(100 + rules.tolerance_percent);
+        let allowed =
+            wide(self.total.chars) * wide(self.room) * wide(100 + rules.tolerance_percent);
         i64::try_from(allowed / (wide(self.total.tokens.max(1)) * 100)).unwrap_or(i64::MAX)
     }
 
@@ -67,43 +68,87 @@ impl Plan {
             text: Arc::clone(&passage.text),
             target_chars: usize::try_from(*target).unwrap_or(1),
         };
-        let (texts, targets) = (&passages[part.from..part.to], &self.targets[part.from..part.to]);
-        Summarize { chunks: texts.iter().zip(targets).map(chunk).collect(), retries }
+
+        let (texts, targets) = (
+            &passages[part.from..part.to],
+            &self.targets[part.from..part.to],
+        );
+
+        Summarize {
+            chunks: texts.iter().zip(targets).map(chunk).collect(),
+            retries,
+        }
     }
 }
 
 /// Decides what each passage is to become. `None` where everything fits as it is.
-pub fn plan(counter: TokenCounter, sheet: &Sheet, passages: &[Passage], rules: Rules) -> Result<Option<Plan>, NoPlan> {
+pub fn plan(
+    counter: TokenCounter,
+    sheet: &Sheet,
+    passages: &[Passage],
+    rules: Rules,
+) -> Result<Option<Plan>, NoPlan> {
     let all = vec![true; sheet.items.len()];
     // The passages as they are sent, but their characters as they are read.
-    let total = Size { tokens: sheet.sent(&all), chars: sheet.content(&all).chars };
+    let total = Size {
+        tokens: sheet.sent(&all),
+        chars: sheet.content(&all).chars,
+    };
+
     let room = rules.budget - (sheet.tokens(&all) - total.tokens);
     if room >= total.tokens {
         return Ok(None);
     }
+
     if room <= 0 {
         return Err(NoPlan::NoRoom);
     }
+
     let target = |chars: i64| {
         let share = i128::from(chars) * i128::from(room) / i128::from(total.tokens);
         i64::try_from(share).unwrap_or(i64::MAX).max(1)
     };
-    let targets: Vec<i64> = sheet.items.iter().map(|item| target(item.text.chars)).collect();
+
+    let targets: Vec<i64> = sheet
+        .items
+        .iter()
+        .map(|item| target(item.text.chars))
+        .collect();
+
     let part_cap = rules.budget - rules.headroom;
-    let preface = Size::of(counter, Summarize::SYSTEM).plus(Size::of(counter, INSTRUCTION)).tokens;
+    let preface = Size::of(counter, Summarize::SYSTEM)
+        .plus(Size::of(counter, INSTRUCTION))
+        .tokens;
     let preface = preface + sheet.mode.summarize;
-    let sizes = passages.iter().zip(&sheet.items).zip(&targets).map(|((passage, item), target)| {
-        let (id, chars) = (passage.chunk_id, item.text.chars);
-        let heading = format!("Chunk {id} (original_chars={chars}, target_chars={target}):\n\"\"\"\n");
-        Size::of(counter, &heading).tokens + Size::of(counter, "\n\"\"\"\n").tokens + item.sent
-    });
+    let sizes = passages
+        .iter()
+        .zip(&sheet.items)
+        .zip(&targets)
+        .map(|((passage, item), target)| {
+            let (id, chars) = (passage.chunk_id, item.text.chars);
+            let heading =
+                format!("Chunk {id} (original_chars={chars}, target_chars={target}):\n\"\"\"\n");
+            Size::of(counter, &heading).tokens + Size::of(counter, "\n\"\"\"\n").tokens + item.sent
+        });
+
     let sizes: Vec<i64> = sizes.collect();
-    let parts = parts(&sizes, preface, part_cap, rules.budget)
-        .map_err(|place| NoPlan::TooLarge { chunk_id: passages[place].chunk_id, tokens: sizes[place] + preface })?;
-    Ok(Some(Plan { room, total, targets, part_cap, parts }))
+    let parts =
+        parts(&sizes, preface, part_cap, rules.budget).map_err(|place| NoPlan::TooLarge {
+            chunk_id: passages[place].chunk_id,
+            tokens: sizes[place] + preface,
+        })?;
+
+    Ok(Some(Plan {
+        room,
+        total,
+        targets,
+        part_cap,
+        parts,
+    }))
 }
 
-/// Fills parts in order. A passage above the cap goes alone where the whole budget holds it (K-38); else its place is told.
+/// Fills parts in order. A passage above the cap goes alone where the whole budget holds it (K-38);
+/// else its place is told.
 fn parts(sizes: &[i64], preface: i64, cap: i64, budget: i64) -> Result<Vec<Part>, usize> {
     let mut parts: Vec<Part> = Vec::new();
     for (place, size) in sizes.iter().enumerate() {
@@ -113,11 +158,16 @@ fn parts(sizes: &[i64], preface: i64, cap: i64, budget: i64) -> Result<Vec<Part>
                 part.input_tokens += size;
             }
             _ if size + preface <= cap.max(budget) => {
-                parts.push(Part { from: place, to: place + 1, input_tokens: preface + size });
+                parts.push(Part {
+                    from: place,
+                    to: place + 1,
+                    input_tokens: preface + size,
+                });
             }
             _ => return Err(place),
         }
     }
+
     Ok(parts)
 }
 
@@ -128,12 +178,26 @@ mod tests {
     #[test]
     fn parts_are_filled_in_order_up_to_the_cap() {
         let shape = |sizes: &[i64], cap, budget| {
-            parts(sizes, 10, cap, budget).map(|parts| parts.iter().map(|part| (part.from, part.to)).collect::<Vec<_>>())
+            parts(sizes, 10, cap, budget).map(|parts| {
+                parts
+                    .iter()
+                    .map(|part| (part.from, part.to))
+                    .collect::<Vec<_>>()
+            })
         };
-        assert_eq!(shape(&[40, 50, 41, 50], 100, 200), Ok(vec![(0, 2), (2, 3), (3, 4)]));
+
+        assert_eq!(
+            shape(&[40, 50, 41, 50], 100, 200),
+            Ok(vec![(0, 2), (2, 3), (3, 4)])
+        );
+
         assert_eq!(shape(&[40, 50, 40, 50], 100, 200), Ok(vec![(0, 2), (2, 4)]));
         // Larger than the cap, but not than the budget: alone.
-        assert_eq!(shape(&[10, 150, 10], 100, 200), Ok(vec![(0, 1), (1, 2), (2, 3)]));
+        assert_eq!(
+            shape(&[10, 150, 10], 100, 200),
+            Ok(vec![(0, 1), (1, 2), (2, 3)])
+        );
+
         assert_eq!(shape(&[10, 191], 100, 200), Err(1));
         assert_eq!(shape(&[10, 190], 100, 200), Ok(vec![(0, 1), (1, 2)]));
     }
@@ -147,6 +211,7 @@ mod tests {
             text: size(*tokens, *chars),
             sent: *tokens,
         };
+
         let sheet = Sheet {
             base: size(fixed, 0),
             query: size(0, 0),
@@ -155,24 +220,58 @@ mod tests {
             helpers: vec![None],
             items: texts.iter().map(item).collect(),
         };
-        let passage =
-            |chunk_id| Passage { chunk_id, path: 0, source: 0, label: "A".into(), text: "x".into(), counted: None };
-        (sheet, (1..=i64::try_from(texts.len()).unwrap()).map(passage).collect())
+
+        let passage = |chunk_id| Passage {
+            chunk_id,
+            path: 0,
+            source: 0,
+            label: "A".into(),
+            text: "x".into(),
+            counted: None,
+        };
+
+        (
+            sheet,
+            (1..=i64::try_from(texts.len()).unwrap())
+                .map(passage)
+                .collect(),
+        )
     }
 
     #[test]
     fn the_ratio_decides() {
         let counter = TokenCounter::for_model(None);
-        let rules = |budget| Rules { budget, headroom: 0, tolerance_percent: 5, retries: 1 };
+        let rules = |budget| Rules {
+            budget,
+            headroom: 0,
+            tolerance_percent: 5,
+            retries: 1,
+        };
+
         let (sheet, passages) = sheet(1000, &[(600, 2400), (400, 3), (800, 4001)]);
         let plan = |budget| plan(counter, &sheet, &passages, rules(budget));
-        assert_eq!(plan(2800), Ok(None), "a ratio of one leaves everything as it is");
-        assert_eq!(plan(1000), Err(NoPlan::NoRoom), "a ratio of zero leaves nothing");
+        assert_eq!(
+            plan(2800),
+            Ok(None),
+            "a ratio of one leaves everything as it is"
+        );
+
+        assert_eq!(
+            plan(1000),
+            Err(NoPlan::NoRoom),
+            "a ratio of zero leaves nothing"
+        );
+
         assert_eq!(plan(900), Err(NoPlan::NoRoom));
         let half = plan(1900).unwrap().unwrap();
         assert!((half.ratio() - 0.5).abs() < 1e-12);
         assert_eq!(half.targets, [1200, 1, 2000]);
-        assert_eq!(half.allowed_chars(rules(1900)), 3362, "6404 / 2 and 5 percent, rounded down");
+        assert_eq!(
+            half.allowed_chars(rules(1900)),
+            3362,
+            "6404 / 2 and 5 percent, rounded down"
+        );
+
         let tiny = plan(1001).unwrap().unwrap();
         assert_eq!(tiny.targets, [1, 1, 2]);
     }

@@ -1,4 +1,5 @@
-//! Finds passages in an index: those that a filter lets through, scored by their words, their meaning, or both.
+//! Finds passages in an index: those that a filter lets through, scored by their words, their
+//! meaning, or both.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +23,9 @@ pub struct Filter {
 impl Filter {
     /// Whether a passage is among those that are named, if any are.
     pub fn lets(&self, chunk_id: i64) -> bool {
-        self.chunks.as_ref().is_none_or(|chunks| chunks.contains(&chunk_id))
+        self.chunks
+            .as_ref()
+            .is_none_or(|chunks| chunks.contains(&chunk_id))
     }
 }
 
@@ -39,11 +42,15 @@ impl Index {
         let sieve = self.sieve(filter);
         let wanted = |row: usize| self.passes(row, &sieve);
         let keyword = (question.kind != Kind::Semantic).then(|| self.score(&question.terms));
+
         let hits = match (&keyword, question.kind) {
-            (Some((query, scores)), Kind::Keyword) => self.by_keyword(question, query, scores, wanted),
+            (Some((query, scores)), Kind::Keyword) => {
+                self.by_keyword(question, query, scores, wanted)
+            }
             (Some((query, scores)), Kind::Hybrid) => self.by_both(question, query, scores, wanted),
             _ => self.by_meaning(question, wanted),
         };
+
         finish(hits, question)
     }
 
@@ -52,12 +59,18 @@ impl Index {
             None => self.states.iter().map(|state| state.version_id).collect(),
             Some(_) => vec![None; self.states.len()],
         };
+
         for (id, version) in filter.sources.iter().flatten() {
             if let Some(number) = self.source_numbers.get(id.as_str()) {
                 versions[*number as usize] = Some(*version);
             }
         }
-        Sieve { versions, until: filter.until.unwrap_or(i64::MAX), filter }
+
+        Sieve {
+            versions,
+            until: filter.until.unwrap_or(i64::MAX),
+            filter,
+        }
     }
 
     fn passes(&self, row: usize, sieve: &Sieve<'_>) -> bool {
@@ -69,14 +82,25 @@ impl Index {
     /// The keyword score of every row.
     fn score(&self, terms: &[QueryTerm]) -> (KeywordQuery, Vec<f64>) {
         let none = Vec::new();
-        let lists: Vec<&Postings> =
-            terms.iter().map(|asked| self.terms.get(token(&asked.term).as_str()).unwrap_or(&none)).collect();
+        let lists: Vec<&Postings> = terms
+            .iter()
+            .map(|asked| self.terms.get(token(&asked.term).as_str()).unwrap_or(&none))
+            .collect();
+
         let live = |posting: &&u32| self.live[(**posting >> 8) as usize];
         let all_live = self.live_count == self.len();
-        let count = |list: &&Postings| if all_live { list.len() } else { list.iter().filter(live).count() };
+        let count = |list: &&Postings| {
+            if all_live {
+                list.len()
+            } else {
+                list.iter().filter(live).count()
+            }
+        };
+
         let with_term: Vec<u64> = lists.iter().map(|list| count(list) as u64).collect();
         let query = KeywordQuery::new(terms, &with_term, self.collection());
         let mut scores = vec![0.0; self.len()];
+
         for (term, list) in lists.into_iter().enumerate() {
             let weight = query.weight(term);
             for posting in list {
@@ -84,6 +108,7 @@ impl Index {
                 scores[row] += part(weight, posting & 255, query.damping(self.lengths[row]));
             }
         }
+
         (query, scores)
     }
 
@@ -98,18 +123,28 @@ impl Index {
         scores: &[f64],
         wanted: impl Fn(usize) -> bool + Sync,
     ) -> Vec<Hit> {
-        let found = scores.iter().enumerate().filter(|(row, score)| **score > 0.0 && wanted(*row));
+        let found = scores
+            .iter()
+            .enumerate()
+            .filter(|(row, score)| **score > 0.0 && wanted(*row));
+
         let mut found: Vec<(usize, f64)> = found.map(|(row, score)| (row, *score)).collect();
         // Of each document only one is kept, so that all may be needed.
         if !question.by_source && found.len() > question.k.max(1) {
-            let better = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+            let better =
+                |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
             found.select_nth_unstable_by(question.k.max(1) - 1, better);
             found.truncate(question.k.max(1));
         }
+
         let hit = |(row, score): (usize, f64)| {
             let share = query.share(score);
-            Hit { keyword: Some(share), ..self.hit(row, share) }
+            Hit {
+                keyword: Some(share),
+                ..self.hit(row, share)
+            }
         };
+
         found.into_iter().map(hit).collect()
     }
 
@@ -118,12 +153,23 @@ impl Index {
         loop {
             let near = self.nearest(question, count, &wanted);
             let sources: HashSet<u32> = near.iter().map(|(row, _)| self.sources[*row]).collect();
-            // Of each document only one is kept: there may be too few yet, though more would be found.
-            if question.by_source && sources.len() < question.k && near.len() == count && count < self.len() {
+
+            // Of each document only one is kept: there may be too few yet, though more would be
+            // found.
+            if question.by_source
+                && sources.len() < question.k
+                && near.len() == count
+                && count < self.len()
+            {
                 count = count.saturating_mul(8);
                 continue;
             }
-            let hit = |(row, cosine)| Hit { semantic: Some(cosine), ..self.hit(row, cosine) };
+
+            let hit = |(row, cosine)| Hit {
+                semantic: Some(cosine),
+                ..self.hit(row, cosine)
+            };
+
             return near.into_iter().map(hit).collect();
         }
     }
@@ -136,29 +182,44 @@ impl Index {
         wanted: impl Fn(usize) -> bool + Sync,
     ) -> Vec<Hit> {
         let mut rows = self.near_sample(question, &wanted);
-        let mut held: Vec<usize> = (0..self.len()).filter(|row| scores[*row] > 0.0 && wanted(*row)).collect();
+        let mut held: Vec<usize> = (0..self.len())
+            .filter(|row| scores[*row] > 0.0 && wanted(*row))
+            .collect();
         let better = |a: &usize, b: &usize| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b));
+
         if question.by_source {
             held.sort_unstable_by(better);
             self.keep_one_each(&mut held);
         } else if held.len() > SAMPLE {
             held.select_nth_unstable_by(SAMPLE - 1, better);
         }
+
         held.truncate(SAMPLE);
         rows.extend(held);
-        let fused = fuse_all(&rows, |row| scores[row], |row| self.vector(row), question.vector.as_deref());
+        let fused = fuse_all(
+            &rows,
+            |row| scores[row],
+            |row| self.vector(row),
+            question.vector.as_deref(),
+        );
+
         let hit = |(fused, semantic): (Fused<usize>, Option<f64>)| Hit {
             keyword: Some(query.share(scores[fused.id])),
             semantic,
             standing: Some((&fused).into()),
             ..self.hit(fused.id, fused.score)
         };
+
         fused.into_iter().map(hit).collect()
     }
 
-    /// The nearest passages that are compared by both; one of each document where only one is wanted, so that a long
-    /// document does not leave the others out.
-    fn near_sample(&self, question: &Question, wanted: impl Fn(usize) -> bool + Sync) -> Vec<usize> {
+    /// The nearest passages that are compared by both; one of each document where only one is
+    /// wanted, so that a long document does not leave the others out.
+    fn near_sample(
+        &self,
+        question: &Question,
+        wanted: impl Fn(usize) -> bool + Sync,
+    ) -> Vec<usize> {
         let mut count = SAMPLE;
         loop {
             let near = self.nearest(question, count, &wanted);
@@ -167,10 +228,12 @@ impl Index {
             if question.by_source {
                 self.keep_one_each(&mut rows);
             }
+
             if all || rows.len() >= SAMPLE || !question.by_source {
                 rows.truncate(SAMPLE);
                 return rows;
             }
+
             count = count.saturating_mul(8);
         }
     }
@@ -181,11 +244,22 @@ impl Index {
         rows.retain(|row| seen.insert(self.sources[*row]));
     }
 
-    fn nearest(&self, question: &Question, count: usize, wanted: impl Fn(usize) -> bool + Sync) -> Vec<(usize, f64)> {
-        let (Some(vectors), Some(asked)) = (&self.vectors, &question.vector) else { return Vec::new() };
+    fn nearest(
+        &self,
+        question: &Question,
+        count: usize,
+        wanted: impl Fn(usize) -> bool + Sync,
+    ) -> Vec<(usize, f64)> {
+        let (Some(vectors), Some(asked)) = (&self.vectors, &question.vector) else {
+            return Vec::new();
+        };
         let row = |place: usize| vectors.rows[place] as usize;
-        let near = vectors.matrix.nearest(asked, count, |place| wanted(row(place)));
-        near.into_iter().map(|near| (row(near.row), f64::from(near.cosine))).collect()
+        let near = vectors
+            .matrix
+            .nearest(asked, count, |place| wanted(row(place)));
+        near.into_iter()
+            .map(|near| (row(near.row), f64::from(near.cosine)))
+            .collect()
     }
 
     fn vector(&self, row: usize) -> Option<Vec<f32>> {
@@ -196,6 +270,13 @@ impl Index {
 
     fn hit(&self, row: usize, score: f64) -> Hit {
         let source = u64::from(self.sources[row]);
-        Hit { chunk_id: self.chunk_ids[row], source, score, keyword: None, semantic: None, standing: None }
+        Hit {
+            chunk_id: self.chunk_ids[row],
+            source,
+            score,
+            keyword: None,
+            semantic: None,
+            standing: None,
+        }
     }
 }

@@ -7,36 +7,74 @@ use super::*;
 fn row(chunk_id: i64, source: &str, text: &str) -> PassageRow {
     let found = terms::of_passage(text);
     let (source_id, length) = (source.to_owned(), i64::from(found.length));
-    PassageRow { chunk_id, source_id, version_id: 1, created_at: chunk_id, length, tokens: found.tokens }
+    PassageRow {
+        chunk_id,
+        source_id,
+        version_id: 1,
+        created_at: chunk_id,
+        length,
+        tokens: found.tokens,
+    }
 }
 
 fn sources(ids: &[&str]) -> Vec<SearchSource> {
-    let source = |id: &&str| SearchSource { id: (*id).to_owned(), version_id: Some(1), eligible: true };
+    let source = |id: &&str| SearchSource {
+        id: (*id).to_owned(),
+        version_id: Some(1),
+        eligible: true,
+    };
     ids.iter().map(source).collect()
 }
 
 fn ask(kind: Kind, query: &str, vector: Option<Vec<f32>>) -> Question {
-    Question { kind, terms: terms::of_query(query), vector, k: 10, min_score: None, by_source: false }
+    Question {
+        kind,
+        terms: terms::of_query(query),
+        vector,
+        k: 10,
+        min_score: None,
+        by_source: false,
+    }
 }
 
 fn found(index: &Index, question: &Question) -> Vec<(i64, f64)> {
-    index.search(question, &Filter::default()).iter().map(|hit| (hit.chunk_id, hit.score)).collect()
+    index
+        .search(question, &Filter::default())
+        .iter()
+        .map(|hit| (hit.chunk_id, hit.score))
+        .collect()
 }
 
 #[test]
 fn documents_that_are_gone_count_for_nothing() {
-    let texts = [(1, "a", "red fox"), (2, "b", "red hen and a red barn"), (3, "c", "blue whale"), (4, "b", "hen")];
-    let rows: Vec<PassageRow> = texts.iter().map(|(id, source, text)| row(*id, source, text)).collect();
+    let texts = [
+        (1, "a", "red fox"),
+        (2, "b", "red hen and a red barn"),
+        (3, "c", "blue whale"),
+        (4, "b", "hen"),
+    ];
+
+    let rows: Vec<PassageRow> = texts
+        .iter()
+        .map(|(id, source, text)| row(*id, source, text))
+        .collect();
+
     let mut index = Index::default();
     index.add(&rows);
     index.set_sources(&sources(&["a", "c"]));
     let mut fresh = Index::default();
     fresh.add(&[rows[0].clone(), rows[2].clone()]);
     fresh.set_sources(&sources(&["a", "c"]));
+
     for query in ["red", "red hen", "whale", "hen"] {
         let question = ask(Kind::Keyword, query, None);
-        assert_eq!(found(&index, &question), found(&fresh, &question), "{query}");
+        assert_eq!(
+            found(&index, &question),
+            found(&fresh, &question),
+            "{query}"
+        );
     }
+
     assert_eq!(index.live_size(), fresh.live_size());
 }
 
@@ -45,19 +83,40 @@ fn vectors_of_another_model_count_once_they_are_all_there() {
     let mut index = Index::default();
     index.add(&[row(1, "a", "one"), row(5, "a", "two"), row(9, "a", "three")]);
     index.set_sources(&sources(&["a"]));
-    let vector = |chunk_id: i64, numbers: [f32; 2]| VectorRow { chunk_id, vector: vectors::to_bytes(&numbers) };
+    let vector = |chunk_id: i64, numbers: [f32; 2]| VectorRow {
+        chunk_id,
+        vector: vectors::to_bytes(&numbers),
+    };
+
     index.begin_vectors("first", 2);
-    index.add_vectors(&[vector(1, [1.0, 0.0]), vector(7, [1.0, 1.0]), vector(9, [0.0, 1.0])]);
+    index.add_vectors(&[
+        vector(1, [1.0, 0.0]),
+        vector(7, [1.0, 1.0]),
+        vector(9, [0.0, 1.0]),
+    ]);
+
     assert_eq!(index.model(), None);
     index.finish_vectors();
     let question = ask(Kind::Semantic, "", Some(vec![0.0, 2.0]));
-    assert_eq!(found(&index, &question), [(9, 1.0), (1, 0.0)], "7 is no passage, 5 has no vector");
+    assert_eq!(
+        found(&index, &question),
+        [(9, 1.0), (1, 0.0)],
+        "7 is no passage, 5 has no vector"
+    );
+
     assert_eq!(index.last_vector(), Some(9));
     index.begin_vectors("second", 2);
     index.add_vectors(&[vector(5, [0.0, 1.0])]);
-    assert_eq!((index.model(), found(&index, &question)[0].0), (Some("first"), 9));
+    assert_eq!(
+        (index.model(), found(&index, &question)[0].0),
+        (Some("first"), 9)
+    );
+
     index.finish_vectors();
-    assert_eq!((index.model(), found(&index, &question)), (Some("second"), vec![(5, 1.0)]));
+    assert_eq!(
+        (index.model(), found(&index, &question)),
+        (Some("second"), vec![(5, 1.0)])
+    );
 }
 
 #[test]
@@ -66,32 +125,71 @@ fn a_document_that_goes_and_comes_again_is_found_and_goes_again() {
     let old = row(1, "a", "red fox");
     index.add(&[old, row(2, "b", "red hen"), row(3, "c", "red barn")]);
     index.set_sources(&sources(&["b", "c"]));
-    let again = PassageRow { version_id: 7, ..row(4, "a", "red fox") };
-    let back = SearchSource { id: "a".to_owned(), version_id: Some(7), eligible: true };
+    let again = PassageRow {
+        version_id: 7,
+        ..row(4, "a", "red fox")
+    };
+
+    let back = SearchSource {
+        id: "a".to_owned(),
+        version_id: Some(7),
+        eligible: true,
+    };
+
     index.add(&[again]);
     index.set_sources(&[sources(&["b", "c"]), vec![back.clone()]].concat());
     let question = ask(Kind::Keyword, "red", None);
-    let ids = |index: &Index| found(index, &question).iter().map(|(id, _)| *id).collect::<Vec<_>>();
+    let ids = |index: &Index| {
+        found(index, &question)
+            .iter()
+            .map(|(id, _)| *id)
+            .collect::<Vec<_>>()
+    };
+
     assert_eq!(ids(&index), [2, 3, 4]);
     // Another goes: this one stays.
     index.set_sources(&[sources(&["c"]), vec![back]].concat());
     assert_eq!(ids(&index), [3, 4]);
     index.set_sources(&sources(&["c"]));
     assert_eq!(ids(&index), [3]);
+
     assert_eq!(index.live_size().passages, 1);
 }
 
 #[test]
 fn former_versions_do_not_make_a_word_look_common() {
     let mut index = Index::default();
-    let versions = (1..=30).map(|n| PassageRow { version_id: n, ..row(n, "a", "saffron and salt") });
+    let versions = (1..=30).map(|n| PassageRow {
+        version_id: n,
+        ..row(n, "a", "saffron and salt")
+    });
+
     index.add(&versions.collect::<Vec<_>>());
-    index.add(&[row(31, "b", "salt"), row(32, "b", "salt and pepper"), row(33, "b", "saffron")]);
-    let now = SearchSource { id: "a".to_owned(), version_id: Some(30), eligible: true };
+    index.add(&[
+        row(31, "b", "salt"),
+        row(32, "b", "salt and pepper"),
+        row(33, "b", "saffron"),
+    ]);
+
+    let now = SearchSource {
+        id: "a".to_owned(),
+        version_id: Some(30),
+        eligible: true,
+    };
+
     index.set_sources(&[sources(&["b"]), vec![now.clone()]].concat());
     let mut fresh = Index::default();
-    fresh.add(&[PassageRow { version_id: 30, ..row(30, "a", "saffron and salt") }]);
-    fresh.add(&[row(31, "b", "salt"), row(32, "b", "salt and pepper"), row(33, "b", "saffron")]);
+    fresh.add(&[PassageRow {
+        version_id: 30,
+        ..row(30, "a", "saffron and salt")
+    }]);
+
+    fresh.add(&[
+        row(31, "b", "salt"),
+        row(32, "b", "salt and pepper"),
+        row(33, "b", "saffron"),
+    ]);
+
     fresh.set_sources(&[sources(&["b"]), vec![now]].concat());
     let question = ask(Kind::Keyword, "saffron pepper", None);
     assert_eq!(found(&index, &question), found(&fresh, &question));
@@ -100,24 +198,39 @@ fn former_versions_do_not_make_a_word_look_common() {
 #[test]
 fn a_long_document_leaves_room_for_others() {
     let mut index = Index::default();
-    let vector = |chunk_id: i64, numbers: [f32; 2]| VectorRow { chunk_id, vector: vectors::to_bytes(&numbers) };
+    let vector = |chunk_id: i64, numbers: [f32; 2]| VectorRow {
+        chunk_id,
+        vector: vectors::to_bytes(&numbers),
+    };
+
     let mut vectors = Vec::new();
     for id in 1..=1_500 {
         index.add(&[row(id, "book", "whale whale whale")]);
         vectors.push(vector(id, [1.0, 0.0]));
     }
+
     for id in 1_501..=1_530 {
-        index.add(&[row(id, &format!("note {id}"), "a whale and much else that makes a note longer than a line")]);
+        index.add(&[row(
+            id,
+            &format!("note {id}"),
+            "a whale and much else that makes a note longer than a line",
+        )]);
         vectors.push(vector(id, [1.0, 1.0]));
     }
+
     let notes: Vec<String> = (1_501..=1_530).map(|id| format!("note {id}")).collect();
     let names: Vec<&str> = notes.iter().map(String::as_str).chain(["book"]).collect();
     index.set_sources(&sources(&names));
     index.begin_vectors("m", 2);
     index.add_vectors(&vectors);
     index.finish_vectors();
+
     for kind in [Kind::Keyword, Kind::Semantic, Kind::Hybrid] {
-        let question = Question { by_source: true, k: 20, ..ask(kind, "whale", Some(vec![1.0, 0.0])) };
+        let question = Question {
+            by_source: true,
+            k: 20,
+            ..ask(kind, "whale", Some(vec![1.0, 0.0]))
+        };
         assert_eq!(found(&index, &question).len(), 20, "{kind:?}");
     }
 }

@@ -26,9 +26,11 @@ async fn call(
     if let Some(space) = space {
         request = request.header("x-memoir-space", space);
     }
+
     if let Some(body) = body {
         request = request.json(body);
     }
+
     send(request).await
 }
 
@@ -38,17 +40,37 @@ async fn a_guarded_service_wants_a_known_key() {
     let bare = app.get("/v1/info").await;
     bare.assert_problem(401, "unauthorized");
     assert_eq!(bare.header("www-authenticate"), "Bearer");
-    for header in
-        ["Bearer", "Bearer ", "Bearer wrong", "Basic a2V5LW9mLWE=", "key-of-a", "Bearer key-of-a x", "Bearer KEY-OF-A"]
-    {
-        let request = app.request(Method::GET, "/v1/info").header("authorization", header);
+
+    for header in [
+        "Bearer",
+        "Bearer ",
+        "Bearer wrong",
+        "Basic a2V5LW9mLWE=",
+        "key-of-a",
+        "Bearer key-of-a x",
+        "Bearer KEY-OF-A",
+    ] {
+        let request = app
+            .request(Method::GET, "/v1/info")
+            .header("authorization", header);
         send(request).await.assert_problem(401, "unauthorized");
     }
+
     for header in ["Bearer key-of-a", "bearer key-of-b", "Bearer foo"] {
-        let request = app.request(Method::GET, "/v1/info").header("authorization", header);
+        let request = app
+            .request(Method::GET, "/v1/info")
+            .header("authorization", header);
         assert_eq!(send(request).await.status, 200, "{header}");
     }
-    for open in ["/", "/assets/app.js", "/health/live", "/health/ready", "/openapi.json", "/docs"] {
+
+    for open in [
+        "/",
+        "/assets/app.js",
+        "/health/live",
+        "/health/ready",
+        "/openapi.json",
+        "/docs",
+    ] {
         assert_eq!(app.get(open).await.status, 200, "{open}");
     }
 }
@@ -57,13 +79,20 @@ async fn a_guarded_service_wants_a_known_key() {
 async fn two_keys_in_one_request_are_refused() {
     let app = guarded().await;
     for second in ["Bearer key-of-a", "Bearer key-of-b", "Basic a2V5LW9mLWE="] {
-        let request = app.request(Method::GET, "/v1/info").bearer_auth("key-of-a").header("authorization", second);
+        let request = app
+            .request(Method::GET, "/v1/info")
+            .bearer_auth("key-of-a")
+            .header("authorization", second);
         send(request).await.assert_problem(400, "malformed_request");
     }
 
     // Nor where no key is needed.
     let open = TestApp::spawn().await;
-    let request = open.request(Method::GET, "/v1/info").bearer_auth("a").header("authorization", "Bearer b");
+    let request = open
+        .request(Method::GET, "/v1/info")
+        .bearer_auth("a")
+        .header("authorization", "Bearer b");
+
     send(request).await.assert_problem(400, "malformed_request");
 }
 
@@ -90,51 +119,115 @@ async fn a_key_opens_its_own_space_only() {
 async fn metrics_of_all_spaces_want_an_admin_of_all_spaces() {
     let app = guarded().await;
     for key in ["key-of-a", "key-of-b"] {
-        call(&app, Method::GET, "/metrics", key, None, None).await.assert_problem(403, "forbidden");
+        call(&app, Method::GET, "/metrics", key, None, None)
+            .await
+            .assert_problem(403, "forbidden");
     }
+
     let metrics = call(&app, Method::GET, "/metrics", "key-of-all", None, None).await;
-    assert!(metrics.text.contains("memoir_http_request_duration_seconds_bucket"), "{}", metrics.text);
+    assert!(
+        metrics
+            .text
+            .contains("memoir_http_request_duration_seconds_bucket"),
+        "{}",
+        metrics.text
+    );
 }
 
 /// Every operation of the API that names an id, tried from another space (D-2).
 #[tokio::test]
 async fn a_foreign_id_does_not_exist() {
     let app = guarded().await;
-    let made = call(&app, Method::POST, "/v1/sources", "key-of-a", None, Some(&json!({"path": "/secret.md"}))).await;
+    let made = call(
+        &app,
+        Method::POST,
+        "/v1/sources",
+        "key-of-a",
+        None,
+        Some(&json!({"path": "/secret.md"})),
+    )
+    .await;
+
     let id = made.json()["id"].as_str().unwrap().to_owned();
     let document: Value = app.get("/openapi.json").await.json();
     let mut tried = 0;
-    for (path, operations) in document["paths"].as_object().unwrap().iter().filter(|(path, _)| path.contains("{id}")) {
+
+    for (path, operations) in document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(path, _)| path.contains("{id}"))
+    {
         for (method, _) in operations.as_object().unwrap() {
             let method: Method = method.to_uppercase().parse().unwrap();
-            let body = [Method::POST, Method::PUT, Method::PATCH].contains(&method).then(|| json!({}));
-            let reply = call(&app, method, &path.replace("{id}", &id), "key-of-b", None, body.as_ref()).await;
+            let body = [Method::POST, Method::PUT, Method::PATCH]
+                .contains(&method)
+                .then(|| json!({}));
+            let reply = call(
+                &app,
+                method,
+                &path.replace("{id}", &id),
+                "key-of-b",
+                None,
+                body.as_ref(),
+            )
+            .await;
+
             reply.assert_problem(404, "not_found");
             tried += 1;
         }
     }
+
     assert!(tried >= 3, "the document lost its operations");
     let listed = call(&app, Method::GET, "/v1/sources", "key-of-b", None, None).await;
     assert_eq!(listed.json()["items"], json!([]));
-    assert_eq!(call(&app, Method::GET, &format!("/v1/sources/{id}"), "key-of-a", None, None).await.status, 200);
+    assert_eq!(
+        call(
+            &app,
+            Method::GET,
+            &format!("/v1/sources/{id}"),
+            "key-of-a",
+            None,
+            None
+        )
+        .await
+        .status,
+        200
+    );
 }
 
 #[tokio::test]
 async fn without_keys_every_space_is_open_and_apart() {
     let app = TestApp::spawn().await;
-    let request = app.request(Method::POST, "/v1/sources").header("x-memoir-space", "team-7");
+    let request = app
+        .request(Method::POST, "/v1/sources")
+        .header("x-memoir-space", "team-7");
     let made = send(request.json(&json!({"path": "/x.md"}))).await;
     assert_eq!(made.status, 201);
     let path = made.header("location").to_owned();
+
     app.get(&path).await.assert_problem(404, "not_found");
-    assert_eq!(send(app.request(Method::GET, &path).header("x-memoir-space", "team-7")).await.status, 200);
+    assert_eq!(
+        send(
+            app.request(Method::GET, &path)
+                .header("x-memoir-space", "team-7")
+        )
+        .await
+        .status,
+        200
+    );
 }
 
 /// A page on the web must not reach an open service through a name that it points at this machine.
 #[tokio::test]
 async fn without_keys_only_names_of_this_machine_are_served() {
     let app = TestApp::spawn().await;
-    for (host, status) in [("localhost", 200), ("127.0.0.1:1", 200), ("evil.example", 403), ("192.168.1.4", 403)] {
+    for (host, status) in [
+        ("localhost", 200),
+        ("127.0.0.1:1", 200),
+        ("evil.example", 403),
+        ("192.168.1.4", 403),
+    ] {
         let reply = send(app.request(Method::GET, "/v1/info").header("host", host)).await;
         assert_eq!(reply.status, status, "{host}");
     }
@@ -142,12 +235,21 @@ async fn without_keys_only_names_of_this_machine_are_served() {
 
 #[tokio::test]
 async fn the_clock_header_counts_only_where_it_is_allowed() {
-    for (setting, created_at) in [("true", "2030-05-06T07:08:09.000000Z"), ("false", "2026-01-31T12:00:00.000000Z")] {
+    for (setting, created_at) in [
+        ("true", "2030-05-06T07:08:09.000000Z"),
+        ("false", "2026-01-31T12:00:00.000000Z"),
+    ] {
         let app = TestApp::with(&[("TESTING__CLOCK_HEADER", setting)]).await;
-        let request = app.request(Method::POST, "/v1/sources").header("x-memoir-now", "2030-05-06T07:08:09Z");
+        let request = app
+            .request(Method::POST, "/v1/sources")
+            .header("x-memoir-now", "2030-05-06T07:08:09Z");
         let made = send(request.json(&json!({"filename": "a"}))).await;
         assert_eq!(made.json()["created_at"], created_at);
-        let wrong = send(app.request(Method::GET, "/v1/info").header("x-memoir-now", "soon")).await;
+        let wrong = send(
+            app.request(Method::GET, "/v1/info")
+                .header("x-memoir-now", "soon"),
+        )
+        .await;
         assert_eq!(wrong.status, if setting == "true" { 422 } else { 200 });
     }
 }

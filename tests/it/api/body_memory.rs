@@ -12,22 +12,29 @@ use crate::support::app::{Reply, TestApp, send};
 const MIB: usize = 1 << 20;
 
 async fn count(app: &TestApp, bytes: usize) -> Reply {
-    app.post("/v1/tokens/count", &json!({"text": "a".repeat(bytes)})).await
+    app.post("/v1/tokens/count", &json!({"text": "a".repeat(bytes)}))
+        .await
 }
 
-/// Waits until a body of so many bytes would be refused. Only announces it: a body that is sent takes room itself.
+/// Waits until a body of so many bytes would be refused. Only announces it: a body that is sent
+/// takes room itself.
 async fn until_refused(app: &TestApp, bytes: usize) {
     let began = Instant::now();
     loop {
         let mut announced = busy(app, bytes).await;
         // What a refused request has not sent is waited for, for five seconds.
         let mut answer = [0; 12];
-        let answered = tokio::time::timeout(Duration::from_secs(7), announced.read_exact(&mut answer)).await;
+        let answered =
+            tokio::time::timeout(Duration::from_secs(7), announced.read_exact(&mut answer)).await;
         if answered.is_ok() {
             assert_eq!(&answer, b"HTTP/1.1 503");
             return;
         }
-        assert!(began.elapsed() < Duration::from_secs(30), "everything is taken");
+
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "everything is taken"
+        );
     }
 }
 
@@ -36,16 +43,31 @@ async fn bodies_share_a_budget() {
     let app = TestApp::with(&[("LIMITS__BODY_MEMORY", "1048576")]).await;
     let body = format!(r#"{{"text":"{}"}}"#, "a".repeat(700_000 - 11));
     let mut first = busy(&app, 700_000).await;
-    assert_eq!(count(&app, 500_000).await.status, 200, "who announces much and sends nothing keeps nobody out");
+    assert_eq!(
+        count(&app, 500_000).await.status,
+        200,
+        "who announces much and sends nothing keeps nobody out"
+    );
 
     // A quarter of it has come: the whole is reserved.
     first.write_all(&body.as_bytes()[..200_000]).await.unwrap();
     until_refused(&app, 500_000).await;
     let refused = count(&app, 500_000).await;
     refused.assert_problem(503, "body_memory_exhausted");
-    assert_eq!((refused.header("retry-after"), &refused.json()["context"]["body_memory"]), ("2", &json!(1_048_576)));
-    let form = app.request(Method::POST, "/v1/ingestions").header("content-type", "multipart/form-data; boundary=b");
-    send(form.body(vec![b'x'; 500_000])).await.assert_problem(503, "body_memory_exhausted");
+    assert_eq!(
+        (
+            refused.header("retry-after"),
+            &refused.json()["context"]["body_memory"]
+        ),
+        ("2", &json!(1_048_576))
+    );
+
+    let form = app
+        .request(Method::POST, "/v1/ingestions")
+        .header("content-type", "multipart/form-data; boundary=b");
+    send(form.body(vec![b'x'; 500_000]))
+        .await
+        .assert_problem(503, "body_memory_exhausted");
 
     // A body that does not announce its length is stopped when it has grown too large.
     let mut growing = open(
@@ -54,14 +76,19 @@ async fn bodies_share_a_budget() {
           Transfer-Encoding: chunked\r\n\r\n",
     )
     .await;
+
     for _ in 0..50 {
         growing.write_all(b"2710\r\n").await.unwrap();
         growing.write_all(&[b' '; 10_000]).await.unwrap();
         growing.write_all(b"\r\n").await.unwrap();
     }
+
     growing.write_all(b"0\r\n\r\n").await.unwrap();
     let answer = read_one(&mut growing).await;
-    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("body_memory_exhausted"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 503") && answer.contains("body_memory_exhausted"),
+        "{answer}"
+    );
 
     // What fits, and what is small, is taken.
     assert_eq!(count(&app, 300_000).await.status, 200);
@@ -80,16 +107,27 @@ async fn a_client_that_vanishes_gives_its_memory_back() {
     until_refused(&app, 500_000).await;
     drop(vanishing);
     let began = Instant::now();
+
     while count(&app, 500_000).await.status != 200 {
-        assert!(began.elapsed() < Duration::from_secs(20), "it was never given back");
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "it was never given back"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 #[tokio::test]
 async fn one_body_alone_always_fits() {
-    let app = TestApp::with(&[("LIMITS__BODY_MEMORY", "1048576"), ("LIMITS__MAX_BODY_BYTES", "4194304")]).await;
+    let app = TestApp::with(&[
+        ("LIMITS__BODY_MEMORY", "1048576"),
+        ("LIMITS__MAX_BODY_BYTES", "4194304"),
+    ])
+    .await;
+
     assert_eq!(count(&app, 3 * MIB).await.status, 200);
     let text = "a".repeat(5 * MIB);
-    app.post("/v1/tokens/count", &json!({"text": text})).await.assert_problem(413, "body_too_large");
+    app.post("/v1/tokens/count", &json!({"text": text}))
+        .await
+        .assert_problem(413, "body_too_large");
 }

@@ -29,6 +29,7 @@ async fn ask_until(app: &TestApp, path: &str, status: &str) -> String {
         if answer.starts_with(&format!("HTTP/1.1 {status}")) {
             return answer;
         }
+
         assert!(began.elapsed() < PATIENCE, "{answer}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -41,10 +42,24 @@ fn problem(answer: &str) -> serde_json::Value {
 #[tokio::test]
 async fn the_connection_that_is_idle_longest_gives_way() {
     // Nobody would be closed for being slow while this test runs.
-    let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS", "8"), ("SERVER__HEADER_TIMEOUT", "3600")]).await;
+    let app = TestApp::with(&[
+        ("SERVER__MAX_CONNECTIONS", "8"),
+        ("SERVER__HEADER_TIMEOUT", "3600"),
+    ])
+    .await;
+
     let request = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut held = Vec::new();
-    for bytes in [&b"GET /v1/in"[..], b"", request, b"GET / HTTP/1.1\r\nX: ", b"", b"", request, b""] {
+    for bytes in [
+        &b"GET /v1/in"[..],
+        b"",
+        request,
+        b"GET / HTTP/1.1\r\nX: ",
+        b"",
+        b"",
+        request,
+        b"",
+    ] {
         let mut stream = open(&app, bytes).await;
         if bytes == request {
             read_one(&mut stream).await;
@@ -57,11 +72,13 @@ async fn the_connection_that_is_idle_longest_gives_way() {
         ask_until(&app, "/v1/info", "200").await;
         let mut first = held.remove(0);
         until_closed(&mut first).await;
+
         // Its place is taken again, so that the next one has to give way.
         held.push(open(&app, b"").await);
         let untouched = &mut held[last - 1 - given];
         untouched.write_all(request).await.unwrap();
         assert!(read_one(untouched).await.starts_with("HTTP/1.1 200"));
+
         assert!(ask(&app, "/health/live").await.starts_with("HTTP/1.1 200"));
     }
 }
@@ -69,19 +86,33 @@ async fn the_connection_that_is_idle_longest_gives_way() {
 #[tokio::test]
 async fn a_request_in_progress_keeps_its_place_and_probes_get_in() {
     let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS", "3")]).await;
-    let mut working = [busy(&app, 12).await, busy(&app, 12).await, busy(&app, 12).await].into_iter();
+    let mut working = [
+        busy(&app, 12).await,
+        busy(&app, 12).await,
+        busy(&app, 12).await,
+    ]
+    .into_iter();
+
     // Longer than the time after which an idle connection gives way.
     tokio::time::sleep(Duration::from_millis(700)).await;
 
     let answer = ask(&app, "/v1/info").await;
-    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: 2"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: 2"),
+        "{answer}"
+    );
+
     assert_eq!(problem(&answer)["code"], "too_many_connections");
     for path in ["/health/live", "/health/ready"] {
         assert!(ask(&app, path).await.starts_with("HTTP/1.1 200"), "{path}");
     }
 
     let done = finish(working.next().unwrap()).await;
-    assert!(done.starts_with("HTTP/1.1 200") && done.contains(r#""tokens":1"#), "{done}");
+    assert!(
+        done.starts_with("HTTP/1.1 200") && done.contains(r#""tokens":1"#),
+        "{done}"
+    );
+
     ask_until(&app, "/v1/info", "200").await;
     for stream in working {
         assert!(finish(stream).await.starts_with("HTTP/1.1 200"));
@@ -90,12 +121,18 @@ async fn a_request_in_progress_keeps_its_place_and_probes_get_in() {
 
 #[tokio::test]
 async fn idle_connections_do_not_use_the_reserve_up() {
-    let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS", "2"), ("SERVER__HEADER_TIMEOUT", "3600")]).await;
+    let app = TestApp::with(&[
+        ("SERVER__MAX_CONNECTIONS", "2"),
+        ("SERVER__HEADER_TIMEOUT", "3600"),
+    ])
+    .await;
+
     let working = [busy(&app, 12).await, busy(&app, 12).await];
     let mut idle = Vec::new();
     for _ in 0..40 {
         idle.push(open(&app, b"GET /health/li").await);
     }
+
     ask_until(&app, "/health/ready", "200").await;
     let answer = ask_until(&app, "/v1/info", "503").await;
     assert_eq!(problem(&answer)["code"], "too_many_connections");
@@ -110,13 +147,21 @@ async fn one_address_can_be_limited() {
     let working = [busy(&app, 12).await, busy(&app, 12).await];
     let answer = ask(&app, "/v1/info").await;
     assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
-    assert_eq!(problem(&answer)["code"], "too_many_connections_from_address");
+    assert_eq!(
+        problem(&answer)["code"],
+        "too_many_connections_from_address"
+    );
+
     assert!(ask(&app, "/health/live").await.starts_with("HTTP/1.1 200"));
 
     let other = TcpSocket::new_v4().unwrap();
     other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
     let mut other = other.connect(app.address).await.unwrap();
-    other.write_all(b"GET /v1/info HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    other
+        .write_all(b"GET /v1/info HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+
     assert!(read_one(&mut other).await.starts_with("HTTP/1.1 200"));
 
     drop(working);

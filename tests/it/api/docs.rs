@@ -4,7 +4,11 @@ use crate::support::app::TestApp;
 async fn the_docs_page_comes_whole_from_the_binary() {
     let app = TestApp::spawn().await;
     let page = app.get("/docs").await;
-    assert_eq!((page.status.as_u16(), page.header("content-type")), (200, "text/html"));
+    assert_eq!(
+        (page.status.as_u16(), page.header("content-type")),
+        (200, "text/html")
+    );
+
     let mut files = 0;
     for attribute in ["src=\"", "href=\""] {
         for rest in page.text.split(attribute).skip(1) {
@@ -15,10 +19,17 @@ async fn the_docs_page_comes_whole_from_the_binary() {
             } else {
                 format!("/docs/{}", link.trim_start_matches("./"))
             };
+
             assert_eq!(app.get(&path).await.status, 200, "{path}");
             files += 1;
         }
     }
+
     assert!(files >= 5, "{}", page.text);
-    assert!(app.get("/docs/swagger-initializer.js").await.text.contains("/openapi.json"));
+    assert!(
+        app.get("/docs/swagger-initializer.js")
+            .await
+            .text
+            .contains("/openapi.json")
+    );
 }

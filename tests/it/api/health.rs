@@ -5,7 +5,10 @@ async fn a_new_service_is_alive_and_ready() {
     let app = TestApp::spawn().await;
     for path in ["/health/live", "/health/ready"] {
         let reply = app.get(path).await;
-        assert_eq!((reply.status.as_u16(), reply.text.as_str()), (200, r#"{"status":"ok","warnings":[]}"#));
+        assert_eq!(
+            (reply.status.as_u16(), reply.text.as_str()),
+            (200, r#"{"status":"ok","warnings":[]}"#)
+        );
     }
 }
 

@@ -14,11 +14,20 @@ async fn info_names_the_engine_and_no_secret() {
         let engine = database.engine.name();
         let keys = r#"[{"key":"topsecret","space":"*","role":"admin"}]"#;
         let app = TestApp::on(database, &[("AUTH__KEYS", keys)]).await;
-        let request = app.request(reqwest::Method::GET, "/v1/info").bearer_auth("topsecret");
+        let request = app
+            .request(reqwest::Method::GET, "/v1/info")
+            .bearer_auth("topsecret");
         let reply = crate::support::app::send(request).await;
+
         assert_eq!(reply.json()["database"]["engine"], engine);
         assert_eq!(reply.json()["auth"]["required"], true);
-        for secret in ["topsecret", "memoir.db", "127.0.0.1:3", "root@", "postgres@"] {
+        for secret in [
+            "topsecret",
+            "memoir.db",
+            "127.0.0.1:3",
+            "root@",
+            "postgres@",
+        ] {
             assert!(!reply.text.contains(secret), "{secret} in {}", reply.text);
         }
     }

@@ -14,8 +14,13 @@ async fn a_202_names_the_job_and_the_job_can_be_read() {
     assert_eq!(queued.status, 202);
     assert_eq!(queued.header("retry-after"), "1");
     let job = app.get(queued.header("location")).await;
+
     insta::assert_json_snapshot!(job.json(), { ".id" => "[id]" });
-    let request = app.request(Method::POST, "/v1/testing/jobs").header("idempotency-key", "k").json(&json!({}));
+    let request = app
+        .request(Method::POST, "/v1/testing/jobs")
+        .header("idempotency-key", "k")
+        .json(&json!({}));
+
     let first = send(request.try_clone().unwrap()).await;
     assert_eq!(send(request).await.text, first.text);
 }
@@ -23,7 +28,9 @@ async fn a_202_names_the_job_and_the_job_can_be_read() {
 #[tokio::test]
 async fn without_the_switch_there_are_no_probes() {
     let app = TestApp::spawn().await;
-    app.post("/v1/testing/jobs", &json!({})).await.assert_problem(404, "unknown_route");
+    app.post("/v1/testing/jobs", &json!({}))
+        .await
+        .assert_problem(404, "unknown_route");
 }
 
 #[tokio::test]
@@ -32,13 +39,16 @@ async fn jobs_are_listed_newest_first_by_state_and_kind() {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "0")]).await;
         let api = Api::at(app.address);
         let mut ids = Vec::new();
+
         for n in 0..7 {
             if n % 3 == 0 {
                 app.clock.advance_seconds(1);
             }
             ids.push(api.queue("default", &json!({})).await.unwrap());
         }
-        api.post("default", &format!("/v1/jobs/{}/cancel", ids[3])).await;
+
+        api.post("default", &format!("/v1/jobs/{}/cancel", ids[3]))
+            .await;
         for (query, wanted) in [
             ("", 7),
             ("&state=queued", 6),
@@ -50,9 +60,19 @@ async fn jobs_are_listed_newest_first_by_state_and_kind() {
             let mut found = Vec::new();
             let mut cursor = String::new();
             loop {
-                let page = app.get(&format!("/v1/jobs?limit=2{query}{cursor}")).await.json();
-                found
-                    .extend(page["items"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()));
+                let page = app
+                    .get(&format!("/v1/jobs?limit=2{query}{cursor}"))
+                    .await
+                    .json();
+
+                found.extend(
+                    page["items"]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .map(|job| job["id"].as_str().unwrap().to_owned()),
+                );
+
                 match page["next_cursor"].as_str() {
                     Some(next) => cursor = format!("&cursor={next}"),
                     None => break,
@@ -60,10 +80,14 @@ async fn jobs_are_listed_newest_first_by_state_and_kind() {
             }
             assert_eq!(found.len(), wanted, "{query}");
             let mut newest_first = found.clone();
-            newest_first.sort_by_key(|id| std::cmp::Reverse(ids.iter().position(|other| other == id)));
+            newest_first
+                .sort_by_key(|id| std::cmp::Reverse(ids.iter().position(|other| other == id)));
             assert_eq!(found, newest_first, "{:?} {query}", app.database.engine);
         }
-        app.get("/v1/jobs?state=lost").await.assert_problem(422, "invalid_request");
+
+        app.get("/v1/jobs?state=lost")
+            .await
+            .assert_problem(422, "invalid_request");
     }
 }
 
@@ -71,11 +95,25 @@ async fn jobs_are_listed_newest_first_by_state_and_kind() {
 async fn a_caller_may_wait_for_the_end() {
     let app = TestApp::with(&[PROBES]).await;
     let api = Api::at(app.address);
-    let id = api.queue("default", &json!({"steps": 1, "step_ms": 300})).await.unwrap();
-    assert_eq!(app.get(&format!("/v1/jobs/{id}?wait=0.05")).await.json()["state"], "running");
-    assert_eq!(app.get(&format!("/v1/jobs/{id}?wait=30")).await.json()["state"], "succeeded");
+    let id = api
+        .queue("default", &json!({"steps": 1, "step_ms": 300}))
+        .await
+        .unwrap();
+
+    assert_eq!(
+        app.get(&format!("/v1/jobs/{id}?wait=0.05")).await.json()["state"],
+        "running"
+    );
+
+    assert_eq!(
+        app.get(&format!("/v1/jobs/{id}?wait=30")).await.json()["state"],
+        "succeeded"
+    );
+
     for wait in ["-1", "61", "NaN", "inf", "soon", "1e999"] {
-        app.get(&format!("/v1/jobs/{id}?wait={wait}")).await.assert_problem(422, "invalid_request");
+        app.get(&format!("/v1/jobs/{id}?wait={wait}"))
+            .await
+            .assert_problem(422, "invalid_request");
     }
 }
 
@@ -87,17 +125,32 @@ async fn events_go_on_where_a_client_left_off() {
         let id = api.queue("default", &json!({"steps": 3})).await.unwrap();
         let path = format!("/v1/jobs/{id}/events");
         let whole = app.get(&path).await;
+
         assert_eq!(whole.header("content-type"), "text/event-stream");
         let numbers = |text: &str| -> Vec<u32> {
-            text.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect()
+            text.lines()
+                .filter_map(|line| line.strip_prefix("id: ")?.parse().ok())
+                .collect()
         };
-        assert_eq!(numbers(&whole.text), (1..=6).collect::<Vec<u32>>(), "{}", whole.text);
+
+        assert_eq!(
+            numbers(&whole.text),
+            (1..=6).collect::<Vec<u32>>(),
+            "{}",
+            whole.text
+        );
+
         let rest = send(app.request(Method::GET, &path).header("last-event-id", "4")).await;
         assert_eq!(numbers(&rest.text), [5, 6]);
         let nothing = send(app.request(Method::GET, &path).header("last-event-id", "6")).await;
         assert_eq!(numbers(&nothing.text), [0; 0]);
-        send(app.request(Method::GET, &path).header("last-event-id", "x")).await.assert_problem(422, "invalid_request");
-        app.get("/v1/jobs/none/events").await.assert_problem(404, "not_found");
+        send(app.request(Method::GET, &path).header("last-event-id", "x"))
+            .await
+            .assert_problem(422, "invalid_request");
+
+        app.get("/v1/jobs/none/events")
+            .await
+            .assert_problem(404, "not_found");
     }
 }
 
@@ -108,10 +161,18 @@ async fn only_a_job_that_is_over_can_be_tried_again() {
     let id = api.queue("default", &json!({})).await.unwrap();
     let retry = format!("/v1/jobs/{id}/retry");
     let (status, problem) = api.post("default", &retry).await;
-    assert_eq!((status, &problem["context"]["state"]), (409, &json!("queued")));
+
+    assert_eq!(
+        (status, &problem["context"]["state"]),
+        (409, &json!("queued"))
+    );
+
     api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
     let (status, job) = api.post("default", &retry).await;
-    assert_eq!((status, &job["state"], &job["finished_at"]), (202, &json!("queued"), &json!(null)));
+    assert_eq!(
+        (status, &job["state"], &job["finished_at"]),
+        (202, &json!("queued"), &json!(null))
+    );
 }
 
 /// The log of batches and of model calls comes with the job.
@@ -119,13 +180,18 @@ async fn only_a_job_that_is_over_can_be_tried_again() {
 async fn batches_and_calls_come_with_the_job() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "0")]).await;
-        let id = Api::at(app.address).queue("default", &json!({})).await.unwrap();
+        let id = Api::at(app.address)
+            .queue("default", &json!({}))
+            .await
+            .unwrap();
+
         app.database.execute(&format!("INSERT INTO job_batches (space, job_id, seq, level, parent_path, chunk_ordinals_json, chunks_sent, successes, retries, failures, latency_ms, started_at) VALUES ('default', '{id}', 1, 2, 'Physics', '[1, 2]', 2, 2, 0, 0, 12.5, 0)")).await;
         app.database.execute(&format!("INSERT INTO llm_calls (space, call_id, job_id, seq, stage, level, attempt, outcome, provider, model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, started_at) VALUES ('default', 'c1', '{id}', 1, 'classify', 2, 1, 'ok', 'local', 'static', 'native', '{{}}', '{{\"chunks\": []}}', 12.5, 10, 2, 0, 0)")).await;
         let job = app.get(&format!("/v1/jobs/{id}")).await.json();
         assert_eq!(job["batches"][0]["chunk_ordinals"], json!([1, 2]));
         assert_eq!(job["batches"][0]["latency_ms"], json!(12.5));
         assert_eq!(job["responses"][0]["llm_output"], json!({"chunks": []}));
+
         assert_eq!(job["responses"][0]["cost_usd"], json!(null));
     }
 }
@@ -137,17 +203,31 @@ async fn the_queue_can_be_measured() {
     for _ in 0..3 {
         api.queue("default", &json!({})).await.unwrap();
     }
+
     app.clock.advance_seconds(90);
     let metrics = app.get("/metrics").await.text;
-    for line in ["memoir_jobs_queue_depth{state=\"queued\"} 3", "memoir_jobs_oldest_queued_seconds 90"] {
+    for line in [
+        "memoir_jobs_queue_depth{state=\"queued\"} 3",
+        "memoir_jobs_oldest_queued_seconds 90",
+    ] {
         assert!(metrics.contains(line), "{line}");
     }
 }
 
 /// What a request about many jobs says.
-async fn change_many(app: &TestApp, space: &str, what: &str, body: &Value) -> crate::support::app::Reply {
+async fn change_many(
+    app: &TestApp,
+    space: &str,
+    what: &str,
+    body: &Value,
+) -> crate::support::app::Reply {
     let path = format!("/v1/jobs/{what}");
-    send(app.request(Method::POST, &path).header("x-memoir-space", space).json(body)).await
+    send(
+        app.request(Method::POST, &path)
+            .header("x-memoir-space", space)
+            .json(body),
+    )
+    .await
 }
 
 async fn states(api: &Api, space: &str, ids: &[String]) -> Vec<String> {
@@ -156,6 +236,7 @@ async fn states(api: &Api, space: &str, ids: &[String]) -> Vec<String> {
         let job = api.get(space, &format!("/v1/jobs/{id}")).await;
         states.push(job["state"].as_str().unwrap().to_owned());
     }
+
     states
 }
 
@@ -166,6 +247,7 @@ async fn many_jobs_are_cancelled_and_tried_again_in_one_space_only() {
         let api = Api::at(app.address);
         let other = api.queue("other", &json!({})).await.unwrap();
         let mut ids = Vec::new();
+
         for n in 0..7 {
             // Three at 12:00:00, four a minute later.
             if n == 3 {
@@ -177,27 +259,48 @@ async fn many_jobs_are_cancelled_and_tried_again_in_one_space_only() {
         let earlier = json!({"state": "queued", "kind": "probe", "created_before": "2026-01-31T12:01:00Z", "limit": 2});
         let done = change_many(&app, "default", "cancel", &earlier).await;
         assert_eq!(done.status, 200, "{}", done.text);
-        assert_eq!(done.json(), json!({"matched": 2, "changed": 2, "more": true}));
-        let done = change_many(&app, "default", "cancel", &earlier).await.json();
+        assert_eq!(
+            done.json(),
+            json!({"matched": 2, "changed": 2, "more": true})
+        );
+
+        let done = change_many(&app, "default", "cancel", &earlier)
+            .await
+            .json();
         assert_eq!(done, json!({"matched": 1, "changed": 1, "more": false}));
         let wanted = [["cancelled"; 3].as_slice(), &["queued"; 4]].concat();
-        assert_eq!(states(&api, "default", &ids).await, wanted, "{:?}", app.database.engine);
+        assert_eq!(
+            states(&api, "default", &ids).await,
+            wanted,
+            "{:?}",
+            app.database.engine
+        );
 
         let nothing = json!({"created_before": "2026-01-31T11:00:00Z"});
-        let done = change_many(&app, "default", "cancel", &nothing).await.json();
+        let done = change_many(&app, "default", "cancel", &nothing)
+            .await
+            .json();
         assert_eq!(done, json!({"matched": 0, "changed": 0, "more": false}));
-        let done = change_many(&app, "default", "retry", &json!({"all": true})).await.json();
+        let done = change_many(&app, "default", "retry", &json!({"all": true}))
+            .await
+            .json();
         assert_eq!(done["matched"], 0, "none has failed: {done}");
         let again = json!({"state": "cancelled", "finished_after": "2026-01-31T12:01:00+00:00"});
         let done = change_many(&app, "default", "retry", &again).await.json();
         let wanted = json!({"matched": 3, "changed": 3, "superseded": 0, "more": false, "queue_full": false});
+
         assert_eq!(done, wanted);
         assert_eq!(states(&api, "default", &ids).await, ["queued"; 7]);
 
-        let done = change_many(&app, "default", "cancel", &json!({"all": true})).await.json();
+        let done = change_many(&app, "default", "cancel", &json!({"all": true}))
+            .await
+            .json();
         assert_eq!(done, json!({"matched": 7, "changed": 7, "more": false}));
         let job = api.get("other", &format!("/v1/jobs/{other}")).await;
-        assert_eq!(job["state"], "queued", "another space's job was changed: {job}");
+        assert_eq!(
+            job["state"], "queued",
+            "another space's job was changed: {job}"
+        );
     }
 }
 
@@ -207,16 +310,35 @@ async fn many_jobs_are_chosen_by_state_and_error() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "4")]).await;
         let api = Api::at(app.address);
-        let failing = api.queue("default", &json!({"bad_attempts": 9, "ending": "fail"})).await.unwrap();
+        let failing = api
+            .queue("default", &json!({"bad_attempts": 9, "ending": "fail"}))
+            .await
+            .unwrap();
+
         assert_eq!(api.finished("default", &failing).await["state"], "failed");
         let mut running = Vec::new();
         for _ in 0..3 {
-            running.push(api.queue("default", &json!({"steps": 1, "step_ms": 60_000, "effect": true})).await.unwrap());
+            running.push(
+                api.queue(
+                    "default",
+                    &json!({"steps": 1, "step_ms": 60_000, "effect": true}),
+                )
+                .await
+                .unwrap(),
+            );
         }
-        while app.get("/v1/jobs?state=running").await.json()["items"].as_array().unwrap().len() < 3 {
+
+        while app.get("/v1/jobs?state=running").await.json()["items"]
+            .as_array()
+            .unwrap()
+            .len()
+            < 3
+        {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
-        let done = change_many(&app, "default", "cancel", &json!({"state": "running"})).await.json();
+        let done = change_many(&app, "default", "cancel", &json!({"state": "running"}))
+            .await
+            .json();
         assert_eq!(done, json!({"matched": 3, "changed": 3, "more": false}));
         assert_eq!(states(&api, "default", &running).await, ["cancelled"; 3]);
 
@@ -230,13 +352,33 @@ async fn many_jobs_are_chosen_by_state_and_error() {
             ("created_after=2026-01-31T12:00:00.000001Z", 0),
         ] {
             let found = app.get(&format!("/v1/jobs?{query}")).await.json();
-            assert_eq!(found["items"].as_array().unwrap().len(), wanted, "{:?} {query}", app.database.engine);
+            assert_eq!(
+                found["items"].as_array().unwrap().len(),
+                wanted,
+                "{:?} {query}",
+                app.database.engine
+            );
         }
-        let done = change_many(&app, "default", "retry", &json!({"code": "worker_lost"})).await.json();
+
+        let done = change_many(&app, "default", "retry", &json!({"code": "worker_lost"}))
+            .await
+            .json();
         assert_eq!(done["changed"], 0, "{done}");
-        let done =
-            change_many(&app, "default", "retry", &json!({"code": "probe_failed", "kind": "probe"})).await.json();
-        assert_eq!((&done["matched"], &done["changed"]), (&json!(1), &json!(1)), "{done}");
+        let done = change_many(
+            &app,
+            "default",
+            "retry",
+            &json!({"code": "probe_failed", "kind": "probe"}),
+        )
+        .await
+        .json();
+
+        assert_eq!(
+            (&done["matched"], &done["changed"]),
+            (&json!(1), &json!(1)),
+            "{done}"
+        );
+
         assert_eq!(api.finished("default", &failing).await["state"], "failed");
     }
 }
@@ -246,6 +388,7 @@ async fn a_request_about_many_jobs_names_which() {
     let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0")]).await;
     let api = Api::at(app.address);
     let id = api.queue("default", &json!({})).await.unwrap();
+
     for (what, body, field) in [
         ("cancel", json!({}), "all"),
         ("retry", json!({}), "all"),
@@ -255,18 +398,42 @@ async fn a_request_about_many_jobs_names_which() {
         ("cancel", json!({"state": "lost"}), "state"),
         ("retry", json!({"state": "queued"}), "state"),
         ("retry", json!({"state": "succeeded"}), "state"),
-        ("cancel", json!({"created_after": "yesterday"}), "created_after"),
-        ("cancel", json!({"finished_after": "2026-01-31T12:00:00Z"}), "finished_after"),
-        ("retry", json!({"finished_before": "2026-01-31"}), "finished_before"),
+        (
+            "cancel",
+            json!({"created_after": "yesterday"}),
+            "created_after",
+        ),
+        (
+            "cancel",
+            json!({"finished_after": "2026-01-31T12:00:00Z"}),
+            "finished_after",
+        ),
+        (
+            "retry",
+            json!({"finished_before": "2026-01-31"}),
+            "finished_before",
+        ),
         ("retry", json!({"all": true, "limit": 0}), "limit"),
         ("retry", json!({"all": true, "limit": 1001}), "limit"),
     ] {
         let refused = change_many(&app, "default", what, &body).await;
         refused.assert_problem(422, "invalid_request");
-        assert_eq!(refused.json()["errors"][0]["field"], field, "{what} {body}: {}", refused.text);
+        assert_eq!(
+            refused.json()["errors"][0]["field"],
+            field,
+            "{what} {body}: {}",
+            refused.text
+        );
     }
-    assert_eq!(api.get("default", &format!("/v1/jobs/{id}")).await["state"], "queued");
-    app.get("/v1/jobs?created_after=soon").await.assert_problem(422, "invalid_request");
+
+    assert_eq!(
+        api.get("default", &format!("/v1/jobs/{id}")).await["state"],
+        "queued"
+    );
+
+    app.get("/v1/jobs?created_after=soon")
+        .await
+        .assert_problem(422, "invalid_request");
 }
 
 #[tokio::test]
@@ -275,35 +442,53 @@ async fn a_retry_of_many_stops_at_a_full_queue() {
         let settings = [PROBES, ("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "3")];
         let app = TestApp::on(database, &settings).await;
         let api = Api::at(app.address);
+
         for _ in 0..3 {
             for _ in 0..2 {
                 api.queue("default", &json!({})).await.unwrap();
             }
             change_many(&app, "default", "cancel", &json!({"all": true})).await;
         }
+
         let again = json!({"state": "cancelled"});
         let done = change_many(&app, "default", "retry", &again).await.json();
-        let wanted = json!({"matched": 6, "changed": 3, "superseded": 0, "more": true, "queue_full": true});
+        let wanted =
+            json!({"matched": 6, "changed": 3, "superseded": 0, "more": true, "queue_full": true});
         assert_eq!(done, wanted, "{:?}", app.database.engine);
-        change_many(&app, "default", "retry", &again).await.assert_problem(429, "queue_full");
+
+        change_many(&app, "default", "retry", &again)
+            .await
+            .assert_problem(429, "queue_full");
     }
 }
 
-/// After an outage all is tried again, but not what a newer text has overtaken: it would become the latest version.
+/// After an outage all is tried again, but not what a newer text has overtaken: it would become the
+/// latest version.
 #[tokio::test]
 async fn a_retry_of_many_leaves_overtaken_texts_alone() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES]).await;
         let api = Api::at(app.address);
         let mut ids = Vec::new();
+
         for text in ["the first text", "the second text"] {
-            let reply = app.post("/v1/ingestions", &json!({"text": text, "path": "/a.txt"})).await;
+            let reply = app
+                .post("/v1/ingestions", &json!({"text": text, "path": "/a.txt"}))
+                .await;
             assert_eq!(reply.status, 202, "{}", reply.text);
             ids.push(reply.json()["id"].as_str().unwrap().to_owned());
-            assert_eq!(api.finished("default", &ids[ids.len() - 1]).await["state"], "succeeded");
+            assert_eq!(
+                api.finished("default", &ids[ids.len() - 1]).await["state"],
+                "succeeded"
+            );
         }
-        app.database.execute("UPDATE jobs SET state = 'failed' WHERE source_seq = 1").await;
-        let done = change_many(&app, "default", "retry", &json!({"all": true})).await.json();
+
+        app.database
+            .execute("UPDATE jobs SET state = 'failed' WHERE source_seq = 1")
+            .await;
+        let done = change_many(&app, "default", "retry", &json!({"all": true}))
+            .await
+            .json();
         let wanted = json!({"matched": 0, "changed": 0, "superseded": 1, "more": false, "queue_full": false});
         assert_eq!(done, wanted, "{:?}", app.database.engine);
     }

@@ -8,14 +8,26 @@ use crate::support::app::{Reply, TestApp, send};
 const TRUSTED: &str = "https://app.example.com";
 
 /// A request as a browser sends it; `own` in the origin stands for the service's own address.
-async fn ask(app: &TestApp, method: Method, path: &str, origin: Option<&str>, site: Option<&str>) -> Reply {
-    let mut request = app.request(method, path).bearer_auth("k").json(&json!({"filename": "planted.md"}));
+async fn ask(
+    app: &TestApp,
+    method: Method,
+    path: &str,
+    origin: Option<&str>,
+    site: Option<&str>,
+) -> Reply {
+    let mut request = app
+        .request(method, path)
+        .bearer_auth("k")
+        .json(&json!({"filename": "planted.md"}));
+
     if let Some(origin) = origin {
         request = request.header("origin", origin.replace("own", &app.address.to_string()));
     }
+
     if let Some(site) = site {
         request = request.header("sec-fetch-site", site);
     }
+
     send(request).await
 }
 
@@ -23,7 +35,9 @@ async fn ask(app: &TestApp, method: Method, path: &str, origin: Option<&str>, si
 async fn a_foreign_page_changes_nothing() {
     let keys = ("AUTH__KEYS", r#"[{"key":"k","space":"*","role":"admin"}]"#);
     for settings in [vec![], vec![keys], vec![("SERVER__CORS_ORIGINS", TRUSTED)]] {
-        let trusts = settings.iter().any(|(name, _)| *name == "SERVER__CORS_ORIGINS");
+        let trusts = settings
+            .iter()
+            .any(|(name, _)| *name == "SERVER__CORS_ORIGINS");
         let app = TestApp::with(&settings).await;
         for (origin, site, foreign) in [
             // The command line and servers.
@@ -33,7 +47,8 @@ async fn a_foreign_page_changes_nothing() {
             (Some("http://own"), None, false),
             (None, Some("same-origin"), false),
             (Some("http://own"), Some("same-site"), false),
-            // The page itself behind a proxy that changes the Host header: the browser vouches for it.
+            // The page itself behind a proxy that changes the Host header: the browser vouches for
+            // it.
             (Some("https://memoir.example"), Some("same-origin"), false),
             (None, Some("none"), false),
             // Other pages.
@@ -52,18 +67,33 @@ async fn a_foreign_page_changes_nothing() {
             // One that is named.
             (Some(TRUSTED), Some("cross-site"), !trusts),
             (Some(TRUSTED), None, !trusts),
-            (Some("https://app.example.com:444"), Some("cross-site"), true),
+            (
+                Some("https://app.example.com:444"),
+                Some("cross-site"),
+                true,
+            ),
             (Some("http://app.example.com"), None, true),
         ] {
             let reply = ask(&app, Method::POST, "/v1/sources", origin, site).await;
             if foreign {
                 reply.assert_problem(403, "cross_origin_request");
-                assert!(reply.json()["remediation"].as_str().unwrap().contains("server.cors_origins"));
+                assert!(
+                    reply.json()["remediation"]
+                        .as_str()
+                        .unwrap()
+                        .contains("server.cors_origins")
+                );
             } else {
                 assert_eq!(reply.status, 201, "{origin:?} {site:?} {}", reply.text);
             }
             // What only reads is answered; the browser keeps the answer from the page.
-            assert_eq!(ask(&app, Method::GET, "/v1/sources", origin, site).await.status, 200, "{origin:?} {site:?}");
+            assert_eq!(
+                ask(&app, Method::GET, "/v1/sources", origin, site)
+                    .await
+                    .status,
+                200,
+                "{origin:?} {site:?}"
+            );
         }
     }
 }
@@ -73,14 +103,29 @@ async fn every_operation_that_changes_something_is_guarded() {
     let app = TestApp::spawn().await;
     let document = app.get("/openapi.json").await.json();
     let mut tried = 0;
+
     for (path, operations) in document["paths"].as_object().unwrap() {
-        for method in operations.as_object().unwrap().keys().filter(|method| *method != "get") {
+        for method in operations
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|method| *method != "get")
+        {
             let method: Method = method.to_uppercase().parse().unwrap();
-            let reply = ask(&app, method, &path.replace("{id}", "x"), Some("https://evil.example"), None).await;
+            let reply = ask(
+                &app,
+                method,
+                &path.replace("{id}", "x"),
+                Some("https://evil.example"),
+                None,
+            )
+            .await;
+
             reply.assert_problem(403, "cross_origin_request");
             tried += 1;
         }
     }
+
     assert!(tried > 15, "{tried}");
 }
 
@@ -94,10 +139,18 @@ async fn the_simple_requests_of_a_foreign_page_are_refused() {
         ("text/plain", r#"{"text": "planted"}"#),
         ("application/x-www-form-urlencoded", "text=planted"),
     ] {
-        let request = app.request(Method::POST, "/v1/ingestions").header("content-type", kind).body(body);
-        let request = request.header("origin", "https://evil.example").header("sec-fetch-site", "cross-site");
-        send(request).await.assert_problem(403, "cross_origin_request");
+        let request = app
+            .request(Method::POST, "/v1/ingestions")
+            .header("content-type", kind)
+            .body(body);
+        let request = request
+            .header("origin", "https://evil.example")
+            .header("sec-fetch-site", "cross-site");
+        send(request)
+            .await
+            .assert_problem(403, "cross_origin_request");
     }
+
     assert_eq!(app.get("/v1/jobs").await.json()["items"], json!([]));
 }
 
@@ -105,7 +158,14 @@ async fn the_simple_requests_of_a_foreign_page_are_refused() {
 async fn an_origin_that_is_given_twice_is_foreign() {
     let app = TestApp::spawn().await;
     let own = format!("http://{}", app.address);
-    let request = app.request(Method::POST, "/v1/sources").json(&json!({"filename": "a.md"}));
-    let request = request.header("origin", &own).header("origin", "https://evil.example");
-    send(request).await.assert_problem(403, "cross_origin_request");
+    let request = app
+        .request(Method::POST, "/v1/sources")
+        .json(&json!({"filename": "a.md"}));
+    let request = request
+        .header("origin", &own)
+        .header("origin", "https://evil.example");
+
+    send(request)
+        .await
+        .assert_problem(403, "cross_origin_request");
 }

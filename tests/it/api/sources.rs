@@ -11,10 +11,13 @@ async fn create(app: &TestApp, body: Value) -> Value {
 }
 
 async fn patch(app: &TestApp, id: &str, body: &Value, if_match: Option<&str>) -> Reply {
-    let mut request = app.request(Method::PATCH, &format!("/v1/sources/{id}")).json(body);
+    let mut request = app
+        .request(Method::PATCH, &format!("/v1/sources/{id}"))
+        .json(body);
     if let Some(etag) = if_match {
         request = request.header("if-match", etag);
     }
+
     send(request).await
 }
 
@@ -24,7 +27,13 @@ async fn a_source_lives_and_goes_the_same_on_every_engine() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let app = TestApp::on(database, &[]).await;
-        let created = app.post("/v1/sources", &json!({"path": "/docs/Plan.md", "tags": ["design", " design "]})).await;
+        let created = app
+            .post(
+                "/v1/sources",
+                &json!({"path": "/docs/Plan.md", "tags": ["design", " design "]}),
+            )
+            .await;
+
         assert_eq!(created.status, 201, "{engine:?}: {}", created.text);
         let id = created.json()["id"].as_str().unwrap().to_owned();
         assert_eq!(created.header("location"), format!("/v1/sources/{id}"));
@@ -43,13 +52,22 @@ async fn a_source_lives_and_goes_the_same_on_every_engine() {
         assert_eq!(changed.json()["tags"], json!(["file_ingest", "b", "a"]));
         assert_eq!(changed.json()["eligible"], false);
         assert_eq!(changed.json()["updated_at"], "2026-01-31T12:01:00.000000Z");
-        assert_eq!(app.get(&format!("/v1/sources/{id}")).await.json(), changed.json());
-        patch(&app, &id, &body, Some(read.header("etag"))).await.assert_problem(412, "precondition_failed");
+        assert_eq!(
+            app.get(&format!("/v1/sources/{id}")).await.json(),
+            changed.json()
+        );
+
+        patch(&app, &id, &body, Some(read.header("etag")))
+            .await
+            .assert_problem(412, "precondition_failed");
 
         let path = format!("/v1/sources/{id}");
         assert_eq!(send(app.request(Method::DELETE, &path)).await.status, 204);
         app.get(&path).await.assert_problem(404, "not_found");
-        send(app.request(Method::DELETE, &path)).await.assert_problem(404, "not_found");
+        send(app.request(Method::DELETE, &path))
+            .await
+            .assert_problem(404, "not_found");
+
         app.finish().await;
     }
 }
@@ -57,12 +75,29 @@ async fn a_source_lives_and_goes_the_same_on_every_engine() {
 #[tokio::test]
 async fn an_unchanged_source_is_not_sent_again() {
     let app = TestApp::spawn().await;
-    let id = create(&app, json!({"filename": "a.txt"})).await["id"].as_str().unwrap().to_owned();
+    let id = create(&app, json!({"filename": "a.txt"})).await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+
     let path = format!("/v1/sources/{id}");
     let etag = app.get(&path).await.header("etag").to_owned();
-    let again = send(app.request(Method::GET, &path).header("if-none-match", &etag)).await;
+    let again = send(
+        app.request(Method::GET, &path)
+            .header("if-none-match", &etag),
+    )
+    .await;
+
     assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""));
-    assert_eq!(send(app.request(Method::GET, &path).header("if-none-match", "\"other\"")).await.status, 200);
+    assert_eq!(
+        send(
+            app.request(Method::GET, &path)
+                .header("if-none-match", "\"other\"")
+        )
+        .await
+        .status,
+        200
+    );
 }
 
 #[tokio::test]
@@ -73,6 +108,7 @@ async fn one_path_is_one_source_per_user() {
     second.assert_problem(409, "source_exists");
     assert_eq!(second.json()["context"]["source_id"], first["id"]);
     create(&app, json!({"path": "/a/b.md", "user_id": "someone"})).await;
+
     create(&app, json!({"path": "/a/B.md"})).await;
 }
 
@@ -85,7 +121,14 @@ async fn racing_registrations_of_one_path_leave_one_source() {
         for _ in 0..20 {
             racing.spawn(send(app.request(Method::POST, "/v1/sources").json(&body)));
         }
-        let mut statuses: Vec<u16> = racing.join_all().await.iter().map(|reply| reply.status.as_u16()).collect();
+
+        let mut statuses: Vec<u16> = racing
+            .join_all()
+            .await
+            .iter()
+            .map(|reply| reply.status.as_u16())
+            .collect();
+
         statuses.sort_unstable();
         let mut wanted = vec![409; 20];
         wanted[0] = 201;
@@ -107,11 +150,22 @@ async fn hostile_text_comes_back_as_it_went_in() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         for text in texts {
-            let made = create(&app, json!({"filename": text.replace('/', "|"), "user_id": text, "tags": [text]})).await;
-            let read = app.get(&format!("/v1/sources/{}", made["id"].as_str().unwrap())).await.json();
+            let made = create(
+                &app,
+                json!({"filename": text.replace('/', "|"), "user_id": text, "tags": [text]}),
+            )
+            .await;
+
+            let read = app
+                .get(&format!("/v1/sources/{}", made["id"].as_str().unwrap()))
+                .await
+                .json();
+
             assert_eq!(read["user_id"], text);
             assert_eq!(read["tags"], json!(["file_ingest", text]));
-            let request = app.request(Method::GET, "/v1/sources").query(&[("tag", text), ("user_id", text)]);
+            let request = app
+                .request(Method::GET, "/v1/sources")
+                .query(&[("tag", text), ("user_id", text)]);
             assert_eq!(send(request).await.json()["items"], json!([read]), "{text}");
         }
     }
@@ -126,43 +180,92 @@ async fn pages_hold_every_source_once_in_order() {
             if n % 5 == 0 {
                 app.clock.advance_seconds(1);
             }
+
             let tag = if n % 2 == 0 { "even" } else { "odd" };
-            create(&app, json!({"filename": format!("{n}.md"), "tags": [tag], "eligible": n % 3 == 0})).await;
+            create(
+                &app,
+                json!({"filename": format!("{n}.md"), "tags": [tag], "eligible": n % 3 == 0}),
+            )
+            .await;
         }
-        for (query, wanted) in
-            [("", 23), ("&tag=even", 12), ("&tag=odd&eligible=true", 4), ("&filename=7.md", 1), ("&user_id=x", 0)]
-        {
+
+        for (query, wanted) in [
+            ("", 23),
+            ("&tag=even", 12),
+            ("&tag=odd&eligible=true", 4),
+            ("&filename=7.md", 1),
+            ("&user_id=x", 0),
+        ] {
             let mut names: Vec<String> = Vec::new();
             let mut cursor = String::new();
             loop {
-                let page = app.get(&format!("/v1/sources?limit=4{query}{cursor}")).await.json();
+                let page = app
+                    .get(&format!("/v1/sources?limit=4{query}{cursor}"))
+                    .await
+                    .json();
+
                 let items = page["items"].as_array().unwrap();
                 assert!(items.len() <= 4);
-                names.extend(items.iter().map(|item| item["filename"].as_str().unwrap().to_owned()));
+                names.extend(
+                    items
+                        .iter()
+                        .map(|item| item["filename"].as_str().unwrap().to_owned()),
+                );
+
                 match page["next_cursor"].as_str() {
                     Some(next) => cursor = format!("&cursor={next}"),
                     None => break,
                 }
             }
             assert_eq!(names.len(), wanted, "{query}");
-            let numbers: Vec<u32> = names.iter().map(|name| name.trim_end_matches(".md").parse().unwrap()).collect();
-            assert!(numbers.is_sorted(), "{:?} {query}: {numbers:?}", app.database.engine);
+            let numbers: Vec<u32> = names
+                .iter()
+                .map(|name| name.trim_end_matches(".md").parse().unwrap())
+                .collect();
+            assert!(
+                numbers.is_sorted(),
+                "{:?} {query}: {numbers:?}",
+                app.database.engine
+            );
         }
-        let cursor = app.get("/v1/sources?limit=1").await.json()["next_cursor"].as_str().unwrap().to_owned();
-        app.get(&format!("/v1/sources?tag=odd&cursor={cursor}")).await.assert_problem(400, "invalid_cursor");
+
+        let cursor = app.get("/v1/sources?limit=1").await.json()["next_cursor"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+
+        app.get(&format!("/v1/sources?tag=odd&cursor={cursor}"))
+            .await
+            .assert_problem(400, "invalid_cursor");
     }
 }
 
 #[tokio::test]
 async fn rules_are_said_field_by_field() {
     let app = TestApp::spawn().await;
-    let bad = json!({"filename": "", "path": "relative", "user_id": " ", "tags": ["ok", "", "x\u{7}"]});
+    let bad =
+        json!({"filename": "", "path": "relative", "user_id": " ", "tags": ["ok", "", "x\u{7}"]});
     let reply = app.post("/v1/sources", &bad).await;
     reply.assert_problem(422, "invalid_request");
     let json = reply.json();
-    let fields: Vec<&str> = json["errors"].as_array().unwrap().iter().map(|e| e["field"].as_str().unwrap()).collect();
-    assert_eq!(fields, ["filename", "path", "user_id", "tags[1]", "tags[2]"]);
+    let fields: Vec<&str> = json["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["field"].as_str().unwrap())
+        .collect();
 
-    let id = create(&app, json!({"filename": "a"})).await["id"].as_str().unwrap().to_owned();
-    patch(&app, &id, &json!({"tags": ["a"]}), None).await.assert_problem(422, "invalid_request");
+    assert_eq!(
+        fields,
+        ["filename", "path", "user_id", "tags[1]", "tags[2]"]
+    );
+
+    let id = create(&app, json!({"filename": "a"})).await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+
+    patch(&app, &id, &json!({"tags": ["a"]}), None)
+        .await
+        .assert_problem(422, "invalid_request");
 }

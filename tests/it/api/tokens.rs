@@ -15,10 +15,20 @@ async fn tokens_are_counted_by_the_models_own_tokenizer() {
 #[tokio::test]
 async fn an_unknown_model_is_counted_and_called_inexact() {
     let app = TestApp::spawn().await;
-    let counted = app.post("/v1/tokens/count", &json!({"text": "日本語", "model": "somebodys-model"})).await.json();
+    let counted = app
+        .post(
+            "/v1/tokens/count",
+            &json!({"text": "日本語", "model": "somebodys-model"}),
+        )
+        .await
+        .json();
+
     assert_eq!(counted["tokenizer"], "o200k_base");
     assert_eq!(counted["exact"], false);
-    assert_eq!((&counted["characters"], &counted["estimate"]), (&json!(3), &json!(1)));
+    assert_eq!(
+        (&counted["characters"], &counted["estimate"]),
+        (&json!(3), &json!(1))
+    );
 }
 
 #[tokio::test]

@@ -21,11 +21,13 @@ pub async fn busy(app: &TestApp, bytes: usize) -> TcpStream {
         "POST /v1/tokens/count HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Content-Length: {bytes}\r\nExpect: 100-continue\r\n\r\n"
     );
+
     let mut stream = open(app, head.as_bytes()).await;
     // Sent when the handler begins to read.
     let mut told = [0; 25];
     stream.read_exact(&mut told).await.unwrap();
     assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+
     stream
 }
 
@@ -41,11 +43,19 @@ pub async fn until_closed(stream: &mut TcpStream) -> String {
 async fn half_a_head_and_an_idle_connection_are_closed_in_time() {
     let app = TestApp::with(&[("SERVER__HEADER_TIMEOUT", "1")]).await;
     let request = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    for bytes in [&b"GET /health/li"[..], b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ", b"", request] {
+    for bytes in [
+        &b"GET /health/li"[..],
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ",
+        b"",
+        request,
+    ] {
         let began = Instant::now();
         let mut stream = open(&app, bytes).await;
         let answer = until_closed(&mut stream).await;
-        assert!(began.elapsed() >= Duration::from_millis(900), "closed too early: {answer}");
+        assert!(
+            began.elapsed() >= Duration::from_millis(900),
+            "closed too early: {answer}"
+        );
         if bytes == request {
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         }
@@ -55,19 +65,34 @@ async fn half_a_head_and_an_idle_connection_are_closed_in_time() {
 #[tokio::test]
 async fn a_body_that_trickles_in_is_given_up() {
     let app = TestApp::with(&[("SERVER__BODY_TIMEOUT", "1")]).await;
-    let head = "POST /v1/tokens/count HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
-    for length in ["Content-Length: 1000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"] {
+    let head =
+        "POST /v1/tokens/count HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    for length in [
+        "Content-Length: 1000\r\n\r\n{",
+        "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+    ] {
         let mut stream = open(&app, format!("{head}{length}").as_bytes()).await;
         let answer = until_closed(&mut stream).await;
-        assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("body_timeout"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 408") && answer.contains("body_timeout"),
+            "{answer}"
+        );
     }
 }
 
 #[tokio::test]
 async fn an_oversized_or_broken_head_is_refused() {
     let app = TestApp::spawn().await;
-    let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n", "x".repeat(70_000));
-    let query = format!("GET /v1/sources?tag={} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(1_000_000));
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n",
+        "x".repeat(70_000)
+    );
+
+    let query = format!(
+        "GET /v1/sources?tag={} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "x".repeat(1_000_000)
+    );
+
     for (bytes, codes) in [
         (long.as_bytes(), &["431 head_too_large"][..]),
         (query.as_bytes(), &["431 head_too_large", "414 uri_too_long"]),
@@ -89,31 +114,40 @@ async fn an_oversized_or_broken_head_is_refused() {
             for header in ["content-type: application/problem+json", "connection: close"] {
                 assert!(head.contains(header), "{head}");
             }
+
             assert!(head.contains(&format!("x-request-id: {}", problem["request_id"].as_str().unwrap())), "{answer}");
             assert!(head.starts_with(&format!("HTTP/1.1 {}", problem["status"])), "{answer}");
             format!("{} {}", problem["status"], problem["code"].as_str().unwrap())
         });
         assert!(codes.contains(&code.as_str()), "{answer}: {}", String::from_utf8_lossy(&bytes[..bytes.len().min(60)]));
     }
+
     assert_eq!(app.get("/health/live").await.status, 200);
 }
 
-/// An answer that comes before the body was read must not break the connection for the next request.
+/// An answer that comes before the body was read must not break the connection for the next
+/// request.
 #[tokio::test]
 async fn a_connection_survives_an_early_answer() {
     let app = TestApp::with(&[("AUTH__KEYS", r#"[{"key":"k","space":"*"}]"#)]).await;
     let body = format!(r#"{{"text":"{}"}}"#, "x".repeat(200_000));
     let mut stream = TcpStream::connect(app.address).await.unwrap();
+
     for path in ["/v1/tokens/count", "/v1/nothing", "/v1/tokens/count"] {
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
+
         stream.write_all(head.as_bytes()).await.unwrap();
         stream.write_all(body.as_bytes()).await.unwrap();
         let answer = read_one(&mut stream).await;
         let status = if path == "/v1/nothing" { "404" } else { "401" };
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
+
         assert!(!answer.contains("connection: close"), "{answer}");
     }
 }
@@ -126,8 +160,12 @@ pub async fn read_one(stream: &mut TcpStream) -> String {
         let length = stream.read(&mut buffer).await.unwrap();
         assert_ne!(length, 0, "the connection was closed after: {text}");
         text.push_str(&String::from_utf8_lossy(&buffer[..length]));
+
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let wanted = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            let wanted = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "))
+                .unwrap();
             if body.len() >= wanted.parse().unwrap() {
                 return text;
             }
@@ -145,7 +183,12 @@ async fn a_stop_lets_the_request_in_hand_finish() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     stream.write_all(br#":"a"}"#).await.unwrap();
     let answer = until_closed(&mut stream).await;
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#""tokens":1"#), "{answer}");
+
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.contains(r#""tokens":1"#),
+        "{answer}"
+    );
+
     app.finish().await;
 }
 
@@ -154,28 +197,57 @@ async fn clients_that_vanish_leave_nothing_behind() {
     let app = TestApp::spawn().await;
     let body = json!({"filename": "gone.md"});
     for n in 0..200_u64 {
-        let request = app.request(Method::POST, "/v1/sources").json(&body).timeout(Duration::from_micros(n * 20 + 1));
+        let request = app
+            .request(Method::POST, "/v1/sources")
+            .json(&body)
+            .timeout(Duration::from_micros(n * 20 + 1));
         let _ = request.send().await;
     }
+
     for _ in 0..50 {
         assert_eq!(app.get("/v1/sources?limit=1").await.status, 200);
-        assert_eq!(send(app.request(Method::POST, "/v1/sources").json(&body)).await.status, 201);
+        assert_eq!(
+            send(app.request(Method::POST, "/v1/sources").json(&body))
+                .await
+                .status,
+            201
+        );
     }
 }
 
 #[tokio::test]
 async fn a_client_that_does_not_read_loses_its_place() {
-    let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS", "1"), ("SERVER__WRITE_TIMEOUT", "1")]).await;
+    let app = TestApp::with(&[
+        ("SERVER__MAX_CONNECTIONS", "1"),
+        ("SERVER__WRITE_TIMEOUT", "1"),
+    ])
+    .await;
+
     let request = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(50);
     let _greedy = open(&app, &request).await;
     let began = Instant::now();
+
     loop {
-        let mut next = open(&app, b"GET /v1/info HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+        let mut next = open(
+            &app,
+            b"GET /v1/info HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        )
+        .await;
+
         if until_closed(&mut next).await.starts_with("HTTP/1.1 200") {
             break;
         }
-        assert!(began.elapsed() < Duration::from_secs(20), "the place was never given back");
+
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "the place was never given back"
+        );
+
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert!(began.elapsed() > Duration::from_millis(500), "it was thrown out before its time");
+
+    assert!(
+        began.elapsed() > Duration::from_millis(500),
+        "it was thrown out before its time"
+    );
 }

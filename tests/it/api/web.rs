@@ -16,6 +16,7 @@ fn named_files(text: &str) -> BTreeSet<String> {
             names.insert(rest.split('"').next().unwrap().to_owned());
         }
     }
+
     names
 }
 
@@ -23,24 +24,38 @@ fn named_files(text: &str) -> BTreeSet<String> {
 async fn the_page_comes_whole_from_the_binary() {
     let app = TestApp::spawn().await;
     let page = app.get("/").await;
-    assert_eq!((page.status.as_u16(), page.header("content-type")), (200, "text/html; charset=utf-8"));
+    assert_eq!(
+        (page.status.as_u16(), page.header("content-type")),
+        (200, "text/html; charset=utf-8")
+    );
+
     let mut open: Vec<String> = named_files(&page.text).into_iter().collect();
     let mut seen = BTreeSet::new();
     let mut bytes = page.text.len();
+
     while let Some(name) = open.pop() {
         if !seen.insert(name.clone()) {
             continue;
         }
+
         let file = app.get(&format!("/assets/{name}")).await;
         assert_eq!(file.status, 200, "{name}");
         bytes += file.text.len();
         open.extend(named_files(&file.text));
     }
+
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/web/assets");
-    let on_disk: BTreeSet<String> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let on_disk: BTreeSet<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+
     seen.insert("index.html".to_owned());
-    assert_eq!(seen, on_disk, "every file is used, and every file that is used is served");
+    assert_eq!(
+        seen, on_disk,
+        "every file is used, and every file that is used is served"
+    );
+
     assert!(bytes < MOST_BYTES, "the page weighs {bytes} bytes");
     assert_eq!(app.get("/assets/nothing.js").await.status, 404);
     assert_eq!(app.get("/assets/..%2Fmod.rs").await.status, 404);
@@ -51,21 +66,49 @@ async fn the_page_may_load_nothing_from_elsewhere_and_run_nothing_inline() {
     let app = TestApp::spawn().await;
     let page = app.get("/").await;
     let policy = page.header("content-security-policy");
-    assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"),
+        "{policy}"
+    );
+
     assert!(!policy.contains("unsafe"), "{policy}");
     assert_eq!(page.header("x-content-type-options"), "nosniff");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/web/assets");
+
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
-            assert!(!text.contains(way), "{} has {way}: a text could be read as HTML", path.display());
+        for way in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+        ] {
+            assert!(
+                !text.contains(way),
+                "{} has {way}: a text could be read as HTML",
+                path.display()
+            );
         }
-        if path.extension().is_some_and(|extension| extension != "json") {
-            assert!(text.lines().count() <= MOST_LINES, "{} has more than one job", path.display());
+
+        if path
+            .extension()
+            .is_some_and(|extension| extension != "json")
+        {
+            assert!(
+                text.lines().count() <= MOST_LINES,
+                "{} has more than one job",
+                path.display()
+            );
         }
+
         if path.extension().is_some_and(|extension| extension == "js") {
-            assert!(text.starts_with("// "), "{} does not say what it owns", path.display());
+            assert!(
+                text.starts_with("// "),
+                "{} does not say what it owns",
+                path.display()
+            );
         }
     }
 }
@@ -75,10 +118,24 @@ async fn a_file_that_is_unchanged_is_not_sent_again() {
     let app = TestApp::spawn().await;
     let first = app.get("/assets/app.js").await;
     assert_eq!(first.header("cache-control"), "no-cache");
-    for etag in [first.header("etag").to_owned(), format!("W/{}", first.header("etag"))] {
-        let again = send(app.request(Method::GET, "/assets/app.js").header("if-none-match", etag)).await;
+
+    for etag in [
+        first.header("etag").to_owned(),
+        format!("W/{}", first.header("etag")),
+    ] {
+        let again = send(
+            app.request(Method::GET, "/assets/app.js")
+                .header("if-none-match", etag),
+        )
+        .await;
         assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""));
     }
-    let other = send(app.request(Method::GET, "/assets/app.js").header("if-none-match", "\"other\"")).await;
+
+    let other = send(
+        app.request(Method::GET, "/assets/app.js")
+            .header("if-none-match", "\"other\""),
+    )
+    .await;
+
     assert_eq!(other.status, 200);
 }

@@ -1,4 +1,5 @@
-//! Which of the versions that fit is given (T-2.3, T-5.6, T-8.3), and that it stays right in a crowd.
+//! Which of the versions that fit is given (T-2.3, T-5.6, T-8.3), and that it stays right in a
+//! crowd.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +18,15 @@ async fn the_same_data_have_five_answers() {
         for (at, text) in [
             ("08:00", "In the beginning."),
             ("09:00", "The whales came by in spring."),
-            ("10:00", "This one is by far the longest of all the versions that there are."),
+            (
+                "10:00",
+                "This one is by far the longest of all the versions that there are.",
+            ),
             ("11:00", "The end of it."),
         ] {
             shelf.file_at(at, "/log.md", text).await;
         }
+
         // T-2.3, T-5.6a to T-5.6d, T-8.3.
         let meta = json!({"filename": "log.md", "query": "whales in spring"});
         let mut answers = BTreeSet::new();
@@ -36,11 +41,21 @@ async fn the_same_data_have_five_answers() {
             assert_eq!(found["version"], wanted, "{body}");
             answers.insert(wanted);
         }
+
         assert_eq!(answers.len(), 4);
-        let found = shelf.find(json!({"meta": meta, "strategy": "score", "explain": true})).await;
-        let scores: Vec<f64> =
-            each(&found["explain"]["candidates"], "score").iter().map(|score| score.as_f64().unwrap()).collect();
-        assert_eq!(found["score"].as_f64(), scores.iter().copied().max_by(f64::total_cmp));
+        let found = shelf
+            .find(json!({"meta": meta, "strategy": "score", "explain": true}))
+            .await;
+        let scores: Vec<f64> = each(&found["explain"]["candidates"], "score")
+            .iter()
+            .map(|score| score.as_f64().unwrap())
+            .collect();
+
+        assert_eq!(
+            found["score"].as_f64(),
+            scores.iter().copied().max_by(f64::total_cmp)
+        );
+
         shelf.app.finish().await;
     }
 }
@@ -49,11 +64,15 @@ async fn the_same_data_have_five_answers() {
 async fn ties_go_to_the_longer_then_to_the_one_that_fits_then_to_the_first() {
     for shelf in Shelf::each().await {
         // All came at the same moment.
-        for (path, text) in
-            [("/1.md", "short"), ("/2.md", "a red boat"), ("/3.md", "a red kite"), ("/4.md", "a red kite")]
-        {
+        for (path, text) in [
+            ("/1.md", "short"),
+            ("/2.md", "a red boat"),
+            ("/3.md", "a red kite"),
+            ("/4.md", "a red kite"),
+        ] {
             shelf.file_at("08:00", path, text).await;
         }
+
         // T-5.6a, T-5.6c, T-5.6e.
         for (strategy, query, wanted) in [
             ("latest", "kite", "/3.md"),
@@ -65,10 +84,13 @@ async fn ties_go_to_the_longer_then_to_the_one_that_fits_then_to_the_first() {
             ("score", "red", "/2.md"),
         ] {
             for _ in 0..20 {
-                let found = shelf.find(json!({"meta": {"query": query}, "strategy": strategy})).await;
+                let found = shelf
+                    .find(json!({"meta": {"query": query}, "strategy": strategy}))
+                    .await;
                 assert_eq!(found["metadata"]["path"], wanted, "{strategy} {query}");
             }
         }
+
         shelf.app.finish().await;
     }
 }
@@ -77,23 +99,50 @@ async fn ties_go_to_the_longer_then_to_the_one_that_fits_then_to_the_first() {
 async fn k_limits_what_is_looked_at_and_not_what_is_right() {
     for shelf in Shelf::each().await {
         for minute in 10..22 {
-            shelf.file_at(&format!("08:{minute}"), "/a.md", &format!("Version of minute {minute}.")).await;
-            shelf.file_at(&format!("08:{minute}"), &format!("/{minute}.md"), "Some other document.").await;
+            shelf
+                .file_at(
+                    &format!("08:{minute}"),
+                    "/a.md",
+                    &format!("Version of minute {minute}."),
+                )
+                .await;
+            shelf
+                .file_at(
+                    &format!("08:{minute}"),
+                    &format!("/{minute}.md"),
+                    "Some other document.",
+                )
+                .await;
         }
+
         // T-4.2e.
         for (k, wanted) in [(1, 1), (5, 5), (50, 12)] {
             let body = json!({"meta": {"filename": "a.md"}, "k": k, "explain": true});
-            assert_eq!(shelf.find(body).await["explain"]["raw_candidates"], wanted, "{k}");
+            assert_eq!(
+                shelf.find(body).await["explain"]["raw_candidates"],
+                wanted,
+                "{k}"
+            );
         }
+
         for k in [1, 3, 50] {
-            for (more, wanted) in
-                [(json!({}), 21), (json!({"as_of": moment("08:14")}), 14), (json!({"strategy": "earliest"}), 10)]
-            {
+            for (more, wanted) in [
+                (json!({}), 21),
+                (json!({"as_of": moment("08:14")}), 14),
+                (json!({"strategy": "earliest"}), 10),
+            ] {
                 let mut body = json!({"meta": {"filename": "a.md"}, "k": k});
-                body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-                assert_eq!(shelf.text(body.clone()).await, format!("Version of minute {wanted}."), "{body}");
+                body.as_object_mut()
+                    .unwrap()
+                    .extend(more.as_object().unwrap().clone());
+                assert_eq!(
+                    shelf.text(body.clone()).await,
+                    format!("Version of minute {wanted}."),
+                    "{body}"
+                );
             }
         }
+
         shelf.app.finish().await;
     }
 }
@@ -105,9 +154,14 @@ async fn words_find_a_document_without_its_name() {
             "topic": "Radio astronomy", "provider": "Jodrell Bank"});
         shelf.put_at("08:00", quasar).await;
         for number in 10..40 {
-            let text = format!("Minutes of the council meeting, number {number}, about the annual budget.");
-            shelf.file_at(&format!("09:{number}"), &format!("/m{number}.md"), &text).await;
+            let text = format!(
+                "Minutes of the council meeting, number {number}, about the annual budget."
+            );
+            shelf
+                .file_at(&format!("09:{number}"), &format!("/m{number}.md"), &text)
+                .await;
         }
+
         for meta in [
             json!({"topic": "radio ASTRONOMY"}),
             json!({"query": "What do we know about quasars and the quasar?"}),
@@ -116,8 +170,13 @@ async fn words_find_a_document_without_its_name() {
         ] {
             // Thirty are newer, and only three are looked at more closely.
             let body = json!({"meta": meta, "strategy": "score", "k": 3});
-            assert_eq!(shelf.find(body).await["metadata"]["path"], "/q.md", "{meta}");
+            assert_eq!(
+                shelf.find(body).await["metadata"]["path"],
+                "/q.md",
+                "{meta}"
+            );
         }
+
         shelf.app.finish().await;
     }
 }
@@ -125,8 +184,15 @@ async fn words_find_a_document_without_its_name() {
 #[tokio::test]
 async fn a_version_whose_text_was_lost_is_told_and_not_given_as_empty() {
     for shelf in Shelf::each().await {
-        shelf.file_at("10:00", "/a.md", "All that there was to say.").await;
-        shelf.app.database.execute("UPDATE source_versions SET content = ''").await;
+        shelf
+            .file_at("10:00", "/a.md", "All that there was to say.")
+            .await;
+        shelf
+            .app
+            .database
+            .execute("UPDATE source_versions SET content = ''")
+            .await;
+
         let reply = shelf.retrieve(&json!({"meta": {"filename": "a.md"}})).await;
         reply.assert_problem(500, "document_content_missing");
         shelf.app.finish().await;
@@ -136,13 +202,22 @@ async fn a_version_whose_text_was_lost_is_told_and_not_given_as_empty() {
 #[tokio::test]
 async fn finds_the_right_version_among_a_thousand() {
     for shelf in Shelf::each().await {
-        let store = Store::connect(&load(&shelf.app.database.url, &[]).database).await.unwrap();
+        let store = Store::connect(&load(&shelf.app.database.url, &[]).database)
+            .await
+            .unwrap();
         fill(&store, 100, 10).await;
         store.analyze().await.unwrap();
+
         for number in 0..60 {
-            let found = shelf.find(json!({"meta": {"filename": format!("{number}.md"), "tags": ["even"]}})).await;
-            assert_eq!((&found["version"], &found["tag_filter_relaxed"]), (&json!(10), &json!(number % 2 == 1)));
+            let found = shelf
+                .find(json!({"meta": {"filename": format!("{number}.md"), "tags": ["even"]}}))
+                .await;
+            assert_eq!(
+                (&found["version"], &found["tag_filter_relaxed"]),
+                (&json!(10), &json!(number % 2 == 1))
+            );
         }
+
         store.close().await;
         shelf.app.finish().await;
     }
@@ -168,6 +243,7 @@ async fn fill(store: &Store, sources: i64, versions: i64) {
             created_at: now,
             updated_at: now,
         };
+
         tx.add_source(&space, &source).await.unwrap();
         for version in 1..=versions {
             let content = format!("Version {version} of document {number}.");
@@ -179,10 +255,14 @@ async fn fill(store: &Store, sources: i64, versions: i64) {
                 facts: &facts,
                 content_version_id: None,
             };
+
             let at = Timestamp::from_micros(now.as_micros() + version * 1000);
             let id = tx.add_source_version(&space, new, at).await.unwrap();
-            tx.update_latest_version(&space, &source.id, version, id, at).await.unwrap();
+            tx.update_latest_version(&space, &source.id, version, id, at)
+                .await
+                .unwrap();
         }
     }
+
     tx.commit().await.unwrap();
 }

@@ -16,39 +16,98 @@ fn doc(arguments: &[&str], url: &str) -> (bool, String, String) {
         .env("MEMOIR__TELEMETRY__LOG_LEVEL", "error")
         .output()
         .unwrap();
+
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.success(), text(output.stdout), text(output.stderr))
+    (
+        output.status.success(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_on_the_command_line() {
     let shelf = Shelf::on(TestDatabase::sqlite()).await;
-    shelf.file_at("08:00", "/plan.md", "# Plan\n\nNo line break at its end").await;
+    shelf
+        .file_at("08:00", "/plan.md", "# Plan\n\nNo line break at its end")
+        .await;
     shelf.file_at("09:00", "/plan.md", "# Plan, second").await;
     let server = format!("http://{}", shelf.app.address);
     let url = shelf.app.database.url.clone();
 
     // The document itself, to the byte, and nothing else.
-    let told = doc(&["plan.md", "--as-of", "2025-12-04T08:30:00Z", "--server", &server], &url);
-    assert_eq!(told, (true, "# Plan\n\nNo line break at its end".to_owned(), String::new()));
+    let told = doc(
+        &[
+            "plan.md",
+            "--as-of",
+            "2025-12-04T08:30:00Z",
+            "--server",
+            &server,
+        ],
+        &url,
+    );
+
+    assert_eq!(
+        told,
+        (
+            true,
+            "# Plan\n\nNo line break at its end".to_owned(),
+            String::new()
+        )
+    );
+
     let (_, text, _) = doc(&["plan.md", "--strategy", "earliest", "--local"], &url);
     assert_eq!(text, "# Plan\n\nNo line break at its end");
-    let (_, text, _) = doc(&["--query", "the second plan", "--strategy", "score", "--server", &server], &url);
+    let (_, text, _) = doc(
+        &[
+            "--query",
+            "the second plan",
+            "--strategy",
+            "score",
+            "--server",
+            &server,
+        ],
+        &url,
+    );
+
     assert_eq!(text, "# Plan, second");
 
     // What was relaxed is talk, and does not get into the document.
     let (fine, text, notes) = doc(&["nobody.md", "--tag", "docs", "--server", &server], &url);
     assert_eq!((fine, text.as_str()), (true, "# Plan, second"));
-    assert!(notes.contains("filename") && notes.contains("tags"), "{notes}");
-    let (fine, text, problem) = doc(&["nobody.md", "--strict", "--server", &server], &url);
-    assert!(!fine && text.is_empty() && problem.contains("no document fits meta.filename"), "{problem}");
+    assert!(
+        notes.contains("filename") && notes.contains("tags"),
+        "{notes}"
+    );
 
-    let (_, json, _) = doc(&["plan.md", "--json", "--explain", "--server", &server], &url);
+    let (fine, text, problem) = doc(&["nobody.md", "--strict", "--server", &server], &url);
+    assert!(
+        !fine && text.is_empty() && problem.contains("no document fits meta.filename"),
+        "{problem}"
+    );
+
+    let (_, json, _) = doc(
+        &["plan.md", "--json", "--explain", "--server", &server],
+        &url,
+    );
+
     let found: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&found["version"], &found["explain"]["raw_candidates"]), (&2.into(), &2.into()));
+    assert_eq!(
+        (&found["version"], &found["explain"]["raw_candidates"]),
+        (&2.into(), &2.into())
+    );
+
     let (fine, help, _) = doc(&["--help"], &url);
-    assert!(fine && help.contains("Examples:") && help.contains("memoir doc plan.md"), "{help}");
-    let (fine, _, problem) = doc(&["plan.md", "--strategy", "sideways", "--server", &server], &url);
+    assert!(
+        fine && help.contains("Examples:") && help.contains("memoir doc plan.md"),
+        "{help}"
+    );
+
+    let (fine, _, problem) = doc(
+        &["plan.md", "--strategy", "sideways", "--server", &server],
+        &url,
+    );
+
     assert!(!fine && problem.contains("strategy"), "{problem}");
     shelf.app.finish().await;
 }

@@ -10,26 +10,52 @@ use crate::support::app::send;
 async fn a_name_is_enough_and_one_whole_document_comes_back() {
     for shelf in Shelf::each().await {
         let text = "# Storage\r\n\r\nWhere memory is kept: ∅ 记忆.  \n";
-        let id = shelf.file_at("08:00", "/home/me/docs/memory_storage.md", text).await;
-        shelf.file_at("09:00", "/home/me/docs/other.md", "Another one, and newer.").await;
+        let id = shelf
+            .file_at("08:00", "/home/me/docs/memory_storage.md", text)
+            .await;
+        shelf
+            .file_at("09:00", "/home/me/docs/other.md", "Another one, and newer.")
+            .await;
+
         // T-1.1, T-2.5, T-4.3: one content, byte for byte.
-        let found = shelf.find(json!({"meta": {"filename": "memory_storage.md"}})).await;
+        let found = shelf
+            .find(json!({"meta": {"filename": "memory_storage.md"}}))
+            .await;
         assert_eq!(found["content"], text);
-        assert_eq!((&found["source_id"], &found["version"]), (&json!(id), &json!(1)));
+        assert_eq!(
+            (&found["source_id"], &found["version"]),
+            (&json!(id), &json!(1))
+        );
+
         assert_eq!(found["source"]["id"], json!(id));
         // T-1.2: no candidates unless they are asked for.
         assert_eq!(found["explain"], Value::Null);
         assert!(found.get("candidates").is_none());
+
         // T-4.1: what was not said is told.
-        assert_eq!((&found["k"], &found["strategy"], &found["as_of"]), (&json!(50), &json!("latest"), &Value::Null));
-        assert_eq!((&found["user_id"], &found["strict"]), (&json!("default"), &json!(false)));
+        assert_eq!(
+            (&found["k"], &found["strategy"], &found["as_of"]),
+            (&json!(50), &json!("latest"), &Value::Null)
+        );
+
+        assert_eq!(
+            (&found["user_id"], &found["strict"]),
+            (&json!("default"), &json!(false))
+        );
+
         // T-3.1 to T-3.5.
         let metadata = &found["metadata"];
         assert_eq!(metadata["kind"], "file_ingest");
         assert_eq!(metadata["filename"], "memory_storage.md");
         assert_eq!(metadata["path"], "/home/me/docs/memory_storage.md");
         assert_eq!(metadata["ingested_at"], "2025-12-04T08:00:00.000000Z");
-        assert!(found["tags"].as_array().unwrap().contains(&json!("file_ingest")));
+        assert!(
+            found["tags"]
+                .as_array()
+                .unwrap()
+                .contains(&json!("file_ingest"))
+        );
+
         // T-4.2a: both spellings, and the path's last segment.
         for meta in [
             json!({"file_name": "memory_storage.md"}),
@@ -38,8 +64,13 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
             json!({"filename": "MEMORY_storage.MD"}),
         ] {
             let found = shelf.find(json!({"meta": meta})).await;
-            assert_eq!((&found["content"], &found["filename_filter"]), (&json!(text), &json!("applied")), "{meta}");
+            assert_eq!(
+                (&found["content"], &found["filename_filter"]),
+                (&json!(text), &json!("applied")),
+                "{meta}"
+            );
         }
+
         shelf.app.finish().await;
     }
 }
@@ -48,25 +79,53 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
 async fn plain_text_is_the_content_and_nothing_else() {
     for shelf in Shelf::each().await {
         let id = shelf.file_at("08:00", "/a.md", "First.").await;
-        shelf.file_at("09:00", "/a.md", "Second, <b>longer</b>.").await;
+        shelf
+            .file_at("09:00", "/a.md", "Second, <b>longer</b>.")
+            .await;
         let ask = |meta: Value| {
-            let request = shelf.app.request(Method::POST, "/v1/documents/retrieve").header("accept", "text/plain");
+            let request = shelf
+                .app
+                .request(Method::POST, "/v1/documents/retrieve")
+                .header("accept", "text/plain");
             send(request.json(&json!({"meta": meta})))
         };
+
         // T-2.1.
         let reply = ask(json!({"filename": "a.md"})).await;
-        assert_eq!((reply.status.as_u16(), reply.text.as_str()), (200, "Second, <b>longer</b>."));
+        assert_eq!(
+            (reply.status.as_u16(), reply.text.as_str()),
+            (200, "Second, <b>longer</b>.")
+        );
+
         assert_eq!(reply.header("content-type"), "text/plain; charset=utf-8");
         assert_eq!(reply.header("x-content-type-options"), "nosniff");
-        assert_eq!((reply.header("x-memoir-source-id"), reply.header("x-memoir-source-version")), (id.as_str(), "2"));
+        assert_eq!(
+            (
+                reply.header("x-memoir-source-id"),
+                reply.header("x-memoir-source-version")
+            ),
+            (id.as_str(), "2")
+        );
+
         assert_eq!(reply.header("x-memoir-relaxed"), "");
         let reply = ask(json!({"filename": "nobody.md", "tags": ["nothing"]})).await;
         assert_eq!(
             (reply.text.as_str(), reply.header("x-memoir-relaxed")),
             ("Second, <b>longer</b>.", "filename, tags")
         );
-        let request = shelf.app.request(Method::POST, "/v1/documents/retrieve").header("accept", "text/plain");
-        let reply = send(request.header("x-memoir-space", "empty").json(&json!({"meta": {}}))).await;
+
+        let request = shelf
+            .app
+            .request(Method::POST, "/v1/documents/retrieve")
+            .header("accept", "text/plain");
+
+        let reply = send(
+            request
+                .header("x-memoir-space", "empty")
+                .json(&json!({"meta": {}})),
+        )
+        .await;
+
         reply.assert_problem(404, "document_not_found");
         shelf.app.finish().await;
     }
@@ -75,27 +134,49 @@ async fn plain_text_is_the_content_and_nothing_else() {
 #[tokio::test]
 async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
     for shelf in Shelf::each().await {
-        shelf.put_at("08:00", json!({"path": "/a.md", "text": "Text.", "tags": ["base", "docs"]})).await;
+        shelf
+            .put_at(
+                "08:00",
+                json!({"path": "/a.md", "text": "Text.", "tags": ["base", "docs"]}),
+            )
+            .await;
+
         let explained = async |meta: Value, default_tags: Value| {
             let body = json!({"meta": meta, "default_tags": default_tags, "explain": true});
             shelf.find(body).await["explain"].clone()
         };
+
         // T-5.2a, T-5.2b, T-5.2c, T-4.2c.
         for (meta, query) in [
-            (json!({"provider": "evert", "note": "of May", "topic": "design"}), "design of May provided by evert"),
+            (
+                json!({"provider": "evert", "note": "of May", "topic": "design"}),
+                "design of May provided by evert",
+            ),
             (json!({"provider": "evert"}), "provided by evert"),
             (json!({}), "document relevant to current request"),
             (json!({"filename": "a.md", "topic": "design"}), "a.md"),
-            (json!({"filename": "a.md", "query": "  My own,  verbatim? "}), "  My own,  verbatim? "),
+            (
+                json!({"filename": "a.md", "query": "  My own,  verbatim? "}),
+                "  My own,  verbatim? ",
+            ),
         ] {
             assert_eq!(explained(meta, Value::Null).await["query"], query);
         }
+
         // T-4.2f, T-5.1: file_ingest first, each once, in order; null asks for it all the same.
         let tags = explained(json!({"tags": ["docs", "base", "docs"]}), json!(["base"])).await["required_tags"].clone();
         assert_eq!(tags, json!(["file_ingest", "base", "docs"]));
-        assert_eq!(explained(json!({}), Value::Null).await["required_tags"], json!(["file_ingest"]));
+        assert_eq!(
+            explained(json!({}), Value::Null).await["required_tags"],
+            json!(["file_ingest"])
+        );
+
         // T-5.0, T-8.1.
-        assert_eq!(explained(json!({"topic": "x"}), Value::Null).await["store_queries"], 1);
+        assert_eq!(
+            explained(json!({"topic": "x"}), Value::Null).await["store_queries"],
+            1
+        );
+
         // T-5.3.
         let candidate = explained(json!({}), Value::Null).await["candidates"][0].clone();
         assert_eq!(candidate["content"], "Text.");
@@ -104,6 +185,7 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
         for field in ["kind", "filename", "path", "ingested_at"] {
             assert!(candidate["metadata"][field].is_string(), "{field}");
         }
+
         shelf.app.finish().await;
     }
 }
@@ -112,9 +194,11 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
 async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
     let shelf = Shelf::each().await.swap_remove(0);
     shelf.file_at("08:00", "/a.md", "Text.").await;
+
     // T-4.2b.
     let meta = json!({"filename": "a.md", "colour": "red", "confidence": 0.5, "topic": null, "note": "", "tags": null});
     assert_eq!(shelf.text(json!({"meta": meta})).await, "Text.");
+
     // T-4.2e, T-4.2g, T-4.2h.
     for (body, field, word) in [
         (json!({}), "meta", "missing"),
@@ -127,12 +211,28 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
         (json!({"meta": {}, "k": 0}), "k", "from 1 to 1000"),
         (json!({"meta": {}, "k": -1}), "k", "from 1 to 1000"),
         (json!({"meta": {}, "k": 1001}), "k", "from 1 to 1000"),
-        (json!({"meta": {}, "strategy": "newest"}), "strategy", "`latest`, `earliest`, `longest`, `score`"),
+        (
+            json!({"meta": {}, "strategy": "newest"}),
+            "strategy",
+            "`latest`, `earliest`, `longest`, `score`",
+        ),
         (json!({"meta": {}, "as_of": "yesterday"}), "as_of", "moment"),
-        (json!({"meta": {}, "as_of": "2025-12-04T09:00:00"}), "as_of", "moment"),
+        (
+            json!({"meta": {}, "as_of": "2025-12-04T09:00:00"}),
+            "as_of",
+            "moment",
+        ),
         (json!({"meta": {}, "user_id": ""}), "user_id", "1 to 128"),
-        (json!({"meta": {"topic": "x".repeat(4001)}}), "meta.topic", "4000"),
-        (json!({"meta": {"tags": ["x".repeat(101)]}}), "meta.tags[0]", "100"),
+        (
+            json!({"meta": {"topic": "x".repeat(4001)}}),
+            "meta.topic",
+            "4000",
+        ),
+        (
+            json!({"meta": {"tags": ["x".repeat(101)]}}),
+            "meta.tags[0]",
+            "100",
+        ),
     ] {
         let reply = shelf.retrieve(&body).await;
         reply.assert_problem(422, "invalid_request");
@@ -140,11 +240,16 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
         assert_eq!(error["field"], field, "{body}");
         assert!(error["message"].as_str().unwrap().contains(word), "{error}");
     }
+
     // T-5.7: what has no content is not let in.
     for text in ["", " \n"] {
-        let reply = shelf.app.post("/v1/ingestions", &json!({"text": text})).await;
+        let reply = shelf
+            .app
+            .post("/v1/ingestions", &json!({"text": text}))
+            .await;
         reply.assert_problem(422, "invalid_request");
     }
+
     shelf.app.finish().await;
 }
 
@@ -152,25 +257,67 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
 async fn names_and_paths_are_kept_as_they_were_given() {
     for shelf in Shelf::each().await {
         // T-3.3, T-3.4: a base name, and an absolute path that stays.
-        shelf.put_at("08:00", json!({"filename": "a/b/c.md", "text": "No path."})).await;
+        shelf
+            .put_at("08:00", json!({"filename": "a/b/c.md", "text": "No path."}))
+            .await;
         let first = shelf.find(json!({"meta": {"filename": "c.md"}})).await["metadata"].clone();
         assert_eq!(first["filename"], "c.md");
         assert!(first["path"].as_str().unwrap().starts_with('/'));
-        assert_eq!(shelf.find(json!({"meta": {"filename": "c.md"}})).await["metadata"], first);
-        shelf.put_at("08:10", json!({"path": "C:\\docs\\d.md", "text": "On Windows."})).await;
-        assert_eq!(shelf.find(json!({"meta": {"filename": "d.md"}})).await["metadata"]["path"], "C:\\docs\\d.md");
+        assert_eq!(
+            shelf.find(json!({"meta": {"filename": "c.md"}})).await["metadata"],
+            first
+        );
+
+        shelf
+            .put_at(
+                "08:10",
+                json!({"path": "C:\\docs\\d.md", "text": "On Windows."}),
+            )
+            .await;
+
+        assert_eq!(
+            shelf.find(json!({"meta": {"filename": "d.md"}})).await["metadata"]["path"],
+            "C:\\docs\\d.md"
+        );
+
         // A name may hold whatever a file system allows; nothing of it is a pattern.
-        for name in ["100%_sure?.md", "it's \"here\".md", "Ünïcödé 文档.md", "=plan.md"] {
-            shelf.put_at("08:20", json!({"filename": name, "text": format!("This is {name}.")})).await;
+        for name in [
+            "100%_sure?.md",
+            "it's \"here\".md",
+            "Ünïcödé 文档.md",
+            "=plan.md",
+        ] {
+            shelf
+                .put_at(
+                    "08:20",
+                    json!({"filename": name, "text": format!("This is {name}.")}),
+                )
+                .await;
         }
-        for name in ["100%_sure?.md", "it's \"here\".md", "ÜNÏCÖDÉ 文档.MD", "=plan.md"] {
-            let found = shelf.find(json!({"meta": {"filename": name}, "strict": true})).await;
-            assert_eq!(found["metadata"]["filename"].as_str().unwrap().to_lowercase(), name.to_lowercase());
+
+        for name in [
+            "100%_sure?.md",
+            "it's \"here\".md",
+            "ÜNÏCÖDÉ 文档.MD",
+            "=plan.md",
+        ] {
+            let found = shelf
+                .find(json!({"meta": {"filename": name}, "strict": true}))
+                .await;
+            assert_eq!(
+                found["metadata"]["filename"]
+                    .as_str()
+                    .unwrap()
+                    .to_lowercase(),
+                name.to_lowercase()
+            );
         }
+
         shelf
             .retrieve(&json!({"meta": {"filename": "100%"}, "strict": true}))
             .await
             .assert_problem(404, "document_not_found");
+
         shelf.app.finish().await;
     }
 }
@@ -184,24 +331,51 @@ async fn the_examples_of_the_seed() {
                 "topic": "llm-thalamus memory design"});
             shelf.put_at(at, body).await;
         };
-        put("07:00", "# Memory storage, as it was first written, which was rather long.").await;
+
+        put(
+            "07:00",
+            "# Memory storage, as it was first written, which was rather long.",
+        )
+        .await;
+
         put("09:00", "# Memory storage, second").await;
         put("11:00", "# Memory storage, third").await;
-        shelf.put_at("12:00", json!({"path": "/new.md", "text": "A newer one.", "tags": tags})).await;
+        shelf
+            .put_at(
+                "12:00",
+                json!({"path": "/new.md", "text": "A newer one.", "tags": tags}),
+            )
+            .await;
+
         let meta = json!({"filename": "memory_storage.md", "topic": "llm-thalamus memory design", "tags": tags});
         // T-6.1.
         let found = shelf.find(json!({"meta": meta})).await;
         assert_eq!(found["content"], "# Memory storage, third");
-        assert_eq!((&found["tag_filter_relaxed"], &found["filename_filter"]), (&json!(false), &json!("applied")));
+        assert_eq!(
+            (&found["tag_filter_relaxed"], &found["filename_filter"]),
+            (&json!(false), &json!("applied"))
+        );
+
         // T-6.2.
-        let body = json!({"meta": meta, "strategy": "latest", "as_of": "2025-12-04T09:00:00+00:00"});
+        let body =
+            json!({"meta": meta, "strategy": "latest", "as_of": "2025-12-04T09:00:00+00:00"});
         let found = shelf.find(body).await;
-        assert_eq!((&found["content"], &found["as_of_fallback"]), (&json!("# Memory storage, second"), &json!(false)));
+        assert_eq!(
+            (&found["content"], &found["as_of_fallback"]),
+            (&json!("# Memory storage, second"), &json!(false))
+        );
+
         // T-6.3.
         for strategy in ["earliest", "longest"] {
-            let text = shelf.text(json!({"meta": meta, "strategy": strategy})).await;
-            assert_eq!(text, "# Memory storage, as it was first written, which was rather long.", "{strategy}");
+            let text = shelf
+                .text(json!({"meta": meta, "strategy": strategy}))
+                .await;
+            assert_eq!(
+                text, "# Memory storage, as it was first written, which was rather long.",
+                "{strategy}"
+            );
         }
+
         shelf.app.finish().await;
     }
 }
@@ -213,11 +387,22 @@ async fn every_ingestion_stays_a_version_and_the_clock_of_the_request_counts() {
         for (at, text) in [("08:00", "Same."), ("08:01", "Same."), ("08:02", "Other.")] {
             shelf.file_at(at, "/a.md", text).await;
         }
-        let id = shelf.find(json!({"meta": {"filename": "a.md"}})).await["source_id"].as_str().unwrap().to_owned();
-        let versions = shelf.app.get(&format!("/v1/sources/{id}/versions")).await.json();
+
+        let id = shelf.find(json!({"meta": {"filename": "a.md"}})).await["source_id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+
+        let versions = shelf
+            .app
+            .get(&format!("/v1/sources/{id}/versions"))
+            .await
+            .json();
+
         // T-3.5, K-64.
-        let times: Vec<Value> =
-            ["08:02", "08:01", "08:00"].map(|at| json!(moment(at).replace('Z', ".000000Z"))).to_vec();
+        let times: Vec<Value> = ["08:02", "08:01", "08:00"]
+            .map(|at| json!(moment(at).replace('Z', ".000000Z")))
+            .to_vec();
         assert_eq!(each(&versions["items"], "ingested_at"), times);
         shelf.app.finish().await;
     }

@@ -1,4 +1,5 @@
-//! What passes the filters, and what happens where nothing does (T-2.4, T-4.2, T-5.4, T-5.5, T-7, K-19, K-20).
+//! What passes the filters, and what happens where nothing does (T-2.4, T-4.2, T-5.4, T-5.5, T-7,
+//! K-19, K-20).
 
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
@@ -12,21 +13,62 @@ use crate::support::app::{load, send};
 #[tokio::test]
 async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
     for shelf in Shelf::each().await {
-        shelf.put_at("08:00", json!({"path": "/both.md", "text": "Both.", "tags": ["docs", "design"]})).await;
-        shelf.put_at("09:00", json!({"path": "/one.md", "text": "One.", "tags": ["docs"]})).await;
+        shelf
+            .put_at(
+                "08:00",
+                json!({"path": "/both.md", "text": "Both.", "tags": ["docs", "design"]}),
+            )
+            .await;
+
+        shelf
+            .put_at(
+                "09:00",
+                json!({"path": "/one.md", "text": "One.", "tags": ["docs"]}),
+            )
+            .await;
+
         // T-5.4a: the newer one lacks a tag.
-        let found = shelf.find(json!({"meta": {"tags": ["docs", "design"]}})).await;
-        assert_eq!((&found["content"], &found["tag_filter_relaxed"]), (&json!("Both."), &json!(false)));
-        assert_eq!((&found["relaxed"], &found["filename_filter"]), (&json!([]), &Value::Null));
-        assert_eq!(shelf.text(json!({"meta": {"tags": ["docs"]}})).await, "One.");
+        let found = shelf
+            .find(json!({"meta": {"tags": ["docs", "design"]}}))
+            .await;
+        assert_eq!(
+            (&found["content"], &found["tag_filter_relaxed"]),
+            (&json!("Both."), &json!(false))
+        );
+
+        assert_eq!(
+            (&found["relaxed"], &found["filename_filter"]),
+            (&json!([]), &Value::Null)
+        );
+
+        assert_eq!(
+            shelf.text(json!({"meta": {"tags": ["docs"]}})).await,
+            "One."
+        );
+
         let body = json!({"meta": {"tags": ["design"]}, "default_tags": ["docs"], "strict": true});
         assert_eq!(shelf.text(body).await, "Both.");
+
         // T-5.4b, K-19: the original list, flagged, with the reason.
-        let found = shelf.find(json!({"meta": {"tags": ["docs", "nowhere"]}})).await;
-        assert_eq!((&found["content"], &found["tag_filter_relaxed"]), (&json!("One."), &json!(true)));
+        let found = shelf
+            .find(json!({"meta": {"tags": ["docs", "nowhere"]}}))
+            .await;
+        assert_eq!(
+            (&found["content"], &found["tag_filter_relaxed"]),
+            (&json!("One."), &json!(true))
+        );
+
         assert_eq!(found["relaxed"][0]["filter"], "tags");
-        assert!(found["relaxed"][0]["reason"].as_str().unwrap().contains("file_ingest, docs, nowhere"));
-        let reply = shelf.retrieve(&json!({"meta": {"tags": ["nowhere"]}, "strict": true})).await;
+        assert!(
+            found["relaxed"][0]["reason"]
+                .as_str()
+                .unwrap()
+                .contains("file_ingest, docs, nowhere")
+        );
+
+        let reply = shelf
+            .retrieve(&json!({"meta": {"tags": ["nowhere"]}, "strict": true}))
+            .await;
         reply.assert_problem(404, "document_not_found");
         assert_eq!(reply.json()["context"]["filter"], "the required tags");
         shelf.app.finish().await;
@@ -36,17 +78,54 @@ async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
 #[tokio::test]
 async fn the_named_file_wins_over_newer_ones_and_an_unknown_name_is_relaxed() {
     for shelf in Shelf::each().await {
-        shelf.put_at("08:00", json!({"path": "/x/plan.md", "text": "The plan.", "tags": ["docs"]})).await;
-        shelf.put_at("09:00", json!({"path": "/x/Plan.md", "text": "The other plan.", "tags": ["docs"]})).await;
-        shelf.put_at("10:00", json!({"path": "/x/new.md", "text": "Newer.", "tags": ["docs"]})).await;
+        shelf
+            .put_at(
+                "08:00",
+                json!({"path": "/x/plan.md", "text": "The plan.", "tags": ["docs"]}),
+            )
+            .await;
+
+        shelf
+            .put_at(
+                "09:00",
+                json!({"path": "/x/Plan.md", "text": "The other plan.", "tags": ["docs"]}),
+            )
+            .await;
+
+        shelf
+            .put_at(
+                "10:00",
+                json!({"path": "/x/new.md", "text": "Newer.", "tags": ["docs"]}),
+            )
+            .await;
+
         // K-20: the name as given before another case, and both before whatever is newer.
-        for (name, text) in [("plan.md", "The plan."), ("Plan.md", "The other plan."), ("PLAN.md", "The other plan.")] {
-            let found = shelf.find(json!({"meta": {"filename": name, "tags": ["docs"]}})).await;
-            assert_eq!((&found["content"], &found["filename_filter"]), (&json!(text), &json!("applied")), "{name}");
+        for (name, text) in [
+            ("plan.md", "The plan."),
+            ("Plan.md", "The other plan."),
+            ("PLAN.md", "The other plan."),
+        ] {
+            let found = shelf
+                .find(json!({"meta": {"filename": name, "tags": ["docs"]}}))
+                .await;
+            assert_eq!(
+                (&found["content"], &found["filename_filter"]),
+                (&json!(text), &json!("applied")),
+                "{name}"
+            );
         }
-        let found = shelf.find(json!({"meta": {"filename": "nobody.md", "tags": ["docs"]}})).await;
-        assert_eq!((&found["content"], &found["filename_filter"]), (&json!("Newer."), &json!("relaxed")));
-        let reply = shelf.retrieve(&json!({"meta": {"filename": "nobody.md"}, "strict": true})).await;
+
+        let found = shelf
+            .find(json!({"meta": {"filename": "nobody.md", "tags": ["docs"]}}))
+            .await;
+        assert_eq!(
+            (&found["content"], &found["filename_filter"]),
+            (&json!("Newer."), &json!("relaxed"))
+        );
+
+        let reply = shelf
+            .retrieve(&json!({"meta": {"filename": "nobody.md"}, "strict": true}))
+            .await;
         reply.assert_problem(404, "document_not_found");
         shelf.app.finish().await;
     }
@@ -58,21 +137,41 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
         for (at, text) in [("08:00", "first"), ("09:00", "second"), ("10:00", "third")] {
             shelf.file_at(at, "/a.md", text).await;
         }
+
         let as_of = |at: &str| json!({"meta": {"filename": "a.md"}, "as_of": moment(at)});
         // T-4.2h, T-5.5: the moment itself counts.
-        for (at, text) in [("08:00", "first"), ("08:59", "first"), ("09:00", "second"), ("23:00", "third")] {
+        for (at, text) in [
+            ("08:00", "first"),
+            ("08:59", "first"),
+            ("09:00", "second"),
+            ("23:00", "third"),
+        ] {
             let found = shelf.find(as_of(at)).await;
-            assert_eq!((&found["content"], &found["as_of_fallback"]), (&json!(text), &json!(false)), "{at}");
+            assert_eq!(
+                (&found["content"], &found["as_of_fallback"]),
+                (&json!(text), &json!(false)),
+                "{at}"
+            );
         }
+
         let found = shelf.find(as_of("07:59")).await;
-        assert_eq!((&found["content"], &found["as_of_fallback"]), (&json!("third"), &json!(true)));
+        assert_eq!(
+            (&found["content"], &found["as_of_fallback"]),
+            (&json!("third"), &json!(true))
+        );
+
         assert_eq!(found["relaxed"][0]["filter"], "as_of");
         let mut strict = as_of("07:59");
         strict["strict"] = json!(true);
-        shelf.retrieve(&strict).await.assert_problem(404, "document_not_found");
+        shelf
+            .retrieve(&strict)
+            .await
+            .assert_problem(404, "document_not_found");
+
         // Another offset is the same moment.
         let body = json!({"meta": {"filename": "a.md"}, "as_of": "2025-12-04T11:00:00+02:00"});
         assert_eq!(shelf.text(body).await, "second");
+
         // K-20: the other choices do not look at it, and say so.
         for strategy in ["earliest", "longest", "score"] {
             let body = json!({"meta": {"filename": "a.md"}, "as_of": moment("07:00"), "strategy": strategy});
@@ -81,10 +180,15 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
                 (&found["as_of_fallback"], &found["warnings"][0]["code"]),
                 (&json!(false), &json!("as_of_ignored"))
             );
+
             let mut body = json!({"meta": {"filename": "a.md"}, "as_of": moment("07:00"), "strategy": strategy});
             body["strict"] = json!(true);
-            shelf.retrieve(&body).await.assert_problem(422, "invalid_request");
+            shelf
+                .retrieve(&body)
+                .await
+                .assert_problem(422, "invalid_request");
         }
+
         shelf.app.finish().await;
     }
 }
@@ -92,7 +196,13 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
 #[tokio::test]
 async fn neither_the_space_nor_the_user_is_ever_left() {
     for shelf in Shelf::each().await {
-        shelf.put_at("08:00", json!({"path": "/a.md", "text": "Ann's.", "user_id": "ann", "tags": ["docs"]})).await;
+        shelf
+            .put_at(
+                "08:00",
+                json!({"path": "/a.md", "text": "Ann's.", "user_id": "ann", "tags": ["docs"]}),
+            )
+            .await;
+
         // T-4.2d.
         let ann = json!({"meta": {"filename": "a.md", "tags": ["docs"]}, "user_id": "ann"});
         assert_eq!(shelf.text(ann.clone()).await, "Ann's.");
@@ -102,10 +212,20 @@ async fn neither_the_space_nor_the_user_is_ever_left() {
             json!({"meta": {"query": "Ann's"}, "user_id": "ANN", "strategy": "score"}),
             json!({"meta": {"tags": ["docs"]}, "user_id": "bob", "as_of": moment("09:00")}),
         ] {
-            shelf.retrieve(&body).await.assert_problem(404, "document_not_found");
+            shelf
+                .retrieve(&body)
+                .await
+                .assert_problem(404, "document_not_found");
         }
-        let request = shelf.app.request(Method::POST, "/v1/documents/retrieve").header("x-memoir-space", "other");
-        send(request.json(&ann)).await.assert_problem(404, "document_not_found");
+
+        let request = shelf
+            .app
+            .request(Method::POST, "/v1/documents/retrieve")
+            .header("x-memoir-space", "other");
+
+        send(request.json(&ann))
+            .await
+            .assert_problem(404, "document_not_found");
         shelf.app.finish().await;
     }
 }
@@ -114,28 +234,63 @@ async fn neither_the_space_nor_the_user_is_ever_left() {
 async fn what_is_not_eligible_or_has_no_text_is_not_there() {
     for shelf in Shelf::each().await {
         // T-2.4, T-7.1: only what was ingested takes part; a name alone is no document yet.
-        let reply = shelf.app.post("/v1/sources", &json!({"path": "/registered/a.md"})).await;
+        let reply = shelf
+            .app
+            .post("/v1/sources", &json!({"path": "/registered/a.md"}))
+            .await;
+
         assert_eq!(reply.status, 201);
-        shelf.retrieve(&json!({"meta": {"filename": "a.md"}})).await.assert_problem(404, "document_not_found");
+        shelf
+            .retrieve(&json!({"meta": {"filename": "a.md"}}))
+            .await
+            .assert_problem(404, "document_not_found");
+
         let id = shelf.file_at("08:00", "/a.md", "Kept.").await;
         shelf.file_at("09:00", "/b.md", "Other.").await;
-        assert_eq!(shelf.find(json!({"meta": {"filename": "a.md"}})).await["content"], "Kept.");
+        assert_eq!(
+            shelf.find(json!({"meta": {"filename": "a.md"}})).await["content"],
+            "Kept."
+        );
+
         // R-RET-03.
         let change = |eligible: bool| {
-            let request = shelf.app.request(Method::PATCH, &format!("/v1/sources/{id}"));
+            let request = shelf
+                .app
+                .request(Method::PATCH, &format!("/v1/sources/{id}"));
             send(request.json(&json!({"eligible": eligible})))
         };
+
         assert_eq!(change(false).await.json()["eligible"], false);
         let found = shelf.find(json!({"meta": {"filename": "a.md"}})).await;
-        assert_eq!((&found["content"], &found["filename_filter"]), (&json!("Other."), &json!("relaxed")));
+        assert_eq!(
+            (&found["content"], &found["filename_filter"]),
+            (&json!("Other."), &json!("relaxed"))
+        );
+
         assert_eq!(change(true).await.json()["eligible"], true);
-        assert_eq!(shelf.text(json!({"meta": {"filename": "a.md"}})).await, "Kept.");
+        assert_eq!(
+            shelf.text(json!({"meta": {"filename": "a.md"}})).await,
+            "Kept."
+        );
+
         // T-3.1: the tag that makes it a document cannot go.
-        let request = shelf.app.request(Method::PATCH, &format!("/v1/sources/{id}")).json(&json!({"tags": ["x"]}));
+        let request = shelf
+            .app
+            .request(Method::PATCH, &format!("/v1/sources/{id}"))
+            .json(&json!({"tags": ["x"]}));
+
         send(request).await.assert_problem(422, "invalid_request");
         // What is removed is gone for good.
-        send(shelf.app.request(Method::DELETE, &format!("/v1/sources/{id}"))).await;
-        let reply = shelf.retrieve(&json!({"meta": {"filename": "a.md"}, "strict": true})).await;
+        send(
+            shelf
+                .app
+                .request(Method::DELETE, &format!("/v1/sources/{id}")),
+        )
+        .await;
+
+        let reply = shelf
+            .retrieve(&json!({"meta": {"filename": "a.md"}, "strict": true}))
+            .await;
         reply.assert_problem(404, "document_not_found");
         shelf.app.finish().await;
     }
@@ -147,14 +302,31 @@ async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
         let hidden = shelf.file_at("08:00", "/hidden/log.md", "Hidden.").await;
         let shown = json!({"path": "/shown/log.md", "text": "Shown.", "tags": ["b"]});
         shelf.put_at("07:00", shown).await;
-        let store = Store::connect(&load(&shelf.app.database.url, &[]).database).await.unwrap();
+        let store = Store::connect(&load(&shelf.app.database.url, &[]).database)
+            .await
+            .unwrap();
         add_versions(&store, &hidden, 600).await;
+
         // T-5.4a: the tag decides, however many versions of the other there are.
-        let found = shelf.find(json!({"meta": {"filename": "log.md", "tags": ["b"]}, "strict": true})).await;
-        assert_eq!((&found["content"], &found["tag_filter_relaxed"]), (&json!("Shown."), &json!(false)));
-        let change = shelf.app.request(Method::PATCH, &format!("/v1/sources/{hidden}"));
-        assert_eq!(send(change.json(&json!({"eligible": false}))).await.status, 200);
-        let found = shelf.find(json!({"meta": {"filename": "log.md"}, "strict": true})).await;
+        let found = shelf
+            .find(json!({"meta": {"filename": "log.md", "tags": ["b"]}, "strict": true}))
+            .await;
+        assert_eq!(
+            (&found["content"], &found["tag_filter_relaxed"]),
+            (&json!("Shown."), &json!(false))
+        );
+
+        let change = shelf
+            .app
+            .request(Method::PATCH, &format!("/v1/sources/{hidden}"));
+        assert_eq!(
+            send(change.json(&json!({"eligible": false}))).await.status,
+            200
+        );
+
+        let found = shelf
+            .find(json!({"meta": {"filename": "log.md"}, "strict": true}))
+            .await;
         assert_eq!(found["content"], "Shown.");
         store.close().await;
         shelf.app.finish().await;
@@ -167,10 +339,20 @@ async fn add_versions(store: &Store, id: &str, count: i64) {
     let mut tx = store.begin().await.unwrap();
     for version in 2..=count {
         let facts = facts("Hidden.");
-        let new = NewVersion { source_id: &id, version, content: "Hidden.", facts: &facts, content_version_id: None };
+        let new = NewVersion {
+            source_id: &id,
+            version,
+            content: "Hidden.",
+            facts: &facts,
+            content_version_id: None,
+        };
+
         let at = Timestamp::from_micros(1_765_000_000_000_000 + version);
         let number = tx.add_source_version(&space, new, at).await.unwrap();
-        tx.update_latest_version(&space, &id, version, number, at).await.unwrap();
+        tx.update_latest_version(&space, &id, version, number, at)
+            .await
+            .unwrap();
     }
+
     tx.commit().await.unwrap();
 }

@@ -13,9 +13,28 @@ async fn the_manifest_has_what_the_file_is() {
     for shelf in Shelf::each().await {
         let text = "Räder und Maße.\n";
         let mtime = "2025-11-30T10:20:30.123456Z";
-        let id = shelf.put_at("08:00", json!({"path": "/docs/a.MD", "text": "Before.", "tags": ["docs"]})).await;
-        shelf.put_at("09:00", json!({"path": "/docs/a.MD", "text": text, "mtime": mtime})).await;
-        shelf.app.post("/v1/sources", &json!({"path": "/docs/later.json", "eligible": false})).await;
+        let id = shelf
+            .put_at(
+                "08:00",
+                json!({"path": "/docs/a.MD", "text": "Before.", "tags": ["docs"]}),
+            )
+            .await;
+
+        shelf
+            .put_at(
+                "09:00",
+                json!({"path": "/docs/a.MD", "text": text, "mtime": mtime}),
+            )
+            .await;
+
+        shelf
+            .app
+            .post(
+                "/v1/sources",
+                &json!({"path": "/docs/later.json", "eligible": false}),
+            )
+            .await;
+
         let manifest = shelf.app.get("/v1/manifest").await.json();
         // R-ING-05, T-3.1, T-3.2.
         let wanted = json!({
@@ -24,14 +43,32 @@ async fn the_manifest_has_what_the_file_is() {
             "tags": ["file_ingest", "docs"], "eligible": true, "latest_version": 2,
             "ingested_at": "2025-12-04T09:00:00.000000Z",
         });
+
         assert_eq!(manifest["items"][0], wanted);
         let registered = &manifest["items"][1];
-        assert_eq!((&registered["latest_version"], &registered["sha256"]), (&json!(0), &Value::Null));
-        assert_eq!((&registered["type"], &registered["eligible"]), (&json!("json"), &json!(false)));
+        assert_eq!(
+            (&registered["latest_version"], &registered["sha256"]),
+            (&json!(0), &Value::Null)
+        );
+
+        assert_eq!(
+            (&registered["type"], &registered["eligible"]),
+            (&json!("json"), &json!(false))
+        );
+
         assert_eq!(manifest["next_cursor"], Value::Null);
         // As it was.
-        let then = shelf.app.get(&format!("/v1/manifest?as_of={}", moment("08:30"))).await.json();
-        assert_eq!(each(&then["items"], "sha256"), [json!(sha256_hex(b"Before."))]);
+        let then = shelf
+            .app
+            .get(&format!("/v1/manifest?as_of={}", moment("08:30")))
+            .await
+            .json();
+
+        assert_eq!(
+            each(&then["items"], "sha256"),
+            [json!(sha256_hex(b"Before."))]
+        );
+
         assert_eq!(each(&then["items"], "latest_version"), [1]);
         shelf.app.finish().await;
     }
@@ -45,25 +82,65 @@ async fn the_manifest_comes_in_pages_and_parts() {
             let body = json!({"path": format!("/{minute}.md"), "text": "Text.", "user_id": user, "tags": [user]});
             shelf.put_at(&format!("08:{minute}"), body).await;
         }
+
         let (mut paths, mut cursor) = (Vec::new(), String::new());
         loop {
-            let page = shelf.app.get(&format!("/v1/manifest?limit=3{cursor}")).await.json();
+            let page = shelf
+                .app
+                .get(&format!("/v1/manifest?limit=3{cursor}"))
+                .await
+                .json();
+
             paths.extend(each(&page["items"], "path"));
-            let Some(next) = page["next_cursor"].as_str() else { break };
+            let Some(next) = page["next_cursor"].as_str() else {
+                break;
+            };
             cursor = format!("&cursor={next}");
         }
-        let wanted: Vec<Value> = (10..17).map(|minute| json!(format!("/{minute}.md"))).collect();
+
+        let wanted: Vec<Value> = (10..17)
+            .map(|minute| json!(format!("/{minute}.md")))
+            .collect();
         assert_eq!(paths, wanted);
-        for (filter, count) in
-            [("user_id=ann", 4), ("tag=bob", 3), ("filename=12.md", 1), ("eligible=false", 0), ("user_id=nobody", 0)]
-        {
-            let page = shelf.app.get(&format!("/v1/manifest?{filter}")).await.json();
+        for (filter, count) in [
+            ("user_id=ann", 4),
+            ("tag=bob", 3),
+            ("filename=12.md", 1),
+            ("eligible=false", 0),
+            ("user_id=nobody", 0),
+        ] {
+            let page = shelf
+                .app
+                .get(&format!("/v1/manifest?{filter}"))
+                .await
+                .json();
             assert_eq!(page["items"].as_array().unwrap().len(), count, "{filter}");
         }
-        shelf.app.get("/v1/manifest?limit=0").await.assert_problem(422, "invalid_request");
-        shelf.app.get("/v1/manifest?as_of=soon").await.assert_problem(422, "invalid_request");
-        shelf.app.get("/v1/manifest?colour=red").await.assert_problem(422, "invalid_request");
-        shelf.app.get("/v1/manifest?cursor=x").await.assert_problem(400, "invalid_cursor");
+
+        shelf
+            .app
+            .get("/v1/manifest?limit=0")
+            .await
+            .assert_problem(422, "invalid_request");
+
+        shelf
+            .app
+            .get("/v1/manifest?as_of=soon")
+            .await
+            .assert_problem(422, "invalid_request");
+
+        shelf
+            .app
+            .get("/v1/manifest?colour=red")
+            .await
+            .assert_problem(422, "invalid_request");
+
+        shelf
+            .app
+            .get("/v1/manifest?cursor=x")
+            .await
+            .assert_problem(400, "invalid_cursor");
+
         shelf.app.finish().await;
     }
 }
@@ -75,19 +152,25 @@ async fn five_kinds_of_files_are_taken_and_no_other() {
         let form = format!(
             "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\nkey: value\r\n--b--\r\n"
         );
-        let request =
-            shelf.app.request(Method::POST, "/v1/ingestions").header(CONTENT_TYPE, "multipart/form-data; boundary=b");
+        let request = shelf
+            .app
+            .request(Method::POST, "/v1/ingestions")
+            .header(CONTENT_TYPE, "multipart/form-data; boundary=b");
+
         send(request.body(form))
     };
+
     // R-ING-01.
     for name in ["a.txt", "a.md", "a.json", "a.yml", "a.yaml"] {
         assert_eq!(upload(name).await.status, 202, "{name}");
     }
+
     let reply = upload("a.pdf").await;
     assert_eq!(reply.status, 415);
     for kind in ["txt", "md", "json", "yml", "yaml"] {
         assert!(reply.text.contains(kind), "{}", reply.text);
     }
+
     shelf.app.finish().await;
 }
 
@@ -100,15 +183,44 @@ async fn what_changed_is_told_as_unified_text() {
         let reply = shelf.app.get(&diff("1", "2")).await;
         assert_eq!(reply.status, 200, "{}", reply.text);
         assert_eq!(reply.header("content-type"), "text/plain; charset=utf-8");
-        let wanted = "--- a.md (version 1)\n+++ a.md (version 2)\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
+        let wanted =
+            "--- a.md (version 1)\n+++ a.md (version 2)\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
+
         assert_eq!(reply.text, wanted);
-        assert!(shelf.app.get(&diff("2", "1")).await.text.contains("-2\n+two\n"));
+        assert!(
+            shelf
+                .app
+                .get(&diff("2", "1"))
+                .await
+                .text
+                .contains("-2\n+two\n")
+        );
+
         assert_eq!(shelf.app.get(&diff("2", "2")).await.text, "");
-        for (a, b) in [("1", "3"), ("0", "1"), ("x", "1"), ("1", "99999999999999999999")] {
-            shelf.app.get(&diff(a, b)).await.assert_problem(404, "not_found");
+        for (a, b) in [
+            ("1", "3"),
+            ("0", "1"),
+            ("x", "1"),
+            ("1", "99999999999999999999"),
+        ] {
+            shelf
+                .app
+                .get(&diff(a, b))
+                .await
+                .assert_problem(404, "not_found");
         }
-        shelf.app.get("/v1/sources/nobody/versions/1/diff/2").await.assert_problem(404, "not_found");
-        let other = shelf.app.request(Method::GET, &diff("1", "2")).header("x-memoir-space", "other");
+
+        shelf
+            .app
+            .get("/v1/sources/nobody/versions/1/diff/2")
+            .await
+            .assert_problem(404, "not_found");
+
+        let other = shelf
+            .app
+            .request(Method::GET, &diff("1", "2"))
+            .header("x-memoir-space", "other");
+
         send(other).await.assert_problem(404, "not_found");
         shelf.app.finish().await;
     }

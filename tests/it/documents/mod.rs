@@ -1,4 +1,5 @@
-//! Documents through time: one version for a description and a moment, the manifest, differences, `as_of` everywhere.
+//! Documents through time: one version for a description and a moment, the manifest, differences,
+//! `as_of` everywhere.
 
 mod choosing;
 mod command;
@@ -26,21 +27,29 @@ impl Shelf {
         for database in TestDatabase::each().await {
             all.push(Self::on(database).await);
         }
+
         all
     }
 
     pub async fn on(database: TestDatabase) -> Self {
-        Self { app: TestApp::on(database, &[("TESTING__CLOCK_HEADER", "true")]).await }
+        Self {
+            app: TestApp::on(database, &[("TESTING__CLOCK_HEADER", "true")]).await,
+        }
     }
 
     /// Brings a text in at a moment (`10:30`, on a day of 2025); gives the id of its document.
     pub async fn put_at(&self, at: &str, body: Value) -> String {
-        let request = self.app.request(Method::POST, "/v1/ingestions").header("x-memoir-now", moment(at));
+        let request = self
+            .app
+            .request(Method::POST, "/v1/ingestions")
+            .header("x-memoir-now", moment(at));
+
         let mut body = body;
         body["wait"] = json!(true);
         let reply = send(request.json(&body)).await;
         assert_eq!(reply.status, 200, "{}", reply.text);
         let job = reply.json();
+
         assert_eq!(job["state"], "succeeded", "{job:#}");
         job["source_id"].as_str().unwrap().to_owned()
     }
@@ -67,7 +76,10 @@ impl Shelf {
 
     /// The text of the document that is found.
     pub async fn text(&self, body: Value) -> String {
-        self.find(body).await["content"].as_str().unwrap().to_owned()
+        self.find(body).await["content"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 }
 
@@ -95,5 +107,9 @@ pub fn moment(at: &str) -> String {
 
 /// The values of one field over a list.
 pub fn each(list: &Value, field: &str) -> Vec<Value> {
-    list.as_array().unwrap().iter().map(|item| item[field].clone()).collect()
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item[field].clone())
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! `as_of` on documents, versions, passages and the hierarchy: what there was then; labels and eligibility are those of now.
+//! `as_of` on documents, versions, passages and the hierarchy: what there was then; labels and
+//! eligibility are those of now.
 
 use memoir::base::clock::Timestamp;
 use reqwest::Method;
@@ -19,13 +20,20 @@ async fn told(database: TestDatabase) -> (Desk, [String; 2], [Timestamp; 4]) {
     let library = &desk.library;
     let first = library.add("/1.txt", &[(HERE, "one")]).await;
     let t1 = library.now();
-    library.add_version(&first, 2, &[(HERE, "two"), (THERE, "three")]).await;
+    library
+        .add_version(&first, 2, &[(HERE, "two"), (THERE, "three")])
+        .await;
     let t2 = library.now();
     let second = library.add("/2.txt", &[(ELSEWHERE, "other")]).await;
     let t3 = library.now();
+
     library.add_version(&first, 3, &[(HERE, "last")]).await;
     let t4 = library.now();
-    (desk, [first.to_string(), second.to_string()], [t1, t2, t3, t4])
+    (
+        desk,
+        [first.to_string(), second.to_string()],
+        [t1, t2, t3, t4],
+    )
 }
 
 async fn items(desk: &Desk, path: &str) -> Value {
@@ -39,30 +47,72 @@ async fn documents_and_versions_are_those_of_then() {
     for database in TestDatabase::each().await {
         let (desk, [first, second], [t1, t2, t3, t4]) = told(database).await;
         let before = Timestamp::from_micros(t1.as_micros() - 1);
-        for (moment, wanted) in
-            [(before, json!([])), (t1, json!([1])), (t2, json!([2])), (t3, json!([2, 1])), (t4, json!([3, 1]))]
-        {
+        for (moment, wanted) in [
+            (before, json!([])),
+            (t1, json!([1])),
+            (t2, json!([2])),
+            (t3, json!([2, 1])),
+            (t4, json!([3, 1])),
+        ] {
             let listed = items(&desk, &format!("/v1/sources?as_of={moment}")).await;
             assert_eq!(json!(each(&listed, "latest_version")), wanted, "{moment}");
         }
-        let then = desk.app.get(&format!("/v1/sources/{first}?as_of={t2}")).await;
-        assert_eq!((then.status.as_u16(), &then.json()["latest_version"]), (200, &json!(2)));
+
+        let then = desk
+            .app
+            .get(&format!("/v1/sources/{first}?as_of={t2}"))
+            .await;
+
+        assert_eq!(
+            (then.status.as_u16(), &then.json()["latest_version"]),
+            (200, &json!(2))
+        );
+
         assert_eq!(then.header("etag"), "", "nothing to hold a change against");
-        desk.app.get(&format!("/v1/sources/{second}?as_of={t2}")).await.assert_problem(404, "not_found");
-        desk.app.get(&format!("/v1/sources/{second}/versions?as_of={t2}")).await.assert_problem(404, "not_found");
+        desk.app
+            .get(&format!("/v1/sources/{second}?as_of={t2}"))
+            .await
+            .assert_problem(404, "not_found");
+
+        desk.app
+            .get(&format!("/v1/sources/{second}/versions?as_of={t2}"))
+            .await
+            .assert_problem(404, "not_found");
+
         let versions = items(&desk, &format!("/v1/sources/{first}/versions?as_of={t3}")).await;
         assert_eq!(each(&versions, "version"), [2, 1]);
         let chunks = items(&desk, &format!("/v1/sources/{first}/chunks?as_of={t3}")).await;
         assert_eq!(each(&chunks, "text_content"), ["two", "three"]);
-        let chunks = items(&desk, &format!("/v1/sources/{first}/chunks?as_of={t3}&version=1")).await;
+        let chunks = items(
+            &desk,
+            &format!("/v1/sources/{first}/chunks?as_of={t3}&version=1"),
+        )
+        .await;
+
         assert_eq!(each(&chunks, "text_content"), ["one"]);
         let late = format!("/v1/sources/{first}/chunks?as_of={t3}&version=3");
         desk.app.get(&late).await.assert_problem(404, "not_found");
+
         // Labels and eligibility are those of now.
         let change = json!({"tags": ["file_ingest", "new"], "eligible": false});
-        send(desk.app.request(Method::PATCH, &format!("/v1/sources/{first}")).json(&change)).await;
-        let then = items(&desk, &format!("/v1/sources?as_of={t1}&tag=new&eligible=false")).await;
-        assert_eq!((&then[0]["tags"], &then[0]["latest_version"]), (&json!(["file_ingest", "new"]), &json!(1)));
+        send(
+            desk.app
+                .request(Method::PATCH, &format!("/v1/sources/{first}"))
+                .json(&change),
+        )
+        .await;
+
+        let then = items(
+            &desk,
+            &format!("/v1/sources?as_of={t1}&tag=new&eligible=false"),
+        )
+        .await;
+
+        assert_eq!(
+            (&then[0]["tags"], &then[0]["latest_version"]),
+            (&json!(["file_ingest", "new"]), &json!(1))
+        );
+
         desk.close().await;
     }
 }
@@ -74,31 +124,79 @@ async fn the_hierarchy_and_its_passages_are_those_of_then() {
         let counted = async |query: &str| {
             let listed = items(&desk, &format!("/v1/categories?{query}")).await;
             let listed = listed.as_array().unwrap().iter();
-            let listed = listed.map(|one| format!("{} {}", one["name"].as_str().unwrap(), one["chunk_count"]));
+            let listed = listed
+                .map(|one| format!("{} {}", one["name"].as_str().unwrap(), one["chunk_count"]));
             listed.collect::<Vec<_>>()
         };
+
         assert_eq!(counted("level=3").await, ["C 1", "D 0", "Z 1"]);
         assert_eq!(counted(&format!("level=3&as_of={t1}")).await, ["C 1"]);
-        assert_eq!(counted(&format!("level=3&as_of={t2}")).await, ["C 1", "D 1"]);
+        assert_eq!(
+            counted(&format!("level=3&as_of={t2}")).await,
+            ["C 1", "D 1"]
+        );
+
         assert_eq!(counted(&format!("level=1&as_of={t2}")).await, ["A 2"]);
-        assert_eq!(counted(&format!("level=1&as_of={t3}")).await, ["A 2", "X 1"]);
-        assert_eq!(counted("as_of=2020-01-01T00:00:00Z").await, Vec::<String>::new());
+        assert_eq!(
+            counted(&format!("level=1&as_of={t3}")).await,
+            ["A 2", "X 1"]
+        );
+
+        assert_eq!(
+            counted("as_of=2020-01-01T00:00:00Z").await,
+            Vec::<String>::new()
+        );
+
         // An offset that was not percent-encoded is understood.
-        assert_eq!(counted("as_of=2020-01-01T00:00:00+01:00").await, Vec::<String>::new());
-        let tree = desk.app.get(&format!("/v1/categories/tree?as_of={t2}&limit=2")).await.json();
+        assert_eq!(
+            counted("as_of=2020-01-01T00:00:00+01:00").await,
+            Vec::<String>::new()
+        );
+
+        let tree = desk
+            .app
+            .get(&format!("/v1/categories/tree?as_of={t2}&limit=2"))
+            .await
+            .json();
+
         assert_eq!(each(&tree["levels"], "categories"), [1, 1, 2]);
         assert_eq!(each(&tree["items"], "name"), ["A", "B"]);
         let next = tree["next_cursor"].as_str().unwrap();
-        let page = items(&desk, &format!("/v1/categories/tree?as_of={t2}&limit=2&cursor={next}")).await;
+        let page = items(
+            &desk,
+            &format!("/v1/categories/tree?as_of={t2}&limit=2&cursor={next}"),
+        )
+        .await;
+
         assert_eq!(each(&page, "name"), ["C", "D"]);
         let other = format!("/v1/categories/tree?limit=2&cursor={next}");
-        desk.app.get(&other).await.assert_problem(400, "invalid_cursor");
+        desk.app
+            .get(&other)
+            .await
+            .assert_problem(400, "invalid_cursor");
 
         let leaves = items(&desk, "/v1/categories?level=3").await;
-        let (c, d) = (leaves[0]["id"].as_i64().unwrap(), leaves[1]["id"].as_i64().unwrap());
-        desk.app.get(&format!("/v1/categories/{d}?as_of={t1}")).await.assert_problem(404, "not_found");
-        let then = desk.app.get(&format!("/v1/categories/{d}?as_of={t2}")).await.json();
-        assert_eq!((&then["chunk_count"], &then["path"]), (&json!(1), &json!(["A", "B", "D"])));
+        let (c, d) = (
+            leaves[0]["id"].as_i64().unwrap(),
+            leaves[1]["id"].as_i64().unwrap(),
+        );
+
+        desk.app
+            .get(&format!("/v1/categories/{d}?as_of={t1}"))
+            .await
+            .assert_problem(404, "not_found");
+
+        let then = desk
+            .app
+            .get(&format!("/v1/categories/{d}?as_of={t2}"))
+            .await
+            .json();
+
+        assert_eq!(
+            (&then["chunk_count"], &then["path"]),
+            (&json!(1), &json!(["A", "B", "D"]))
+        );
+
         for (query, wanted) in [
             (String::new(), vec!["last"]),
             (format!("as_of={t2}"), vec!["two"]),
@@ -108,13 +206,28 @@ async fn the_hierarchy_and_its_passages_are_those_of_then() {
             let chunks = items(&desk, &format!("/v1/categories/{c}/chunks?{query}")).await;
             assert_eq!(each(&chunks, "text_content"), wanted, "{query}");
         }
-        desk.app.get(&format!("/v1/categories/{d}/chunks?as_of={t1}")).await.assert_problem(404, "not_found");
+
+        desk.app
+            .get(&format!("/v1/categories/{d}/chunks?as_of={t1}"))
+            .await
+            .assert_problem(404, "not_found");
+
         for path in ["/v1/categories", "/v1/categories/tree", "/v1/sources"] {
-            desk.app.get(&format!("{path}?as_of=then")).await.assert_problem(422, "invalid_request");
+            desk.app
+                .get(&format!("{path}?as_of=then"))
+                .await
+                .assert_problem(422, "invalid_request");
         }
+
         // R-RET-03, and questions of the same moment: what is not eligible is not found.
-        let asked = desk.ask(json!({"query": "?", "mode": "retrieve", "as_of": t1.to_string()})).await;
-        assert_eq!(each(&Desk::answered(&asked)["chunks"], "text_content"), ["one"]);
+        let asked = desk
+            .ask(json!({"query": "?", "mode": "retrieve", "as_of": t1.to_string()}))
+            .await;
+        assert_eq!(
+            each(&Desk::answered(&asked)["chunks"], "text_content"),
+            ["one"]
+        );
+
         desk.close().await;
     }
 }

@@ -12,7 +12,11 @@ use crate::support::ingest::Ingest;
 const FLAT: &[(&str, &str)] = &[("TAXONOMY__HIERARCHY_DEPTH", "1")];
 
 /// Exit code, what was printed, what was told.
-fn ingest(arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) -> (Option<i32>, String, String) {
+fn ingest(
+    arguments: &[&str],
+    folder: &Path,
+    environment: &[(&str, &str)],
+) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_memoir"))
         .arg("ingest")
         .args(arguments)
@@ -23,8 +27,13 @@ fn ingest(arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) -> (O
         .envs(environment.iter().copied())
         .output()
         .unwrap();
+
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 /// Two documents, one of them deeper down, and two files that are not taken.
@@ -39,6 +48,7 @@ fn folder() -> tempfile::TempDir {
     ] {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
+
     folder
 }
 
@@ -47,21 +57,38 @@ async fn files_from_the_command_line() {
     let service = Ingest::with(FLAT).await;
     let server = format!("http://{}", service.app.address);
     let folder = folder();
-    let run = |arguments: &[&str]| ingest(&[arguments, &["--server", &server]].concat(), folder.path(), &[]);
+    let run = |arguments: &[&str]| {
+        ingest(
+            &[arguments, &["--server", &server]].concat(),
+            folder.path(),
+            &[],
+        )
+    };
 
     // A folder, with all that is below it.
     let (code, told, problem) = run(&[".", "--tag", "trees"]);
     assert_eq!(code, Some(0), "{problem}");
     assert_eq!(
-        told.lines().filter(|line| line.contains("version 1, 1 passages, 1 new categories")).count(),
+        told.lines()
+            .filter(|line| line.contains("version 1, 1 passages, 1 new categories"))
+            .count(),
         2,
         "{told}"
     );
+
     let sources = service.list("/v1/sources?tag=trees").await;
-    let mut names: Vec<&str> = sources.iter().map(|source| source["filename"].as_str().unwrap()).collect();
+    let mut names: Vec<&str> = sources
+        .iter()
+        .map(|source| source["filename"].as_str().unwrap())
+        .collect();
+
     names.sort_unstable();
     assert_eq!(names, ["a.md", "b.txt"]);
-    assert!(sources.iter().all(|source| source["path"].as_str().unwrap().starts_with('/')));
+    assert!(
+        sources
+            .iter()
+            .all(|source| source["path"].as_str().unwrap().starts_with('/'))
+    );
 
     // A pattern, and a file again: nothing has changed, and no model is asked.
     service.model.clear();
@@ -70,26 +97,57 @@ async fn files_from_the_command_line() {
     assert_eq!(told.matches("unchanged, version 2").count(), 2, "{told}");
     assert_eq!(service.model.stats().requests, 0);
     let (code, told, _) = run(&["a.md", "--force"]);
-    assert!(code == Some(0) && told.contains("version 3, 1 passages, 0 new categories"), "{told}");
+
+    assert!(
+        code == Some(0) && told.contains("version 3, 1 passages, 0 new categories"),
+        "{told}"
+    );
 
     // For programs: a line of JSON for each file, also for one that fails.
     std::fs::write(folder.path().join("bad.txt"), b"\xff\xfe").unwrap();
     let (code, told, problem) = run(&["a.md", "bad.txt", "--json"]);
     assert_eq!(code, Some(1));
     assert!(problem.contains("1 of 2 files were not filed"), "{problem}");
-    let mut lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    lines.sort_by_key(|line| line["path"].to_string());
-    assert_eq!((&lines[0]["state"], &lines[0]["result"]["version"]), (&json!("succeeded"), &json!(4)), "{told}");
-    assert_eq!(lines[1]["state"], "failed");
-    assert!(lines[1]["error"]["detail"].as_str().unwrap().contains("UTF-8"), "{told}");
+    let mut lines: Vec<Value> = told
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
 
-    // Nobody is left waiting for a provider that refuses its key: the reason is told, and what can be done.
-    let status = Fault::Status { status: 401, headers: std::collections::BTreeMap::new(), body: String::new() };
-    service.model.always(Step::new(status).only_stage("classify"));
+    lines.sort_by_key(|line| line["path"].to_string());
+    assert_eq!(
+        (&lines[0]["state"], &lines[0]["result"]["version"]),
+        (&json!("succeeded"), &json!(4)),
+        "{told}"
+    );
+
+    assert_eq!(lines[1]["state"], "failed");
+    assert!(
+        lines[1]["error"]["detail"]
+            .as_str()
+            .unwrap()
+            .contains("UTF-8"),
+        "{told}"
+    );
+
+    // Nobody is left waiting for a provider that refuses its key: the reason is told, and what can
+    // be done.
+    let status = Fault::Status {
+        status: 401,
+        headers: std::collections::BTreeMap::new(),
+        body: String::new(),
+    };
+
+    service
+        .model
+        .always(Step::new(status).only_stage("classify"));
     std::fs::write(folder.path().join("new.md"), "category1: Cedar\nThe cedar.").unwrap();
     let (code, told, problem) = run(&["new.md"]);
     assert_eq!((code, told.as_str()), (Some(1), ""));
-    assert!(problem.contains("refused its key") && problem.contains("a key that is valid"), "{problem}");
+    assert!(
+        problem.contains("refused its key") && problem.contains("a key that is valid"),
+        "{problem}"
+    );
+
     assert!(problem.contains("stays in the queue"), "{problem}");
     service.app.finish().await;
 }
@@ -104,12 +162,22 @@ fn what_cannot_be_brought_in_is_told() {
         (&["a.md", "--server", "http://127.0.0.1:9"], "--local"),
     ] {
         let (code, told, problem) = ingest(arguments, folder.path(), &[]);
-        assert_eq!((code, told.as_str()), (Some(1), ""), "{arguments:?} {problem}");
+        assert_eq!(
+            (code, told.as_str()),
+            (Some(1), ""),
+            "{arguments:?} {problem}"
+        );
         assert!(problem.contains(wanted), "{arguments:?} {problem}");
     }
+
     let (code, ..) = ingest(&[], folder.path(), &[]);
     assert_eq!(code, Some(2), "a file must be named");
-    let (code, _, problem) = ingest(&["a.md", "--local"], folder.path(), &[("MEMOIR__INGESTION__BATCH_SIZE", "0")]);
+    let (code, _, problem) = ingest(
+        &["a.md", "--local"],
+        folder.path(),
+        &[("MEMOIR__INGESTION__BATCH_SIZE", "0")],
+    );
+
     assert_eq!(code, Some(2), "{problem}");
     assert!(problem.contains("ingestion.batch_size"), "{problem}");
 }
@@ -118,13 +186,36 @@ fn what_cannot_be_brought_in_is_told() {
 fn files_are_brought_in_without_a_service() {
     let (folder, database) = (folder(), TestDatabase::sqlite());
     let here = [("DATABASE_URL", database.url.as_str())];
-    let (code, told, problem) = ingest(&[".", "--local", "--json", "--space", "trees"], folder.path(), &here);
+    let (code, told, problem) = ingest(
+        &[".", "--local", "--json", "--space", "trees"],
+        folder.path(),
+        &here,
+    );
+
     assert_eq!(code, Some(0), "{problem}");
-    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = told
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+
     assert_eq!(lines.len(), 2);
-    assert!(lines.iter().all(|line| line["state"] == "succeeded" && line["result"]["version"] == 1), "{told}");
-    let (code, told, _) = ingest(&["a.md", "--local", "--space", "trees"], folder.path(), &here);
-    assert!(code == Some(0) && told.contains("unchanged, version 2"), "{told}");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["state"] == "succeeded" && line["result"]["version"] == 1),
+        "{told}"
+    );
+
+    let (code, told, _) = ingest(
+        &["a.md", "--local", "--space", "trees"],
+        folder.path(),
+        &here,
+    );
+
+    assert!(
+        code == Some(0) && told.contains("unchanged, version 2"),
+        "{told}"
+    );
 }
 
 /// `-`: what another program writes.
@@ -133,39 +224,59 @@ fn what_is_piped_in_is_a_document() {
     let (folder, database) = (folder(), TestDatabase::sqlite());
     let run = |arguments: &[&str], piped: &str| {
         use std::io::Write as _;
+
         let mut child = Command::new(env!("CARGO_BIN_EXE_memoir"))
             .args([&["ingest"], arguments, &["--local", "--json"]].concat())
             .current_dir(folder.path())
             .env_clear()
-            .envs([("DATABASE_URL", database.url.as_str()), ("MEMOIR__TELEMETRY__LOG_LEVEL", "error")])
+            .envs([
+                ("DATABASE_URL", database.url.as_str()),
+                ("MEMOIR__TELEMETRY__LOG_LEVEL", "error"),
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+
         // A refusal may come, and the reader go, before anything is read.
         let written = child.stdin.take().unwrap().write_all(piped.as_bytes());
         let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
         assert!(written.as_ref().err().is_none_or(gone), "{written:?}");
         let output = child.wait_with_output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
+
     let (code, told, problem) = run(&["-", "a.md"], "The elm tree.");
     assert_eq!(code, Some(0), "{problem}");
     assert_eq!(told.lines().count(), 2, "{told}");
     let (code, told, problem) = run(&["-", "--title", "Elms"], "The elm tree.");
     assert_eq!(code, Some(0), "{problem}");
     let line: Value = serde_json::from_str(&told).unwrap();
+
     assert_eq!(
         (&line["path"], &line["state"], &line["result"]["version"]),
         (&json!("-"), &json!("succeeded"), &json!(1))
     );
+
     for (arguments, piped, wanted) in [
         (&["-"][..], " ", r#""code":"invalid_request""#),
-        (&["-", "a.md", "--title", "Two"], "The elm tree.", "--title is for one document"),
+        (
+            &["-", "a.md", "--title", "Two"],
+            "The elm tree.",
+            "--title is for one document",
+        ),
     ] {
         let (code, told, problem) = run(arguments, piped);
-        assert!(code != Some(0) && (told.clone() + &problem).contains(wanted), "{told}{problem}");
+        assert!(
+            code != Some(0) && (told.clone() + &problem).contains(wanted),
+            "{told}{problem}"
+        );
     }
 }
 
@@ -176,20 +287,60 @@ async fn every_file_once_and_nothing_that_never_ends() {
     let server = format!("http://{}", service.app.address);
     let folder = folder();
     let pipe = folder.path().join("pipe.txt");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+
     std::os::unix::fs::symlink("..", folder.path().join("more/up")).unwrap();
     std::os::unix::fs::symlink("a.md", folder.path().join("0-latest.md")).unwrap();
-    let run = |arguments: &[&str]| ingest(&[arguments, &["--server", &server]].concat(), folder.path(), &[]);
-    for arguments in [&["."][..], &["**/*.md", "**/*.txt"], &["**"], &["a.md", "more/../a.md", "more/b.txt"]] {
+    let run = |arguments: &[&str]| {
+        ingest(
+            &[arguments, &["--server", &server]].concat(),
+            folder.path(),
+            &[],
+        )
+    };
+
+    for arguments in [
+        &["."][..],
+        &["**/*.md", "**/*.txt"],
+        &["**"],
+        &["a.md", "more/../a.md", "more/b.txt"],
+    ] {
         let (code, told, problem) = run(arguments);
-        assert_eq!((code, told.lines().count()), (Some(0), 2), "{arguments:?}: {told} {problem}");
+        assert_eq!(
+            (code, told.lines().count()),
+            (Some(0), 2),
+            "{arguments:?}: {told} {problem}"
+        );
     }
+
     let sources = service.list("/v1/sources").await;
-    let mut names: Vec<&str> = sources.iter().map(|source| source["filename"].as_str().unwrap()).collect();
+    let mut names: Vec<&str> = sources
+        .iter()
+        .map(|source| source["filename"].as_str().unwrap())
+        .collect();
+
     names.sort_unstable();
-    assert_eq!(names, ["a.md", "b.txt"], "a file itself rather than a link to it");
+    assert_eq!(
+        names,
+        ["a.md", "b.txt"],
+        "a file itself rather than a link to it"
+    );
+
     let through = |source: &Value| source["path"].as_str().unwrap().contains("/up/");
-    assert!(!sources.iter().any(through), "the straight way: {sources:?}");
+    assert!(
+        !sources.iter().any(through),
+        "the straight way: {sources:?}"
+    );
+
     let (code, _, problem) = run(&["pipe.txt"]);
-    assert!(code == Some(1) && problem.contains("not a plain file"), "{problem}");
+    assert!(
+        code == Some(1) && problem.contains("not a plain file"),
+        "{problem}"
+    );
 }

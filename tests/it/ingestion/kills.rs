@@ -1,5 +1,6 @@
-//! `kill -9` at random moments and at every fail point of an ingestion: each job succeeds, each passage is there once,
-//! and no more is asked again than was under way. `MEMOIR_TEST_KILLS` sets how many random kills there are.
+//! `kill -9` at random moments and at every fail point of an ingestion: each job succeeds, each
+//! passage is there once, and no more is asked again than was under way. `MEMOIR_TEST_KILLS` sets
+//! how many random kills there are.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +23,10 @@ fn memoir(database: &TestDatabase, model: &ScriptedModel) -> Binary {
         .env("DATABASE_URL", &database.url)
         .env("MEMOIR__LLM__PROVIDERS__STUB__KIND", "openai")
         .env("MEMOIR__LLM__PROVIDERS__STUB__API_KEY", "sk-test")
-        .env("MEMOIR__LLM__PROVIDERS__STUB__BASE_URL", &model.openai_url())
+        .env(
+            "MEMOIR__LLM__PROVIDERS__STUB__BASE_URL",
+            &model.openai_url(),
+        )
         .env("MEMOIR__LLM__MODEL", "stub:m")
         .env("MEMOIR__LLM__MAX_CONCURRENCY", &CONCURRENCY.to_string())
         .env("MEMOIR__JOBS__LEASE_SECONDS", "1")
@@ -40,19 +44,39 @@ struct Documents {
 
 impl Documents {
     fn new(options: Value) -> Self {
-        Self { taken: Vec::new(), made: 0, options }
+        Self {
+            taken: Vec::new(),
+            made: 0,
+            options,
+        }
     }
 
     async fn bring(&mut self, running: &Running, passages: usize) {
         self.made += 1;
         let made = self.made;
-        let paths = (0..passages).map(|n| passage(&format!("A{}/B{}/C{}", n % 3, n % 4, n % 5), made * 1000 + n));
+        let paths = (0..passages).map(|n| {
+            passage(
+                &format!("A{}/B{}/C{}", n % 3, n % 4, n % 5),
+                made * 1000 + n,
+            )
+        });
+
         let text = paths.collect::<Vec<_>>().concat();
         let sent = client().post(format!("http://{}/v1/ingestions", running.address));
-        let Ok(reply) = sent.json(&request(&text, &json!({"options": self.options}))).send().await else { return };
+        let Ok(reply) = sent
+            .json(&request(&text, &json!({"options": self.options})))
+            .send()
+            .await
+        else {
+            return;
+        };
+
         assert_eq!(reply.status(), 202);
-        let Ok(job) = reply.json::<Value>().await else { return };
-        self.taken.push((job["id"].as_str().unwrap().to_owned(), text));
+        let Ok(job) = reply.json::<Value>().await else {
+            return;
+        };
+        self.taken
+            .push((job["id"].as_str().unwrap().to_owned(), text));
     }
 
     /// Every job succeeded, with exactly the passages that the text has.
@@ -62,22 +86,41 @@ impl Documents {
         for (id, text) in &self.taken {
             let job = api.finished("default", id).await;
             assert_eq!(job["state"], "succeeded", "{job:#}");
-            let place = format!("/v1/sources/{}/chunks?limit=500", job["source_id"].as_str().unwrap());
+            let place = format!(
+                "/v1/sources/{}/chunks?limit=500",
+                job["source_id"].as_str().unwrap()
+            );
+
             let listed = api.get("default", &place).await;
             let found: Vec<(i64, &str)> = listed["items"]
                 .as_array()
                 .unwrap()
                 .iter()
-                .map(|chunk| (chunk["ordinal"].as_i64().unwrap(), chunk["text_content"].as_str().unwrap()))
+                .map(|chunk| {
+                    (
+                        chunk["ordinal"].as_i64().unwrap(),
+                        chunk["text_content"].as_str().unwrap(),
+                    )
+                })
                 .collect();
-            let rules = ChunkRules { delimiters: vec!["\n\n".to_owned()], min_tokens: 30, max_tokens: 75 };
+
+            let rules = ChunkRules {
+                delimiters: vec!["\n\n".to_owned()],
+                min_tokens: 30,
+                max_tokens: 75,
+            };
+
             let wanted = cut(text, &rules, TokenCounter::for_model(None));
-            let wanted: Vec<(i64, &str)> = (1..).zip(wanted.into_iter().map(|passage| &text[passage.range])).collect();
+            let wanted: Vec<(i64, &str)> = (1..)
+                .zip(wanted.into_iter().map(|passage| &text[passage.range]))
+                .collect();
             assert_eq!(found, wanted);
             passages += i64::try_from(found.len()).unwrap();
         }
+
         let filed = "SELECT COUNT(*) FROM chunks WHERE profile = 'taxonomy'";
         assert_eq!(count(database, filed).await, passages, "nobody else's");
+
         // What searches find is there once as well, with its terms and its vector.
         for table in ["chunk_terms t ON t.chunk_id", "embeddings t ON t.owner_id"] {
             let astray = format!(
@@ -86,7 +129,9 @@ impl Documents {
             );
             assert_eq!(count(database, &astray).await, 0, "{table}");
         }
-        let twice = "SELECT COUNT(*) - COUNT(DISTINCT CONCAT(parent_key, '/', name_key)) FROM categories";
+
+        let twice =
+            "SELECT COUNT(*) - COUNT(DISTINCT CONCAT(parent_key, '/', name_key)) FROM categories";
         assert_eq!(count(database, twice).await, 0);
         let counted = "SELECT COUNT(*) FROM categories k WHERE k.level = 3 AND k.chunk_count <> \
                        (SELECT COUNT(*) FROM chunks c WHERE c.category_id = k.id)";
@@ -98,14 +143,39 @@ impl Documents {
 fn check_calls(model: &ScriptedModel, kills: usize) {
     let mut calls: BTreeMap<String, usize> = BTreeMap::new();
     for seen in model.requests() {
-        let level = if seen.stage == "classify" { line(&seen, "level:") } else { "" };
-        let parent = if seen.stage == "classify" { line(&seen, "parent:") } else { "" };
-        let numbers: Vec<&str> = seen.user.lines().filter(|line| line.starts_with("Passage ")).collect();
-        *calls.entry(format!("{} {level} {parent} {}", seen.stage, numbers.join(" "))).or_default() += 1;
+        let level = if seen.stage == "classify" {
+            line(&seen, "level:")
+        } else {
+            ""
+        };
+
+        let parent = if seen.stage == "classify" {
+            line(&seen, "parent:")
+        } else {
+            ""
+        };
+
+        let numbers: Vec<&str> = seen
+            .user
+            .lines()
+            .filter(|line| line.starts_with("Passage "))
+            .collect();
+
+        *calls
+            .entry(format!(
+                "{} {level} {parent} {}",
+                seen.stage,
+                numbers.join(" ")
+            ))
+            .or_default() += 1;
     }
+
     let (all, distinct) = (calls.values().sum::<usize>(), calls.len());
     eprintln!("{kills} kills: {all} calls, {distinct} different ones");
-    assert!(distinct > 0 && all <= distinct + kills * CONCURRENCY, "{all} calls, {distinct} different ones");
+    assert!(
+        distinct > 0 && all <= distinct + kills * CONCURRENCY,
+        "{all} calls, {distinct} different ones"
+    );
 }
 
 async fn model() -> ScriptedModel {
@@ -120,6 +190,7 @@ async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestData
     for database in TestDatabase::each().await {
         all.spawn(test(database));
     }
+
     all.join_all().await;
 }
 
@@ -139,15 +210,20 @@ async fn killed_at_random(database: TestDatabase, options: Value) {
     let model = model().await;
     let memoir = memoir(&database, &model);
     let mut documents = Documents::new(options);
+
     for _ in 0..kills {
         let running = memoir.serve();
         documents.bring(&running, 17).await;
+
         // In the middle of the calls, or about the end.
         let wanted = model.stats().requests + 1 + dice.below(14);
-        model.wait_for_requests(wanted, Duration::from_secs(3)).await;
+        model
+            .wait_for_requests(wanted, Duration::from_secs(3))
+            .await;
         tokio::time::sleep(Duration::from_millis(dice.below(40))).await;
         assert_eq!(running.signal_and_wait("KILL"), None);
     }
+
     let running = memoir.serve();
     documents.check(&running, &database).await;
     check_calls(&model, kills);
@@ -159,16 +235,29 @@ async fn a_death_at_every_fail_point_loses_no_passage_and_doubles_none() {
 }
 
 async fn killed_at_each_point(database: TestDatabase) {
-    let points =
-        ["after_checkpoint:3", "after_helper", "after_filing", "in_transaction", "before_commit", "after_commit"];
+    let points = [
+        "after_checkpoint:3",
+        "after_helper",
+        "after_filing",
+        "in_transaction",
+        "before_commit",
+        "after_commit",
+    ];
+
     let model = model().await;
     let mut documents = Documents::new(json!({}));
     for point in points {
         let dying = memoir(&database, &model).env("MEMOIR__TESTING__FAIL_POINT", point);
         let running = dying.serve_or_die();
         documents.bring(&running, 7).await;
-        assert_eq!(running.wait(), None, "{point}: it should have died on the spot: {}", dying.log());
+        assert_eq!(
+            running.wait(),
+            None,
+            "{point}: it should have died on the spot: {}",
+            dying.log()
+        );
     }
+
     let alive = memoir(&database, &model);
     let running = alive.serve();
     documents.check(&running, &database).await;
@@ -188,11 +277,22 @@ async fn stopped(database: TestDatabase) {
     documents.bring(&running, 17).await;
     assert!(model.wait_for_requests(4, Duration::from_mins(1)).await);
     assert_eq!(running.signal_and_wait("TERM"), Some(0), "{}", memoir.log());
-    assert_eq!(count(&database, "SELECT COUNT(*) FROM jobs WHERE state = 'queued' AND attempt = 0").await, 1);
+    assert_eq!(
+        count(
+            &database,
+            "SELECT COUNT(*) FROM jobs WHERE state = 'queued' AND attempt = 0"
+        )
+        .await,
+        1
+    );
+
     assert_eq!(count(&database, "SELECT COUNT(*) FROM chunks").await, 0);
     let running = memoir.serve();
     documents.check(&running, &database).await;
-    let job = Api::at(running.address).get("default", &format!("/v1/jobs/{}", documents.taken[0].0)).await;
+    let job = Api::at(running.address)
+        .get("default", &format!("/v1/jobs/{}", documents.taken[0].0))
+        .await;
     assert_eq!(job["attempt"], 1, "{job:#}");
+
     check_calls(&model, 1);
 }

@@ -1,5 +1,5 @@
-//! Others that come while a document is being written. A cancel: one of the two wins, and what is there says which. A
-//! change: both are done.
+//! Others that come while a document is being written. A cancel: one of the two wins, and what is
+//! there says which. A change: both are done.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,49 +17,85 @@ const AT_ONCE: usize = 8;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_and_a_write_race_and_one_wins() {
     for database in TestDatabase::each().await {
-        let rounds: u64 = if database.engine == Engine::Postgres { 500 } else { 100 };
+        let rounds: u64 = if database.engine == Engine::Postgres {
+            500
+        } else {
+            100
+        };
+
         let ingest = Arc::new(Ingest::on(database, &[("JOBS__WORKERS", "4")]).await);
         let mut racing = tokio::task::JoinSet::new();
         let mut won = [0, 0];
-        // Shorter after a write has won, longer after a cancel has: it comes to rest at the moment of the write, however
-        // fast the machine is.
+
+        // Shorter after a write has won, longer after a cancel has: it comes to rest at the moment
+        // of the write, however fast the machine is.
         let mut pause = Duration::from_millis(50);
         for round in 0..rounds {
             racing.spawn(race(Arc::clone(&ingest), round, pause));
             if racing.len() >= AT_ONCE {
                 let outcome = racing.join_next().await.unwrap().unwrap();
                 won[outcome] += 1;
-                pause = if outcome == 0 { pause * 9 / 10 } else { pause * 10 / 9 };
+                pause = if outcome == 0 {
+                    pause * 9 / 10
+                } else {
+                    pause * 10 / 9
+                };
             }
         }
+
         while let Some(outcome) = racing.join_next().await {
             won[outcome.unwrap()] += 1;
         }
+
         let [written, cancelled] = won;
         eprintln!(
             "{:?}: {written} written, {cancelled} cancelled, at last after {pause:?}",
             ingest.app.database.engine
         );
+
         assert!(written > 0 && cancelled > 0, "there was no race: {won:?}");
         let [sources, versions, _, _, chunks] = ingest.rows().await;
         assert_eq!([sources, versions, chunks], [written, written, 2 * written]);
         let ends = "SELECT COUNT(*) FROM job_events WHERE kind = 'state' AND \
                     (data_json LIKE '%succeeded%' OR data_json LIKE '%cancelled%' OR data_json LIKE '%failed%')";
-        assert_eq!(count(&ingest.app.database, ends).await, i64::try_from(rounds).unwrap(), "each ends once");
+
+        assert_eq!(
+            count(&ingest.app.database, ends).await,
+            i64::try_from(rounds).unwrap(),
+            "each ends once"
+        );
     }
 }
 
 /// Brings a text in and cancels it a little later; tells who won.
 async fn race(ingest: Arc<Ingest>, round: u64, pause: Duration) -> usize {
     let path = format!("/race/{round}.txt");
-    let id = ingest.queue(&document(&["A/B/C", "A/B/D"], &json!({"path": path}))).await;
+    let id = ingest
+        .queue(&document(&["A/B/C", "A/B/D"], &json!({"path": path})))
+        .await;
     tokio::time::sleep(pause).await;
-    let reply = ingest.app.post(&format!("/v1/jobs/{id}/cancel"), &Value::Null).await;
+    let reply = ingest
+        .app
+        .post(&format!("/v1/jobs/{id}/cancel"), &Value::Null)
+        .await;
+
     let job = ingest.finished(&id).await;
-    let source = ingest.app.get(&format!("/v1/sources/{}", job["source_id"].as_str().unwrap())).await;
+    let source = ingest
+        .app
+        .get(&format!(
+            "/v1/sources/{}",
+            job["source_id"].as_str().unwrap()
+        ))
+        .await;
+
     let cancelled = job["state"] == "cancelled";
     let wanted = if cancelled { (200, 404) } else { (409, 200) };
-    assert_eq!((reply.status.as_u16(), source.status.as_u16()), wanted, "{job}");
+    assert_eq!(
+        (reply.status.as_u16(), source.status.as_u16()),
+        wanted,
+        "{job}"
+    );
+
     usize::from(cancelled)
 }
 
@@ -71,6 +107,7 @@ async fn documents_are_changed_while_they_are_written() {
         let engine = database.engine;
         let ingest = Arc::new(Ingest::on(database, &[("JOBS__WORKERS", "4")]).await);
         let mut writing = tokio::task::JoinSet::new();
+
         for number in 0..DOCUMENTS {
             let ingest = Arc::clone(&ingest);
             writing.spawn(async move {
@@ -81,17 +118,21 @@ async fn documents_are_changed_while_they_are_written() {
                         "path": format!("/changed/{number}.txt"), "note": format!("{version}"), "force": true,
                         "options": {"transaction_scope": "batch", "batch_size": 1},
                     });
+
                     let job = ingest.finished(&ingest.queue(&document(&paths, &more)).await).await;
                     assert_eq!(job["state"], "succeeded", "{job:#}");
                     retries += job["db_retries"].as_i64().unwrap();
                     job["source_id"].as_str().unwrap().clone_into(&mut source);
                 }
+
                 (retries, source)
             });
         }
+
         let mut retries = 0;
         let mut changes = 0;
         let mut sources = Vec::new();
+
         while sources.len() < DOCUMENTS {
             tokio::select! {
                 done = writing.join_next() => {
@@ -111,32 +152,65 @@ async fn documents_are_changed_while_they_are_written() {
                 }
             }
         }
+
         assert!(changes > 10, "{engine:?}: nothing was changed meanwhile");
         // A knot of two would be cut by the database and the write done again.
         assert_eq!(retries, 0, "{engine:?}");
     }
 }
 
-/// A document that is removed when a part of it is written: its job ends, leaves no log where none is to be kept, and can be
-/// done again from the beginning.
+/// A document that is removed when a part of it is written: its job ends, leaves no log where none
+/// is to be kept, and can be done again from the beginning.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_that_is_written_by_parts_is_removed() {
     for database in TestDatabase::each().await {
-        let settings = [("TAXONOMY__HIERARCHY_DEPTH", "1"), ("INGESTION__WINDOW", "1"), ("AUDIT__PERSIST", "false")];
+        let settings = [
+            ("TAXONOMY__HIERARCHY_DEPTH", "1"),
+            ("INGESTION__WINDOW", "1"),
+            ("AUDIT__PERSIST", "false"),
+        ];
+
         let ingest = Ingest::on(database, &settings).await;
         ingest.model.edit_script(|script| script.latency_ms = 300);
-        let more = json!({"path": "/a.md", "options": {"batch_size": 1, "transaction_scope": "batch"}});
+        let more =
+            json!({"path": "/a.md", "options": {"batch_size": 1, "transaction_scope": "batch"}});
         let id = ingest.queue(&document(&["A", "B", "C"], &more)).await;
-        until("a part is written", async || ingest.count("chunks WHERE profile = 'taxonomy'").await == 1).await;
-        let source = ingest.job(&id).await["source_id"].as_str().unwrap().to_owned();
-        let gone = send(ingest.app.request(Method::DELETE, &format!("/v1/sources/{source}"))).await;
+        until("a part is written", async || {
+            ingest.count("chunks WHERE profile = 'taxonomy'").await == 1
+        })
+        .await;
+
+        let source = ingest.job(&id).await["source_id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+
+        let gone = send(
+            ingest
+                .app
+                .request(Method::DELETE, &format!("/v1/sources/{source}")),
+        )
+        .await;
+
         assert_eq!(gone.status, 204);
         let job = ingest.finished(&id).await;
         assert_eq!(job["state"], "cancelled", "{job:#}");
-        assert_eq!((ingest.count("job_batches").await, ingest.count("llm_calls").await), (0, 0));
+        assert_eq!(
+            (
+                ingest.count("job_batches").await,
+                ingest.count("llm_calls").await
+            ),
+            (0, 0)
+        );
+
         ingest.model.edit_script(|script| script.latency_ms = 0);
         let job = ingest.retry(&job).await;
-        assert_eq!((&job["state"], &job["result"]["chunks_written"]), (&json!("succeeded"), &json!(3)), "{job:#}");
+        assert_eq!(
+            (&job["state"], &job["result"]["chunks_written"]),
+            (&json!("succeeded"), &json!(3)),
+            "{job:#}"
+        );
+
         assert_eq!(ingest.count("chunks WHERE profile = 'taxonomy'").await, 3);
     }
 }

@@ -1,4 +1,5 @@
-//! Texts come in: cut, described, filed and written, whatever the model, the database or the power does.
+//! Texts come in: cut, described, filed and written, whatever the model, the database or the power
+//! does.
 
 mod categories;
 mod command;

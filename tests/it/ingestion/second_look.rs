@@ -1,5 +1,5 @@
-//! Passages that are filed already are looked at again as others come, by the embedded model alone, and nothing is lost on
-//! the way to another category.
+//! Passages that are filed already are looked at again as others come, by the embedded model alone,
+//! and nothing is lost on the way to another category.
 
 use memoir::model::chunk::Move;
 use reqwest::Method;
@@ -26,10 +26,13 @@ const STRAY: &str = "Why is the exchange rate for my payment so bad?";
 
 /// Enquiries, each a little different.
 fn enquiries(forms: [&str; 4], cases: std::ops::Range<usize>) -> Vec<String> {
-    cases.flat_map(|case| forms.map(|form| format!("{form} Case {case}."))).collect()
+    cases
+        .flat_map(|case| forms.map(|form| format!("{form} Case {case}.")))
+        .collect()
 }
 
-/// A space in which enquiries of one kind lie among those of the other, because they came before them.
+/// A space in which enquiries of one kind lie among those of the other, because they came before
+/// them.
 struct Space {
     app: TestApp,
     library: Library,
@@ -43,17 +46,35 @@ impl Space {
         let app = TestApp::on(database, &settings).await;
         let library = Library::at(&app.database.url).await;
         let (cards, rates) = (["Money", "Cards"], ["Money", "Rates"]);
+
         for (number, text) in strays.iter().enumerate() {
-            library.add(&format!("/stray-{number}.txt"), &[(&cards, text)]).await;
+            library
+                .add(&format!("/stray-{number}.txt"), &[(&cards, text)])
+                .await;
         }
-        for (path, leaf, texts) in
-            [("/cards.txt", &cards, enquiries(CARDS, 1..8)), ("/rates.txt", &rates, enquiries(RATES, 1..8))]
-        {
-            let chunks: Vec<(&[&str], &str)> = texts.iter().map(|text| (leaf.as_slice(), text.as_str())).collect();
+
+        for (path, leaf, texts) in [
+            ("/cards.txt", &cards, enquiries(CARDS, 1..8)),
+            ("/rates.txt", &rates, enquiries(RATES, 1..8)),
+        ] {
+            let chunks: Vec<(&[&str], &str)> = texts
+                .iter()
+                .map(|text| (leaf.as_slice(), text.as_str()))
+                .collect();
             library.add(path, &chunks).await;
         }
-        let (cards, rates) = (library.category(&cards).await, library.category(&rates).await);
-        Self { app, library, cards, rates }
+
+        let (cards, rates) = (
+            library.category(&cards).await,
+            library.category(&rates).await,
+        );
+
+        Self {
+            app,
+            library,
+            cards,
+            rates,
+        }
     }
 
     async fn bring(&self, body: Value) -> Vec<Value> {
@@ -62,6 +83,7 @@ impl Space {
         let reply = self.app.post("/v1/ingestions", &body).await;
         assert_eq!(reply.status, 200, "{}", reply.text);
         let job = reply.json();
+
         assert_eq!(job["state"], "succeeded", "{job:#}");
         job["result"]["moved"].as_array().unwrap().clone()
     }
@@ -69,17 +91,23 @@ impl Space {
     /// Brings texts until a passage has moved, or there are no more of them.
     async fn bring_until_moved(&self, chunk: i64) -> Vec<Value> {
         let mut moved = Vec::new();
-        for text in enquiries(CARDS, 20..24).iter().chain(&enquiries(RATES, 20..24)) {
+        for text in enquiries(CARDS, 20..24)
+            .iter()
+            .chain(&enquiries(RATES, 20..24))
+        {
             moved.extend(self.bring(json!({"text": text})).await);
             if moved.iter().any(|one| one["chunk_id"] == chunk) {
                 break;
             }
         }
+
         moved
     }
 
     async fn chunk(&self, text: &str) -> i64 {
-        let sql = format!("SELECT MIN(id) FROM chunks WHERE category_id IS NOT NULL AND text_content = '{text}'");
+        let sql = format!(
+            "SELECT MIN(id) FROM chunks WHERE category_id IS NOT NULL AND text_content = '{text}'"
+        );
         count(&self.app.database, &sql).await
     }
 
@@ -99,25 +127,59 @@ async fn what_lies_in_the_wrong_place_moves_to_the_right_one() {
         let space = Space::on(database, &[STRAY], &[]).await;
         let stray = space.chunk(STRAY).await;
         let moved = space.bring_until_moved(stray).await;
-        let its: Vec<&Value> = moved.iter().filter(|one| one["chunk_id"] == stray).collect();
-        assert_eq!(its, [&json!({"chunk_id": stray, "from": space.cards, "to": space.rates})], "{engine:?}: {moved:?}");
+        let its: Vec<&Value> = moved
+            .iter()
+            .filter(|one| one["chunk_id"] == stray)
+            .collect();
+
+        assert_eq!(
+            its,
+            [&json!({"chunk_id": stray, "from": space.cards, "to": space.rates})],
+            "{engine:?}: {moved:?}"
+        );
+
         let chunk = space.app.get(&format!("/v1/chunks/{stray}")).await.json();
-        assert_eq!((&chunk["category_id"], &chunk["text_content"]), (&json!(space.rates), &json!(STRAY)), "{engine:?}");
+        assert_eq!(
+            (&chunk["category_id"], &chunk["text_content"]),
+            (&json!(space.rates), &json!(STRAY)),
+            "{engine:?}"
+        );
+
         assert_eq!(space.miscounted().await, 0, "{engine:?}");
         // Its category was made after it, and is there whenever it was.
         let then = chunk["created_at"].as_str().unwrap();
-        let back = space.app.get(&format!("/v1/categories/{}/chunks?as_of={then}", space.rates)).await.json();
-        assert_eq!(back["items"].as_array().unwrap().len(), 1, "{engine:?}: {back}");
+        let back = space
+            .app
+            .get(&format!(
+                "/v1/categories/{}/chunks?as_of={then}",
+                space.rates
+            ))
+            .await
+            .json();
+
+        assert_eq!(
+            back["items"].as_array().unwrap().len(),
+            1,
+            "{engine:?}: {back}"
+        );
+
         assert_eq!(back["items"][0]["chunk_id"], stray, "{engine:?}");
     }
 }
 
 #[tokio::test]
 async fn who_does_not_want_it_or_counts_calls_keeps_everything_in_its_place() {
-    for setting in [("TAXONOMY__SECOND_LOOK", "false"), ("LLM__CAPS__SPACE_DAY__CALLS", "100000")] {
+    for setting in [
+        ("TAXONOMY__SECOND_LOOK", "false"),
+        ("LLM__CAPS__SPACE_DAY__CALLS", "100000"),
+    ] {
         let space = Space::on(TestDatabase::sqlite(), &[STRAY], &[setting]).await;
         let stray = space.chunk(STRAY).await;
-        assert_eq!(space.bring_until_moved(stray).await, Vec::<Value>::new(), "{setting:?}");
+        assert_eq!(
+            space.bring_until_moved(stray).await,
+            Vec::<Value>::new(),
+            "{setting:?}"
+        );
     }
 }
 
@@ -128,19 +190,39 @@ async fn what_has_changed_since_it_was_looked_at_is_left_alone() {
         let space = Space::on(database, &[STRAY, "former", "removed"], &[]).await;
         let (cards, rates) = (space.cards, space.rates);
         let gone = space.library.category(&["Money", "Gone"]).await;
-        let source = |text: &str| format!("SELECT source_id FROM chunks WHERE text_content = '{text}'");
+        let source =
+            |text: &str| format!("SELECT source_id FROM chunks WHERE text_content = '{text}'");
         let document = async |text: &str| {
             let mut connection = space.app.database.connect().await;
-            let row = sqlx::query(sqlx::AssertSqlSafe(source(text))).fetch_one(&mut connection).await.unwrap();
+            let row = sqlx::query(sqlx::AssertSqlSafe(source(text)))
+                .fetch_one(&mut connection)
+                .await
+                .unwrap();
+
             sqlx::Row::get::<String, _>(&row, 0)
         };
-        let (stray, former, removed) =
-            (space.chunk(STRAY).await, space.chunk("former").await, space.chunk("removed").await);
+
+        let (stray, former, removed) = (
+            space.chunk(STRAY).await,
+            space.chunk("former").await,
+            space.chunk("removed").await,
+        );
+
         let id = document("former").await.parse().unwrap();
-        space.library.add_version(&id, 2, &[(&["Money", "Cards"], "new")]).await;
+        space
+            .library
+            .add_version(&id, 2, &[(&["Money", "Cards"], "new")])
+            .await;
+
         let path = format!("/v1/sources/{}", document("removed").await);
         send(space.app.request(Method::DELETE, &path)).await;
-        send(space.app.request(Method::DELETE, &format!("/v1/categories/{gone}"))).await;
+        send(
+            space
+                .app
+                .request(Method::DELETE, &format!("/v1/categories/{gone}")),
+        )
+        .await;
+
         let (store, here) = (&space.library.store, &space.library.space);
         for (chunk_id, from, to, wanted) in [
             (stray, cards, gone, false),
@@ -152,7 +234,18 @@ async fn what_has_changed_since_it_was_looked_at_is_left_alone() {
         ] {
             let mut tx = store.begin().await.unwrap();
             tx.lock_chunks(here).await.unwrap();
-            let moved = tx.move_chunk(here, &Move { chunk_id, filed_at: 0, from, to }).await.unwrap();
+            let moved = tx
+                .move_chunk(
+                    here,
+                    &Move {
+                        chunk_id,
+                        filed_at: 0,
+                        from,
+                        to,
+                    },
+                )
+                .await
+                .unwrap();
             assert_eq!(moved, wanted, "{engine:?}: {chunk_id} from {from} to {to}");
             tx.commit().await.unwrap();
         }

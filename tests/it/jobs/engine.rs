@@ -17,13 +17,28 @@ async fn work_is_done_step_by_step_and_ends_with_its_effect() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES]).await;
         let api = Api::at(app.address);
-        let id = api.queue("default", &json!({"steps": 3, "effect": true, "warning": "careful"})).await.unwrap();
+        let id = api
+            .queue(
+                "default",
+                &json!({"steps": 3, "effect": true, "warning": "careful"}),
+            )
+            .await
+            .unwrap();
+
         let job = api.finished("default", &id).await;
         assert_eq!(job["state"], "succeeded", "{job}");
         assert_eq!(job["result"], json!({"steps": 3}));
         assert_eq!(job["progress"], json!({"done": 3, "total": 3}));
-        assert_eq!(job["warnings"], json!([{"code": "probe", "message": "careful"}]));
-        assert_eq!((&job["attempt"], &job["error"], &job["phase"]), (&json!(1), &json!(null), &json!(null)));
+        assert_eq!(
+            job["warnings"],
+            json!([{"code": "probe", "message": "careful"}])
+        );
+
+        assert_eq!(
+            (&job["attempt"], &job["error"], &job["phase"]),
+            (&json!(1), &json!(null), &json!(null))
+        );
+
         assert_eq!(api.effects("default", &id).await, 1);
         app.finish().await;
     }
@@ -35,17 +50,44 @@ async fn a_passing_failure_is_tried_again_and_a_lasting_one_is_not() {
         let app = TestApp::on(database, &[PROBES, QUICK_RETRY]).await;
         let api = Api::at(app.address);
         for (request, state, attempt, errors) in [
-            (json!({"bad_attempts": 2, "ending": "retry"}), "succeeded", 3, 2),
-            (json!({"bad_attempts": 2, "ending": "panic"}), "succeeded", 3, 2),
-            (json!({"bad_attempts": 9, "ending": "retry"}), "failed", 3, 3),
+            (
+                json!({"bad_attempts": 2, "ending": "retry"}),
+                "succeeded",
+                3,
+                2,
+            ),
+            (
+                json!({"bad_attempts": 2, "ending": "panic"}),
+                "succeeded",
+                3,
+                2,
+            ),
+            (
+                json!({"bad_attempts": 9, "ending": "retry"}),
+                "failed",
+                3,
+                3,
+            ),
             (json!({"bad_attempts": 9, "ending": "fail"}), "failed", 1, 1),
         ] {
             let id = api.queue("default", &request).await.unwrap();
             let job = api.finished("default", &id).await;
-            assert_eq!((&job["state"], &job["attempt"]), (&json!(state), &json!(attempt)), "{request}: {job}");
+            assert_eq!(
+                (&job["state"], &job["attempt"]),
+                (&json!(state), &json!(attempt)),
+                "{request}: {job}"
+            );
             assert_eq!(job["last_errors"].as_array().unwrap().len(), errors);
             if state == "failed" {
-                for member in ["type", "title", "status", "detail", "code", "remediation", "request_id"] {
+                for member in [
+                    "type",
+                    "title",
+                    "status",
+                    "detail",
+                    "code",
+                    "remediation",
+                    "request_id",
+                ] {
                     assert!(!job["error"][member].is_null(), "{member}: {job}");
                 }
             } else {
@@ -61,19 +103,33 @@ async fn a_failed_job_can_be_tried_again_without_repeating_what_it_finished() {
     let log = folder.path().join("log");
     for database in TestDatabase::each().await {
         let _ = std::fs::remove_file(&log);
-        let app = TestApp::on(database, &[PROBES, ("TESTING__PROBE_LOG", log.to_str().unwrap())]).await;
+        let app = TestApp::on(
+            database,
+            &[PROBES, ("TESTING__PROBE_LOG", log.to_str().unwrap())],
+        )
+        .await;
+
         let api = Api::at(app.address);
         let id = api
-            .queue("default", &json!({"steps": 3, "bad_attempts": 1, "ending": "fail", "effect": true}))
+            .queue(
+                "default",
+                &json!({"steps": 3, "bad_attempts": 1, "ending": "fail", "effect": true}),
+            )
             .await
             .unwrap();
+
         assert_eq!(api.finished("default", &id).await["state"], "failed");
         assert_eq!(api.effects("default", &id).await, 0);
         let (status, _) = api.post("default", &format!("/v1/jobs/{id}/retry")).await;
         assert_eq!(status, 202);
+
         // The attempts are counted anew, so the first one fails again; but no step was begun again.
         assert_eq!(api.finished("default", &id).await["state"], "failed");
-        assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 6, "three steps, begun and saved once");
+        assert_eq!(
+            std::fs::read_to_string(&log).unwrap().lines().count(),
+            6,
+            "three steps, begun and saved once"
+        );
     }
 }
 
@@ -82,22 +138,37 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "1")]).await;
         let api = Api::at(app.address);
+
         // How long a job takes that has nothing to do, on a machine that may be busy.
         let began = Instant::now();
         let trifle = api.queue("default", &json!({})).await.unwrap();
         api.finished("default", &trifle).await;
         let pace = began.elapsed();
-        let id = api.queue("default", &json!({"steps": 2, "step_ms": 60_000, "effect": true})).await.unwrap();
+        let id = api
+            .queue(
+                "default",
+                &json!({"steps": 2, "step_ms": 60_000, "effect": true}),
+            )
+            .await
+            .unwrap();
+
         while api.get("default", &format!("/v1/jobs/{id}")).await["state"] != "running" {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+
         let (status, job) = api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
         assert_eq!((status, &job["state"]), (200, &json!("cancelled")));
+
         // The only worker is free again when the next job is done.
         let began = Instant::now();
         let next = api.queue("default", &json!({})).await.unwrap();
         assert_eq!(api.finished("default", &next).await["state"], "succeeded");
-        assert!(began.elapsed() < Duration::from_secs(2) + 10 * pace, "{:?}, at a pace of {pace:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(2) + 10 * pace,
+            "{:?}, at a pace of {pace:?}",
+            began.elapsed()
+        );
+
         assert_eq!(api.effects("default", &id).await, 0);
         let (status, problem) = api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
         assert_eq!((status, &problem["code"]), (409, &json!("wrong_job_state")));
@@ -108,32 +179,54 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
 #[tokio::test]
 async fn cancel_and_finish_race_and_one_wins() {
     for database in TestDatabase::each().await {
-        let rounds = if database.engine == memoir::config::database::Engine::Postgres { 500 } else { 100 };
+        let rounds = if database.engine == memoir::config::database::Engine::Postgres {
+            500
+        } else {
+            100
+        };
+
         let app = Arc::new(TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "8")]).await);
         let api = Api::at(app.address);
         let mut racing = tokio::task::JoinSet::new();
         let mut won = [0, 0];
+
         for round in 0..rounds {
             let api = api.clone();
             racing.spawn(async move {
-                let id = api.queue("default", &json!({"effect": true})).await.unwrap();
+                let id = api
+                    .queue("default", &json!({"effect": true}))
+                    .await
+                    .unwrap();
+
                 tokio::time::sleep(Duration::from_millis(round % 7)).await;
                 let (status, _) = api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
                 let job = api.finished("default", &id).await;
                 let effects = api.effects("default", &id).await;
                 let cancelled = job["state"] == "cancelled";
-                assert_eq!((status, effects), if cancelled { (200, 0) } else { (409, 1) }, "{job}");
+
+                assert_eq!(
+                    (status, effects),
+                    if cancelled { (200, 0) } else { (409, 1) },
+                    "{job}"
+                );
+
                 usize::from(cancelled)
             });
+
             if racing.len() >= 8 {
                 won[racing.join_next().await.unwrap().unwrap()] += 1;
             }
         }
+
         while let Some(outcome) = racing.join_next().await {
             won[outcome.unwrap()] += 1;
         }
+
         assert_eq!(won[0] + won[1], rounds);
-        eprintln!("{:?}: {} finished, {} cancelled", app.database.engine, won[0], won[1]);
+        eprintln!(
+            "{:?}: {} finished, {} cancelled",
+            app.database.engine, won[0], won[1]
+        );
     }
 }
 
@@ -144,17 +237,25 @@ async fn spaces_take_turns() {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "1")]).await;
         let api = Api::at(app.address);
         for _ in 0..300 {
-            api.queue("crowd", &json!({"steps": 1, "step_ms": 100})).await.unwrap();
+            api.queue("crowd", &json!({"steps": 1, "step_ms": 100}))
+                .await
+                .unwrap();
         }
+
         let waiting = async || {
             let waiting = api.get("crowd", "/v1/jobs?state=queued&limit=500").await;
             waiting["items"].as_array().unwrap().len()
         };
+
         let before = waiting().await;
         let single = api.queue("single", &json!({})).await.unwrap();
         assert_eq!(api.finished("single", &single).await["state"], "succeeded");
         let after = waiting().await;
-        assert!(before > 50 && after > before / 2, "the crowd was served first: {before} waited, then {after}");
+
+        assert!(
+            before > 50 && after > before / 2,
+            "the crowd was served first: {before} waited, then {after}"
+        );
     }
 }
 
@@ -164,14 +265,21 @@ async fn a_full_queue_says_so() {
     for _ in 0..3 {
         assert_eq!(app.post("/v1/testing/jobs", &json!({})).await.status, 202);
     }
+
     let refused = app.post("/v1/testing/jobs", &json!({})).await;
     refused.assert_problem(429, "queue_full");
     assert_eq!(refused.header("retry-after"), "10");
+
     // Another space has a queue of its own, and a job that leaves makes room.
     let api = Api::at(app.address);
     assert!(api.queue("other", &json!({})).await.is_some());
-    let first = app.get("/v1/jobs").await.json()["items"][2]["id"].as_str().unwrap().to_owned();
-    api.post("default", &format!("/v1/jobs/{first}/cancel")).await;
+    let first = app.get("/v1/jobs").await.json()["items"][2]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+
+    api.post("default", &format!("/v1/jobs/{first}/cancel"))
+        .await;
     assert_eq!(app.post("/v1/testing/jobs", &json!({})).await.status, 202);
 }
 
@@ -184,42 +292,81 @@ async fn old_jobs_are_pruned_with_their_details_and_others_are_kept() {
         api.finished("default", &old).await;
         app.clock.advance_seconds(24 * 60 * 60);
         let young = api.queue("default", &json!({})).await.unwrap();
+
         api.finished("default", &young).await;
         app.clock.advance_seconds(24 * 60 * 60 + 1);
         let config = crate::support::app::load(&app.database.url, &[("JOBS__KEEP_DAYS", "2")]);
-        let store = memoir::store::Store::connect(&config.database).await.unwrap();
+        let store = memoir::store::Store::connect(&config.database)
+            .await
+            .unwrap();
         let jobs = memoir::jobs::Jobs::new(store, config.jobs, config.audit);
         let now = memoir::base::clock::Clock::now(&*app.clock);
+
         assert_eq!(jobs.prune(now).await.unwrap(), 1);
         let left = app.get("/v1/jobs").await.json();
         assert_eq!(left["items"].as_array().unwrap().len(), 1);
         assert_eq!(left["items"][0]["id"], young.as_str());
+
         assert_eq!(jobs.prune(now).await.unwrap(), 0);
     }
 }
 
-/// Cancelled and tried again before its first run has noticed: the first run ends, and the second can be cancelled too.
+/// Cancelled and tried again before its first run has noticed: the first run ends, and the second
+/// can be cancelled too.
 #[tokio::test]
 async fn two_runs_of_one_job_do_not_get_mixed_up() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "2")]).await;
         let api = Api::at(app.address);
-        let id = api.queue("default", &json!({"steps": 1, "step_ms": 60_000})).await.unwrap();
+        let id = api
+            .queue("default", &json!({"steps": 1, "step_ms": 60_000}))
+            .await
+            .unwrap();
+
         for _ in 0..2 {
             while api.get("default", &format!("/v1/jobs/{id}")).await["state"] != "running" {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            assert_eq!(api.post("default", &format!("/v1/jobs/{id}/cancel")).await.0, 200);
-            assert_eq!(api.post("default", &format!("/v1/jobs/{id}/retry")).await.0, 202);
+
+            assert_eq!(
+                api.post("default", &format!("/v1/jobs/{id}/cancel"))
+                    .await
+                    .0,
+                200
+            );
+
+            assert_eq!(
+                api.post("default", &format!("/v1/jobs/{id}/retry")).await.0,
+                202
+            );
         }
-        assert_eq!(api.post("default", &format!("/v1/jobs/{id}/cancel")).await.0, 200);
-        // Both places are free again when two jobs run at the same time, long before the first runs would have ended.
+
+        assert_eq!(
+            api.post("default", &format!("/v1/jobs/{id}/cancel"))
+                .await
+                .0,
+            200
+        );
+
+        // Both places are free again when two jobs run at the same time, long before the first runs
+        // would have ended.
         let began = Instant::now();
         for _ in 0..2 {
-            api.queue("default", &json!({"steps": 1, "step_ms": 60_000})).await.unwrap();
+            api.queue("default", &json!({"steps": 1, "step_ms": 60_000}))
+                .await
+                .unwrap();
         }
-        while api.get("default", "/v1/jobs?state=running").await["items"].as_array().unwrap().len() < 2 {
-            assert!(began.elapsed() < Duration::from_secs(30), "a place is still taken");
+
+        while api.get("default", "/v1/jobs?state=running").await["items"]
+            .as_array()
+            .unwrap()
+            .len()
+            < 2
+        {
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "a place is still taken"
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -229,11 +376,25 @@ async fn two_runs_of_one_job_do_not_get_mixed_up() {
 #[tokio::test]
 async fn a_job_that_the_database_refuses_comes_to_an_end() {
     let app = TestApp::with(&[PROBES, QUICK_RETRY]).await;
-    app.database.execute("CREATE TRIGGER refuse BEFORE INSERT ON sources BEGIN SELECT RAISE(ABORT, 'no'); END").await;
+    app.database
+        .execute(
+            "CREATE TRIGGER refuse BEFORE INSERT ON sources BEGIN SELECT RAISE(ABORT, 'no'); END",
+        )
+        .await;
+
     let api = Api::at(app.address);
-    let id = api.queue("default", &json!({"effect": true})).await.unwrap();
+    let id = api
+        .queue("default", &json!({"effect": true}))
+        .await
+        .unwrap();
+
     let job = api.finished("default", &id).await;
-    assert_eq!((&job["state"], &job["attempt"]), (&json!("failed"), &json!(3)), "{job}");
+    assert_eq!(
+        (&job["state"], &job["attempt"]),
+        (&json!("failed"), &json!(3)),
+        "{job}"
+    );
+
     assert_eq!(job["last_errors"].as_array().unwrap().len(), 3);
 }
 
@@ -241,50 +402,94 @@ async fn a_job_that_the_database_refuses_comes_to_an_end() {
 #[tokio::test]
 async fn a_job_in_its_pause_does_not_disturb_the_order() {
     for database in TestDatabase::each().await {
-        let settings = [PROBES, ("JOBS__WORKERS", "1"), ("JOBS__BACKOFF_MS", "60000")];
+        let settings = [
+            PROBES,
+            ("JOBS__WORKERS", "1"),
+            ("JOBS__BACKOFF_MS", "60000"),
+        ];
+
         let app = Arc::new(TestApp::on(database, &settings).await);
         let api = Api::at(app.address);
-        let paused = api.queue("paused", &json!({"bad_attempts": 9})).await.unwrap();
-        while api.get("paused", &format!("/v1/jobs/{paused}")).await["last_errors"].as_array().unwrap().is_empty() {
+        let paused = api
+            .queue("paused", &json!({"bad_attempts": 9}))
+            .await
+            .unwrap();
+
+        while api.get("paused", &format!("/v1/jobs/{paused}")).await["last_errors"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         for _ in 0..60 {
-            api.queue("patient", &json!({"steps": 1, "step_ms": 10})).await.unwrap();
+            api.queue("patient", &json!({"steps": 1, "step_ms": 10}))
+                .await
+                .unwrap();
         }
+
         let mut pushing = tokio::task::JoinSet::new();
         for _ in 0..2 {
             let api = api.clone();
             pushing.spawn(async move {
                 for _ in 0..15 {
-                    let id = api.queue("pushy", &json!({"steps": 1, "step_ms": 10})).await.unwrap();
+                    let id = api
+                        .queue("pushy", &json!({"steps": 1, "step_ms": 10}))
+                        .await
+                        .unwrap();
                     api.finished("pushy", &id).await;
                 }
             });
         }
+
         pushing.join_all().await;
-        let served = api.get("patient", "/v1/jobs?state=succeeded&limit=500").await["items"].as_array().unwrap().len();
-        assert!(served >= 10, "{:?}: of 60 only {served} were served beside 30 of the other", app.database.engine);
+        let served = api
+            .get("patient", "/v1/jobs?state=succeeded&limit=500")
+            .await["items"]
+            .as_array()
+            .unwrap()
+            .len();
+
+        assert!(
+            served >= 10,
+            "{:?}: of 60 only {served} were served beside 30 of the other",
+            app.database.engine
+        );
     }
 }
 
 #[tokio::test]
 async fn the_queue_limit_counts_what_waits_and_nothing_else() {
     for database in TestDatabase::each().await {
-        let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "10")]).await;
+        let app = TestApp::on(
+            database,
+            &[PROBES, ("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "10")],
+        )
+        .await;
+
         let api = Api::at(app.address);
         let mut ids = Vec::new();
         for _ in 0..10 {
             ids.push(api.queue("default", &json!({})).await.unwrap());
         }
+
         assert_eq!(api.queue("default", &json!({})).await, None);
         for id in &ids[1..9] {
             api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
         }
+
         for _ in 0..8 {
-            assert!(api.queue("default", &json!({})).await.is_some(), "{:?}", app.database.engine);
+            assert!(
+                api.queue("default", &json!({})).await.is_some(),
+                "{:?}",
+                app.database.engine
+            );
         }
+
         assert_eq!(api.queue("default", &json!({})).await, None);
-        let (status, problem) = api.post("default", &format!("/v1/jobs/{}/retry", ids[1])).await;
+        let (status, problem) = api
+            .post("default", &format!("/v1/jobs/{}/retry", ids[1]))
+            .await;
         assert_eq!((status, &problem["code"]), (429, &json!("queue_full")));
     }
 }
@@ -294,18 +499,50 @@ async fn a_job_may_wait_for_its_user_and_go_on() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES]).await;
         let api = Api::at(app.address);
-        let id = api.queue("default", &json!({"await_helper": true, "effect": true})).await.unwrap();
-        let job = api.get("default", &format!("/v1/jobs/{id}?wait=20")).await;
-        assert_eq!((&job["state"], &job["progress"]), (&json!("awaiting_helper"), &json!({"step": "fields"})), "{job}");
-        let resume = format!("/v1/testing/jobs/{id}/resume");
-        assert_eq!(send(app.request(reqwest::Method::POST, &resume)).await.status, 202);
-        let job = api.finished("default", &id).await;
-        assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
-        send(app.request(reqwest::Method::POST, &resume)).await.assert_problem(409, "wrong_job_state");
+        let id = api
+            .queue("default", &json!({"await_helper": true, "effect": true}))
+            .await
+            .unwrap();
 
-        let id = api.queue("default", &json!({"await_helper": true, "effect": true})).await.unwrap();
+        let job = api.get("default", &format!("/v1/jobs/{id}?wait=20")).await;
+        assert_eq!(
+            (&job["state"], &job["progress"]),
+            (&json!("awaiting_helper"), &json!({"step": "fields"})),
+            "{job}"
+        );
+
+        let resume = format!("/v1/testing/jobs/{id}/resume");
+        assert_eq!(
+            send(app.request(reqwest::Method::POST, &resume))
+                .await
+                .status,
+            202
+        );
+
+        let job = api.finished("default", &id).await;
+        assert_eq!(
+            (&job["state"], &job["attempt"]),
+            (&json!("succeeded"), &json!(1)),
+            "{job}"
+        );
+
+        send(app.request(reqwest::Method::POST, &resume))
+            .await
+            .assert_problem(409, "wrong_job_state");
+
+        let id = api
+            .queue("default", &json!({"await_helper": true, "effect": true}))
+            .await
+            .unwrap();
+
         api.get("default", &format!("/v1/jobs/{id}?wait=20")).await;
-        assert_eq!(api.post("default", &format!("/v1/jobs/{id}/cancel")).await.0, 200);
+        assert_eq!(
+            api.post("default", &format!("/v1/jobs/{id}/cancel"))
+                .await
+                .0,
+            200
+        );
+
         assert_eq!(api.effects("default", &id).await, 0);
     }
 }

@@ -1,5 +1,6 @@
-//! `kill -9` at random moments and at every fail point: each accepted job ends, each effect is there once, and nothing
-//! finished is done again. `MEMOIR_TEST_KILLS` sets how many random kills there are (scripts/soak: 200 in all).
+//! `kill -9` at random moments and at every fail point: each accepted job ends, each effect is
+//! there once, and nothing finished is done again. `MEMOIR_TEST_KILLS` sets how many random kills
+//! there are (scripts/soak: 200 in all).
 
 use std::process::Command;
 use std::time::Duration;
@@ -33,7 +34,13 @@ fn memoir(database: &TestDatabase, log: &std::path::Path) -> Binary {
 
 async fn queue_some(api: &Api, accepted: &mut Vec<String>, count: usize) {
     for _ in 0..count {
-        accepted.extend(api.queue("default", &json!({"steps": 4, "step_ms": 15, "effect": true})).await);
+        accepted.extend(
+            api.queue(
+                "default",
+                &json!({"steps": 4, "step_ms": 15, "effect": true}),
+            )
+            .await,
+        );
     }
 }
 
@@ -44,6 +51,7 @@ async fn check(running: &Running, accepted: &[String], log: &std::path::Path) {
         assert_eq!(job["state"], "succeeded", "{job}");
         assert_eq!(api.effects("default", id).await, 1, "{job}");
     }
+
     check_log(log);
 }
 
@@ -56,15 +64,21 @@ async fn random_kills_lose_nothing_and_double_nothing() {
         let memoir = memoir(&database, &log);
         let mut dice = Dice::new("random_kills");
         let mut accepted = Vec::new();
+
         for _ in 0..kills {
             let running = memoir.serve();
             queue_some(&Api::at(running.address), &mut accepted, 3).await;
             tokio::time::sleep(Duration::from_millis(dice.below(250))).await;
             assert_eq!(running.signal_and_wait("KILL"), None);
         }
+
         let running = memoir.serve();
         check(&running, &accepted, &log).await;
-        eprintln!("{:?}: {kills} kills, {} jobs, all done once", database.engine, accepted.len());
+        eprintln!(
+            "{:?}: {kills} kills, {} jobs, all done once",
+            database.engine,
+            accepted.len()
+        );
     }
 }
 
@@ -74,23 +88,48 @@ async fn a_death_at_every_fail_point_loses_nothing_and_doubles_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut accepted = Vec::new();
+
         for point in FAIL_POINTS {
             let dying = memoir(&database, &log).env("MEMOIR__TESTING__FAIL_POINT", point);
             let running = dying.serve_or_die();
             let api = Api::at(running.address);
             queue_some(&api, &mut accepted, 4).await;
             let code = if *point == "in_shutdown" {
-                accepted.extend(api.queue("default", &json!({"steps": 1, "step_ms": 3000, "effect": true})).await);
-                while api.get("default", "/v1/jobs?state=running").await["items"].as_array().unwrap().is_empty() {
+                accepted.extend(
+                    api.queue(
+                        "default",
+                        &json!({"steps": 1, "step_ms": 3000, "effect": true}),
+                    )
+                    .await,
+                );
+
+                while api.get("default", "/v1/jobs?state=running").await["items"]
+                    .as_array()
+                    .unwrap()
+                    .is_empty()
+                {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
                 running.signal_and_wait("TERM")
             } else {
-                accepted.extend(api.queue("default", &json!({"steps": 1, "step_ms": 700, "effect": true})).await);
+                accepted.extend(
+                    api.queue(
+                        "default",
+                        &json!({"steps": 1, "step_ms": 700, "effect": true}),
+                    )
+                    .await,
+                );
                 running.wait()
             };
-            assert_eq!(code, None, "{point}: it should have died on the spot: {}", dying.log());
+
+            assert_eq!(
+                code,
+                None,
+                "{point}: it should have died on the spot: {}",
+                dying.log()
+            );
         }
+
         let alive = memoir(&database, &log);
         let running = alive.serve();
         check(&running, &accepted, &log).await;
@@ -100,17 +139,33 @@ async fn a_death_at_every_fail_point_loses_nothing_and_doubles_nothing() {
 /// Frozen past its lease and continued, a process writes nothing more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_process_that_comes_back_writes_nothing() {
-    for database in [TestDatabase::postgres().await, TestDatabase::mysql().await].into_iter().flatten() {
+    for database in [TestDatabase::postgres().await, TestDatabase::mysql().await]
+        .into_iter()
+        .flatten()
+    {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let (first, second) = (memoir(&database, &log), memoir(&database, &log));
         let frozen = first.serve();
         let api = Api::at(frozen.address);
         let mut accepted = Vec::new();
+
         for _ in 0..4 {
-            accepted.extend(api.queue("default", &json!({"steps": 1, "step_ms": 300, "effect": true})).await);
+            accepted.extend(
+                api.queue(
+                    "default",
+                    &json!({"steps": 1, "step_ms": 300, "effect": true}),
+                )
+                .await,
+            );
         }
-        while api.get("default", "/v1/jobs?state=running").await["items"].as_array().unwrap().len() < 4 {
+
+        while api.get("default", "/v1/jobs?state=running").await["items"]
+            .as_array()
+            .unwrap()
+            .len()
+            < 4
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         signal(&frozen, "STOP");
@@ -119,8 +174,10 @@ async fn a_frozen_process_that_comes_back_writes_nothing() {
         for id in &accepted {
             assert_eq!(api.finished("default", id).await["state"], "succeeded");
         }
+
         let before: Vec<_> = events(&api, &accepted).await;
         signal(&frozen, "CONT");
+
         // It has come to itself once it answers again and has looked at its leases.
         let back = Api::at(frozen.address);
         back.get("default", "/v1/jobs").await;
@@ -128,7 +185,12 @@ async fn a_frozen_process_that_comes_back_writes_nothing() {
         for id in &accepted {
             assert_eq!(api.effects("default", id).await, 1);
         }
-        assert_eq!(events(&api, &accepted).await, before, "the frozen process wrote after it lost its lease");
+
+        assert_eq!(
+            events(&api, &accepted).await,
+            before,
+            "the frozen process wrote after it lost its lease"
+        );
     }
 }
 
@@ -137,9 +199,16 @@ async fn events(api: &Api, ids: &[String]) -> Vec<serde_json::Value> {
     for id in ids {
         all.push(api.get("default", &format!("/v1/jobs/{id}")).await);
     }
+
     all
 }
 
 fn signal(running: &Running, name: &str) {
-    assert!(Command::new("kill").args(["-s", name, &running.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-s", name, &running.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
 }

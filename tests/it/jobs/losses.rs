@@ -1,7 +1,8 @@
-//! Deaths of a process are counted apart from attempts: at the default settings no number of kills that lets a job
-//! get on fails it, and a job that never gets on ends and says why.
+//! Deaths of a process are counted apart from attempts: at the default settings no number of kills
+//! that lets a job get on fails it, and a job that never gets on ends and says why.
 //!
-//! `MEMOIR_TEST_DEFAULT_KILLS` sets how many random kills there are, with five jobs each (scripts/soak: 60, so 300).
+//! `MEMOIR_TEST_DEFAULT_KILLS` sets how many random kills there are, with five jobs each
+//! (scripts/soak: 60, so 300).
 
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestData
     for database in TestDatabase::each().await {
         all.spawn(test(database));
     }
+
     all.join_all().await;
 }
 
@@ -35,18 +37,27 @@ async fn random_kills_at_the_default_settings_fail_no_job() {
 }
 
 async fn killed_at_random(database: TestDatabase) {
-    let kills: u64 = variable("MEMOIR_TEST_DEFAULT_KILLS").map_or(6, |kills| kills.parse().unwrap());
+    let kills: u64 =
+        variable("MEMOIR_TEST_DEFAULT_KILLS").map_or(6, |kills| kills.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let memoir = memoir(&database).env("MEMOIR__TESTING__PROBE_LOG", log.to_str().unwrap());
     let mut dice = Dice::new("kills_at_the_default_settings");
     let mut accepted = Vec::new();
+
     for _ in 0..kills {
         let running = memoir.serve();
         let api = Api::at(running.address);
         for _ in 0..5 {
-            accepted.extend(api.queue("default", &json!({"steps": 3, "step_ms": 60, "effect": true})).await);
+            accepted.extend(
+                api.queue(
+                    "default",
+                    &json!({"steps": 3, "step_ms": 60, "effect": true}),
+                )
+                .await,
+            );
         }
+
         tokio::time::sleep(Duration::from_millis(dice.below(400))).await;
         assert_eq!(running.signal_and_wait("KILL"), None);
     }
@@ -55,38 +66,65 @@ async fn killed_at_random(database: TestDatabase) {
     let api = Api::at(running.address);
     let mut failed: Vec<Value> = Vec::new();
     let mut deaths = 0;
+
     for id in &accepted {
         let job = api.finished("default", id).await;
         let errors = job["last_errors"].as_array().unwrap();
-        deaths += errors.iter().filter(|error| error["code"] == "worker_lost").count();
+        deaths += errors
+            .iter()
+            .filter(|error| error["code"] == "worker_lost")
+            .count();
+
         let effects = api.effects("default", id).await;
         if job["state"] != "succeeded" || effects != 1 {
             failed.push(json!({"effects": effects, "job": job}));
         }
     }
+
     check_log(&log);
-    let figures = format!("{:?}: {kills} kills, {} jobs, {deaths} lost runs", database.engine, accepted.len());
+    let figures = format!(
+        "{:?}: {kills} kills, {} jobs, {deaths} lost runs",
+        database.engine,
+        accepted.len()
+    );
+
     eprintln!("{figures}, {} not well", failed.len());
-    assert!(failed.is_empty(), "{figures}: {} not well, such as {:#}", failed.len(), failed[0]);
+    assert!(
+        failed.is_empty(),
+        "{figures}: {} not well, such as {:#}",
+        failed.len(),
+        failed[0]
+    );
 }
 
 /// A process that dies as soon as it has claimed something, so many times in a row.
 fn die_after_claims(database: &TestDatabase, settings: &[(&str, &str)], deaths: usize) {
     for _ in 0..deaths {
-        let dying = with(memoir(database), settings).env("MEMOIR__TESTING__FAIL_POINT", "after_claim");
-        assert_eq!(dying.serve_or_die().wait(), None, "it should have died on the spot: {}", dying.log());
+        let dying =
+            with(memoir(database), settings).env("MEMOIR__TESTING__FAIL_POINT", "after_claim");
+        assert_eq!(
+            dying.serve_or_die().wait(),
+            None,
+            "it should have died on the spot: {}",
+            dying.log()
+        );
     }
 }
 
 fn with(memoir: Binary, settings: &[(&str, &str)]) -> Binary {
-    settings.iter().fold(memoir, |memoir, (name, value)| memoir.env(name, value))
+    settings
+        .iter()
+        .fold(memoir, |memoir, (name, value)| memoir.env(name, value))
 }
 
 /// Queues a probe that nobody runs yet.
 async fn queue(database: &TestDatabase, request: &Value) -> String {
     let idle = memoir(database).env("MEMOIR__JOBS__WORKERS", "0");
     let running = idle.serve();
-    Api::at(running.address).queue("default", request).await.unwrap()
+    Api::at(running.address)
+        .queue("default", request)
+        .await
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
@@ -99,10 +137,18 @@ async fn deaths_cost_no_attempt() {
         let running = alive.serve();
         let api = Api::at(running.address);
         let job = api.finished("default", &id).await;
-        assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
+        assert_eq!(
+            (&job["state"], &job["attempt"]),
+            (&json!("succeeded"), &json!(1)),
+            "{job}"
+        );
+
         assert_eq!(job["losses"], 0, "{job}");
         let told = job["last_errors"].as_array().unwrap();
-        assert!(told.len() == 4 && told.iter().all(|error| error["code"] == "worker_lost"), "{job}");
+        assert!(
+            told.len() == 4 && told.iter().all(|error| error["code"] == "worker_lost"),
+            "{job}"
+        );
     })
     .await;
 }
@@ -111,6 +157,7 @@ async fn deaths_cost_no_attempt() {
 async fn a_job_whose_processes_all_die_ends_and_says_so() {
     on_each(|database| async move {
         const LIMIT: &[(&str, &str)] = &[("MEMOIR__JOBS__MAX_LOSSES", "3")];
+
         let id = queue(&database, &json!({"steps": 1, "effect": true})).await;
         die_after_claims(&database, LIMIT, 3);
 
@@ -118,10 +165,18 @@ async fn a_job_whose_processes_all_die_ends_and_says_so() {
         let running = alive.serve();
         let api = Api::at(running.address);
         let job = api.finished("default", &id).await;
-        assert_eq!((&job["state"], &job["losses"]), (&json!("failed"), &json!(3)), "{job}");
+        assert_eq!(
+            (&job["state"], &job["losses"]),
+            (&json!("failed"), &json!(3)),
+            "{job}"
+        );
+
         assert_eq!(job["error"]["code"], "worker_lost", "{job}");
         let detail = job["error"]["detail"].as_str().unwrap();
-        assert!(detail.starts_with("3 processes in a row died or froze"), "{detail}");
+        assert!(
+            detail.starts_with("3 processes in a row died or froze"),
+            "{detail}"
+        );
 
         // A user's retry begins anew.
         let (status, job) = api.post("default", &format!("/v1/jobs/{id}/retry")).await;
@@ -136,16 +191,27 @@ async fn a_job_whose_processes_all_die_ends_and_says_so() {
 async fn a_saved_step_makes_earlier_deaths_forgotten() {
     on_each(|database| async move {
         const LIMIT: &[(&str, &str)] = &[("MEMOIR__JOBS__MAX_LOSSES", "2")];
+
         let id = queue(&database, &json!({"steps": 4, "effect": true})).await;
         for _ in 0..4 {
-            let dying = with(memoir(&database), LIMIT).env("MEMOIR__TESTING__FAIL_POINT", "after_checkpoint");
-            assert_eq!(dying.serve_or_die().wait(), None, "it should have died on the spot: {}", dying.log());
+            let dying = with(memoir(&database), LIMIT)
+                .env("MEMOIR__TESTING__FAIL_POINT", "after_checkpoint");
+            assert_eq!(
+                dying.serve_or_die().wait(),
+                None,
+                "it should have died on the spot: {}",
+                dying.log()
+            );
         }
 
         let alive = with(memoir(&database), LIMIT);
         let running = alive.serve();
         let job = Api::at(running.address).finished("default", &id).await;
-        assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
+        assert_eq!(
+            (&job["state"], &job["attempt"]),
+            (&json!("succeeded"), &json!(1)),
+            "{job}"
+        );
     })
     .await;
 }

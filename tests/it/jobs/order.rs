@@ -1,4 +1,5 @@
-//! Texts of one source become versions in the order in which they were sent, whatever the clocks of the hosts say.
+//! Texts of one source become versions in the order in which they were sent, whatever the clocks of
+//! the hosts say.
 
 use std::sync::Arc;
 
@@ -19,22 +20,35 @@ fn memoir(database: &TestDatabase, model: &ScriptedModel) -> Binary {
         .env("DATABASE_URL", &database.url)
         .env("MEMOIR__LLM__PROVIDERS__STUB__KIND", "openai")
         .env("MEMOIR__LLM__PROVIDERS__STUB__API_KEY", "sk-test")
-        .env("MEMOIR__LLM__PROVIDERS__STUB__BASE_URL", &model.openai_url())
+        .env(
+            "MEMOIR__LLM__PROVIDERS__STUB__BASE_URL",
+            &model.openai_url(),
+        )
         .env("MEMOIR__LLM__MODEL", "stub:m")
 }
 
 fn text(round: usize, what: &str) -> Value {
     let text = format!("{what} {}", passage("A/B/C", round));
-    request(&text, &json!({"path": format!("/notes/{round}.txt"), "options": {"indexes": ["taxonomy"]}}))
+    request(
+        &text,
+        &json!({"path": format!("/notes/{round}.txt"), "options": {"indexes": ["taxonomy"]}}),
+    )
 }
 
 async fn send(running: &Running, body: &Value) -> Value {
-    let reply = client().post(format!("http://{}/v1/ingestions", running.address)).json(body).send().await.unwrap();
+    let reply = client()
+        .post(format!("http://{}/v1/ingestions", running.address))
+        .json(body)
+        .send()
+        .await
+        .unwrap();
+
     assert_eq!(reply.status(), 202);
     reply.json().await.unwrap()
 }
 
-/// One host is two seconds ahead and takes the old text; the other takes the new one right after it.
+/// One host is two seconds ahead and takes the old text; the other takes the new one right after
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_clock_that_is_ahead_does_not_reverse_versions() {
     for database in TestDatabase::each().await {
@@ -44,11 +58,16 @@ async fn a_clock_that_is_ahead_does_not_reverse_versions() {
         let right = memoir(&database, &model).env("MEMOIR__JOBS__WORKERS", "0");
         let (fast, slow) = (ahead.serve(), right.serve());
         let mut jobs = Vec::new();
+
         for round in 0..ROUNDS {
             let old = send(&fast, &text(round, "OLD")).await;
             let new = send(&slow, &text(round, "NEW")).await;
             let made = |job: &Value| job["id"].as_str().unwrap()[..13].to_owned();
-            assert!(made(&old) > made(&new), "the ids do not show the skew that is tested: {old} {new}");
+            assert!(
+                made(&old) > made(&new),
+                "the ids do not show the skew that is tested: {old} {new}"
+            );
+
             jobs.extend([old, new]);
         }
 
@@ -59,24 +78,54 @@ async fn a_clock_that_is_ahead_does_not_reverse_versions() {
             let job = api.finished("default", job["id"].as_str().unwrap()).await;
             assert_eq!(job["state"], "succeeded", "{job}");
         }
+
         let mut reversed = 0;
         for job in jobs.iter().skip(1).step_by(2) {
             let source = job["source_id"].as_str().unwrap();
-            let latest = api.get("default", &format!("/v1/sources/{source}")).await["latest_version"].clone();
-            let place = format!("http://{}/v1/sources/{source}/versions/{latest}/content", slow.address);
-            let latest = client().get(place).send().await.unwrap().text().await.unwrap();
+            let latest =
+                api.get("default", &format!("/v1/sources/{source}")).await["latest_version"]
+                    .clone();
+            let place = format!(
+                "http://{}/v1/sources/{source}/versions/{latest}/content",
+                slow.address
+            );
+
+            let latest = client()
+                .get(place)
+                .send()
+                .await
+                .unwrap()
+                .text()
+                .await
+                .unwrap();
+
             assert!(latest.contains("OLD") || latest.contains("NEW"), "{latest}");
             reversed += usize::from(latest.contains("OLD"));
-            let versions = api.get("default", &format!("/v1/sources/{source}/versions")).await;
-            let times: Vec<&str> = versions["items"].as_array().unwrap().iter().map(at).collect();
+            let versions = api
+                .get("default", &format!("/v1/sources/{source}/versions"))
+                .await;
+            let times: Vec<&str> = versions["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(at)
+                .collect();
+
             assert!(times.len() == 2 && times[0] > times[1], "{times:?}");
         }
-        assert_eq!(reversed, 0, "{:?}: in {reversed} of {ROUNDS} the old text is the latest", database.engine);
+
+        assert_eq!(
+            reversed, 0,
+            "{:?}: in {reversed} of {ROUNDS} the old text is the latest",
+            database.engine
+        );
+
         drop(working);
     }
 }
 
-/// The versions of one source, written by hosts that disagree about the time: each is later than the one before.
+/// The versions of one source, written by hosts that disagree about the time: each is later than
+/// the one before.
 #[tokio::test]
 async fn the_time_of_a_version_does_not_go_back() {
     for database in TestDatabase::each().await {
@@ -85,23 +134,56 @@ async fn the_time_of_a_version_does_not_go_back() {
         let ahead = TestApp::at(&database.url, Arc::clone(&database), &settings).await;
         ahead.clock.advance_seconds(2);
         let old = ingest(&ahead, &text(1, "OLD"), None).await;
+
         ahead.finish().await;
 
         let behind = TestApp::at(&database.url, Arc::clone(&database), &settings).await;
         let new = ingest(&behind, &text(1, "NEW"), None).await;
         assert_eq!(old, new, "one source");
-        let versions = behind.get(&format!("/v1/sources/{new}/versions")).await.json();
-        let times: Vec<&str> = versions["items"].as_array().unwrap().iter().map(at).collect();
-        assert_eq!(times, ["2026-01-31T12:00:02.000001Z", "2026-01-31T12:00:02.000000Z"], "{:?}", database.engine);
+        let versions = behind
+            .get(&format!("/v1/sources/{new}/versions"))
+            .await
+            .json();
+
+        let times: Vec<&str> = versions["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(at)
+            .collect();
+
+        assert_eq!(
+            times,
+            ["2026-01-31T12:00:02.000001Z", "2026-01-31T12:00:02.000000Z"],
+            "{:?}",
+            database.engine
+        );
+
         // What the source said then and what it says now.
-        for (moment, wanted) in [("2026-01-31T12:00:02Z", "OLD"), ("2026-01-31T12:00:03Z", "NEW")] {
-            let then = behind.get(&format!("/v1/sources/{new}/chunks?as_of={moment}")).await.json();
-            assert!(then["items"][0]["text_content"].as_str().unwrap().starts_with(wanted), "{moment}: {then}");
+        for (moment, wanted) in [
+            ("2026-01-31T12:00:02Z", "OLD"),
+            ("2026-01-31T12:00:03Z", "NEW"),
+        ] {
+            let then = behind
+                .get(&format!("/v1/sources/{new}/chunks?as_of={moment}"))
+                .await
+                .json();
+            assert!(
+                then["items"][0]["text_content"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with(wanted),
+                "{moment}: {then}"
+            );
         }
 
         // A request that names its time means it.
         ingest(&behind, &text(1, "NAMED"), Some("2026-01-31T11:00:00Z")).await;
-        let versions = behind.get(&format!("/v1/sources/{new}/versions")).await.json();
+        let versions = behind
+            .get(&format!("/v1/sources/{new}/versions"))
+            .await
+            .json();
+
         assert_eq!(at(&versions["items"][0]), "2026-01-31T11:00:00.000000Z");
         behind.finish().await;
     }
@@ -113,13 +195,19 @@ fn at(version: &Value) -> &str {
 
 /// Ingests a text and gives its source.
 async fn ingest(app: &TestApp, body: &Value, now: Option<&str>) -> String {
-    let mut sent = app.request(reqwest::Method::POST, "/v1/ingestions").json(body);
+    let mut sent = app
+        .request(reqwest::Method::POST, "/v1/ingestions")
+        .json(body);
     if let Some(now) = now {
         sent = sent.header("x-memoir-now", now);
     }
+
     let reply = crate::support::app::send(sent).await;
     assert_eq!(reply.status, 202, "{}", reply.text);
-    let job = Api::at(app.address).finished("default", reply.json()["id"].as_str().unwrap()).await;
+    let job = Api::at(app.address)
+        .finished("default", reply.json()["id"].as_str().unwrap())
+        .await;
     assert_eq!(job["state"], "succeeded", "{job}");
+
     job["source_id"].as_str().unwrap().to_owned()
 }

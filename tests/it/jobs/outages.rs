@@ -12,7 +12,9 @@ use crate::support::probes::{Api, check_log};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restarts_of_postgresql_lose_no_job_and_fail_none() {
-    let Some(cluster) = Cluster::start() else { return };
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let memoir = Binary::new()
@@ -21,15 +23,27 @@ async fn restarts_of_postgresql_lose_no_job_and_fail_none() {
         .env("MEMOIR__TESTING__PROBE_LOG", log.to_str().unwrap())
         .env("MEMOIR__JOBS__WORKERS", "4")
         .env("MEMOIR__JOBS__LEASE_SECONDS", "10");
+
     let running = memoir.serve();
     let api = Api::at(running.address);
     let mut accepted = Vec::new();
     let mut ingestions = Vec::new();
-    for (mode, away) in [("fast", 0), ("immediate", 0), ("fast", 2500), ("immediate", 2500)] {
+
+    for (mode, away) in [
+        ("fast", 0),
+        ("immediate", 0),
+        ("fast", 2500),
+        ("immediate", 2500),
+    ] {
         // One of many passages, so that it is under way when the database goes.
         let text = "The harbour lay still that morning, and nobody spoke of it. ".repeat(6000);
         let body = json!({"text": text, "options": {"batch_size": 1, "indexes": ["taxonomy"]}});
-        let sent = client().post(format!("http://{}/v1/ingestions", running.address)).json(&body).send().await.unwrap();
+        let sent = client()
+            .post(format!("http://{}/v1/ingestions", running.address))
+            .json(&body)
+            .send()
+            .await
+            .unwrap();
         let job: Value = sent.json().await.unwrap();
         ingestions.push(job["id"].as_str().unwrap().to_owned());
         let id = ingestions.last().unwrap();
@@ -38,23 +52,43 @@ async fn restarts_of_postgresql_lose_no_job_and_fail_none() {
         })
         .await;
         for _ in 0..20 {
-            accepted.push(api.queue("default", &json!({"steps": 5, "step_ms": 20, "effect": true})).await.unwrap());
+            accepted.push(
+                api.queue(
+                    "default",
+                    &json!({"steps": 5, "step_ms": 20, "effect": true}),
+                )
+                .await
+                .unwrap(),
+            );
         }
         cluster.stop(mode);
         tokio::time::sleep(Duration::from_millis(away)).await;
         cluster.control("start");
     }
+
     for id in &accepted {
         let job = api.finished("default", id).await;
-        assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
+        assert_eq!(
+            (&job["state"], &job["attempt"]),
+            (&json!("succeeded"), &json!(1)),
+            "{job}"
+        );
+
         assert_eq!(api.effects("default", id).await, 1);
     }
+
     let mut retries = 0;
     for id in &ingestions {
         let job = api.finished("default", id).await;
-        assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
+        assert_eq!(
+            (&job["state"], &job["attempt"]),
+            (&json!("succeeded"), &json!(1)),
+            "{job}"
+        );
+
         retries += job["db_retries"].as_i64().unwrap();
     }
+
     assert!(retries > 0, "the database was asked again");
     check_log(&log);
     assert_eq!(running.signal_and_wait("TERM"), Some(0));

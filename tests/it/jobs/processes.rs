@@ -11,82 +11,173 @@ use crate::support::database::TestDatabase;
 use crate::support::probes::Api;
 
 fn memoir(database: &TestDatabase) -> Binary {
-    Binary::new().env("DATABASE_URL", &database.url).env("MEMOIR__TESTING__PROBE_JOBS", "true")
+    Binary::new()
+        .env("DATABASE_URL", &database.url)
+        .env("MEMOIR__TESTING__PROBE_JOBS", "true")
 }
 
-/// 2,000 jobs, a serving and a working process: every job is claimed once, and each process had its share.
+/// 2,000 jobs, a serving and a working process: every job is claimed once, and each process had its
+/// share.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_processes_share_the_queue_and_no_job_is_claimed_twice() {
-    let Some(database) = TestDatabase::postgres().await else { return };
-    let (one, two) =
-        (memoir(&database).env("MEMOIR__JOBS__WORKERS", "4"), memoir(&database).env("MEMOIR__JOBS__WORKERS", "4"));
+    let Some(database) = TestDatabase::postgres().await else {
+        return;
+    };
+    let (one, two) = (
+        memoir(&database).env("MEMOIR__JOBS__WORKERS", "4"),
+        memoir(&database).env("MEMOIR__JOBS__WORKERS", "4"),
+    );
+
     let serving = one.serve();
     let working = two.start(&["worker"]);
     let api = Api::at(serving.address);
     let mut queueing = tokio::task::JoinSet::new();
+
     for _ in 0..8 {
         let api = api.clone();
         queueing.spawn(async move {
             for _ in 0..250 {
-                api.queue("default", &json!({"effect": true})).await.unwrap();
+                api.queue("default", &json!({"effect": true}))
+                    .await
+                    .unwrap();
             }
         });
     }
+
     queueing.join_all().await;
     let began = Instant::now();
     loop {
-        let waiting = api.get("default", "/v1/jobs?state=queued&limit=1").await["items"].as_array().unwrap().len();
-        let running = api.get("default", "/v1/jobs?state=running&limit=1").await["items"].as_array().unwrap().len();
+        let waiting = api.get("default", "/v1/jobs?state=queued&limit=1").await["items"]
+            .as_array()
+            .unwrap()
+            .len();
+
+        let running = api.get("default", "/v1/jobs?state=running&limit=1").await["items"]
+            .as_array()
+            .unwrap()
+            .len();
+
         if waiting + running == 0 {
             break;
         }
+
         assert!(began.elapsed() < Duration::from_mins(2), "they do not end");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+
     let mut connection = database.connect().await;
-    let mut count =
-        async |sql: &'static str| sqlx::query(sql).fetch_one(&mut connection).await.unwrap().get::<i64, _>(0);
-    assert_eq!(count("SELECT COUNT(*) FROM jobs WHERE state = 'succeeded' AND attempt = 1 AND fence = 1").await, 2000);
+    let mut count = async |sql: &'static str| {
+        sqlx::query(sql)
+            .fetch_one(&mut connection)
+            .await
+            .unwrap()
+            .get::<i64, _>(0)
+    };
+
+    assert_eq!(
+        count("SELECT COUNT(*) FROM jobs WHERE state = 'succeeded' AND attempt = 1 AND fence = 1")
+            .await,
+        2000
+    );
+
     assert_eq!(count("SELECT COUNT(*) FROM sources").await, 2000);
-    assert_eq!(count("SELECT COUNT(DISTINCT tag) FROM source_tags WHERE tag <> 'file_ingest'").await, 2000);
+    assert_eq!(
+        count("SELECT COUNT(DISTINCT tag) FROM source_tags WHERE tag <> 'file_ingest'").await,
+        2000
+    );
+
     for (name, log) in [("serving", one.log()), ("working", two.log())] {
         let jobs = log.matches("job begun").count();
         assert!(jobs > 100, "{name} did only {jobs}");
         eprintln!("{name}: {jobs} jobs");
     }
+
     working.terminate();
     assert_eq!(working.wait(), Some(0));
 }
 
-/// Asked to stop: not ready at once, running jobs get their time, then go back without costing an attempt.
+/// Asked to stop: not ready at once, running jobs get their time, then go back without costing an
+/// attempt.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_finishes_what_it_can_and_hands_the_rest_back() {
     for database in TestDatabase::each().await {
         let memoir = memoir(&database).env("MEMOIR__SERVER__SHUTDOWN_GRACE", "4");
         let running = memoir.serve();
         let api = Api::at(running.address);
-        let short = api.queue("default", &json!({"steps": 1, "step_ms": 500, "effect": true})).await.unwrap();
-        let long = api.queue("default", &json!({"steps": 2, "step_ms": 30_000, "effect": true})).await.unwrap();
-        while api.get("default", "/v1/jobs?state=running").await["items"].as_array().unwrap().len() < 2 {
+        let short = api
+            .queue(
+                "default",
+                &json!({"steps": 1, "step_ms": 500, "effect": true}),
+            )
+            .await
+            .unwrap();
+
+        let long = api
+            .queue(
+                "default",
+                &json!({"steps": 2, "step_ms": 30_000, "effect": true}),
+            )
+            .await
+            .unwrap();
+
+        while api.get("default", "/v1/jobs?state=running").await["items"]
+            .as_array()
+            .unwrap()
+            .len()
+            < 2
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let address = running.address;
-        let stream = crate::support::client::get(&format!("http://{address}/v1/jobs/{long}/events")).await.unwrap();
+        let stream =
+            crate::support::client::get(&format!("http://{address}/v1/jobs/{long}/events"))
+                .await
+                .unwrap();
+
         running.terminate();
         let began = Instant::now();
+
         // The stream of events ends at once, and the probe tells that no new work is taken.
-        tokio::time::timeout(Duration::from_secs(20), stream.text()).await.unwrap().unwrap();
-        let ready = crate::support::client::get(&format!("http://{address}/health/ready")).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(20), stream.text())
+            .await
+            .unwrap()
+            .unwrap();
+
+        let ready = crate::support::client::get(&format!("http://{address}/health/ready"))
+            .await
+            .unwrap();
         assert_eq!(ready.status(), 503);
         assert_eq!(running.wait(), Some(0));
-        assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(25),
+            "{:?}",
+            began.elapsed()
+        );
 
         let mut connection = database.connect().await;
-        let rows = sqlx::query("SELECT id, state, attempt FROM jobs").fetch_all(&mut connection).await.unwrap();
-        let found: BTreeMap<String, (String, i64)> =
-            rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect();
-        assert_eq!(found[&short], ("succeeded".to_owned(), 1), "{:?}", database.engine);
-        assert_eq!(found[&long], ("queued".to_owned(), 0), "{:?}", database.engine);
+        let rows = sqlx::query("SELECT id, state, attempt FROM jobs")
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+
+        let found: BTreeMap<String, (String, i64)> = rows
+            .iter()
+            .map(|row| (row.get(0), (row.get(1), row.get(2))))
+            .collect();
+
+        assert_eq!(
+            found[&short],
+            ("succeeded".to_owned(), 1),
+            "{:?}",
+            database.engine
+        );
+
+        assert_eq!(
+            found[&long],
+            ("queued".to_owned(), 0),
+            "{:?}",
+            database.engine
+        );
     }
 }
 
@@ -94,15 +185,36 @@ async fn a_stop_finishes_what_it_can_and_hands_the_rest_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn any_process_can_tell_what_happens_to_a_job() {
     for database in TestDatabase::each().await {
-        let (api_only, worker) = (memoir(&database).env("MEMOIR__JOBS__WORKERS", "0"), memoir(&database));
+        let (api_only, worker) = (
+            memoir(&database).env("MEMOIR__JOBS__WORKERS", "0"),
+            memoir(&database),
+        );
+
         let serving = api_only.serve();
         let api = Api::at(serving.address);
-        let id = api.queue("default", &json!({"steps": 2, "step_ms": 100})).await.unwrap();
+        let id = api
+            .queue("default", &json!({"steps": 2, "step_ms": 100}))
+            .await
+            .unwrap();
+
         let watching =
-            crate::support::client::get(&format!("http://{}/v1/jobs/{id}/events", serving.address)).await.unwrap();
+            crate::support::client::get(&format!("http://{}/v1/jobs/{id}/events", serving.address))
+                .await
+                .unwrap();
+
         let _working = worker.start(&["worker"]);
-        let text = tokio::time::timeout(Duration::from_secs(20), watching.text()).await.unwrap().unwrap();
-        for part in ["id: 1\nevent: state", "\"queued\"", "\"running\"", "event: progress", "\"succeeded\""] {
+        let text = tokio::time::timeout(Duration::from_secs(20), watching.text())
+            .await
+            .unwrap()
+            .unwrap();
+
+        for part in [
+            "id: 1\nevent: state",
+            "\"queued\"",
+            "\"running\"",
+            "event: progress",
+            "\"succeeded\"",
+        ] {
             assert!(text.contains(part), "{part} in {text}");
         }
     }

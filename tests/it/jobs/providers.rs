@@ -1,7 +1,8 @@
-//! Providers that are away, busy, or refuse their key: jobs wait, none fails, and few calls are sent meanwhile.
+//! Providers that are away, busy, or refuse their key: jobs wait, none fails, and few calls are
+//! sent meanwhile.
 //!
-//! `MEMOIR_TEST_OUTAGES` names the lengths of the outages in seconds, with the settings that a newcomer has
-//! (scripts/soak: 0.5, 10 and 60).
+//! `MEMOIR_TEST_OUTAGES` names the lengths of the outages in seconds, with the settings that a
+//! newcomer has (scripts/soak: 0.5, 10 and 60).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,14 +15,23 @@ use crate::support::database::{TestDatabase, variable};
 use crate::support::ingest::{Ingest, count, document};
 use crate::support::probes::Api;
 
-const FLAT: &[(&str, &str)] = &[("TAXONOMY__HIERARCHY_DEPTH", "1"), ("SERVER__MAX_CONNECTIONS", "200")];
+const FLAT: &[(&str, &str)] = &[
+    ("TAXONOMY__HIERARCHY_DEPTH", "1"),
+    ("SERVER__MAX_CONNECTIONS", "200"),
+];
 /// More than any of these tests takes on a busy machine.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 fn status(status: u16, headers: &[(&str, &str)], body: &str) -> Fault {
-    let headers: BTreeMap<String, String> =
-        headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Fault::Status { status, headers, body: body.to_owned() }
+    let headers: BTreeMap<String, String> = headers
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    Fault::Status {
+        status,
+        headers,
+        body: body.to_owned(),
+    }
 }
 
 /// Looks until it is so.
@@ -45,20 +55,27 @@ async fn queue_documents(ingest: &Ingest, count: usize) -> Vec<String> {
         let more = json!({"path": format!("/{number}.md"), "options": {"indexes": ["taxonomy"]}});
         ids.push(ingest.queue(&document(&["A"], &more)).await);
     }
+
     ids
 }
 
 async fn all_wait(ingest: &Ingest, count: usize, code: &str) -> bool {
     let jobs = ingest.list("/v1/jobs").await;
     assert!(jobs.iter().all(|job| job["state"] != "failed"), "{jobs:#?}");
-    let waits = |job: &&Value| job["phase"] == "waiting_for_provider" && job["error"]["code"] == code;
+    let waits =
+        |job: &&Value| job["phase"] == "waiting_for_provider" && job["error"]["code"] == code;
     jobs.iter().filter(waits).count() == count
 }
 
 async fn all_succeed(ingest: &Ingest, ids: &[String]) {
     for id in ids {
         let job = ingest.finished(id).await;
-        assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job:#}");
+        assert_eq!(
+            (&job["state"], &job["attempt"]),
+            (&json!("succeeded"), &json!(1)),
+            "{job:#}"
+        );
+
         assert_eq!(job["waiting"], Value::Null, "{job:#}");
     }
 }
@@ -72,58 +89,139 @@ async fn a_wrong_key_fails_no_job_of_the_queue() {
         ingest.model.always(status(401, &[], "who is sk-test?"));
         let began = Instant::now();
         let ids = queue_documents(&ingest, 60).await;
-        eventually("all wait", async || all_wait(&ingest, 60, "provider_auth").await).await;
+
+        eventually("all wait", async || {
+            all_wait(&ingest, 60, "provider_auth").await
+        })
+        .await;
+
         let sent = ingest.model.requests().len();
         // Two workers, and a probe after 5, 15, 35 and 75 seconds.
-        let probes = [5, 15, 35, 75].iter().filter(|second| began.elapsed().as_secs() >= **second).count();
-        assert!((1..=2 + probes).contains(&sent), "{engine:?}: {sent} calls in {:?}", began.elapsed());
+        let probes = [5, 15, 35, 75]
+            .iter()
+            .filter(|second| began.elapsed().as_secs() >= **second)
+            .count();
+
+        assert!(
+            (1..=2 + probes).contains(&sent),
+            "{engine:?}: {sent} calls in {:?}",
+            began.elapsed()
+        );
 
         let job = ingest.job(&ids[0]).await;
-        assert_eq!((&job["state"], &job["attempt"]), (&json!("queued"), &json!(0)), "{job:#}");
-        assert!(job["error"]["remediation"].as_str().unwrap().contains("llm.providers.openai_stub"), "{job:#}");
+        assert_eq!(
+            (&job["state"], &job["attempt"]),
+            (&json!("queued"), &json!(0)),
+            "{job:#}"
+        );
+
+        assert!(
+            job["error"]["remediation"]
+                .as_str()
+                .unwrap()
+                .contains("llm.providers.openai_stub"),
+            "{job:#}"
+        );
+
         assert!(job["waiting"]["next_try_at"].is_string(), "{job:#}");
         check_pause_is_shown(&ingest).await;
 
-        let asked = ingest.app.post("/v1/queries", &json!({"query": "what?"})).await;
-        asked.assert_problem(502, "provider_auth");
-        assert!(asked.headers.contains_key("retry-after"), "{:?}", asked.headers);
+        let asked = ingest
+            .app
+            .post("/v1/queries", &json!({"query": "what?"}))
+            .await;
 
-        // One can be cancelled; the others go on once the key is right, at once if somebody tries it.
+        asked.assert_problem(502, "provider_auth");
+        assert!(
+            asked.headers.contains_key("retry-after"),
+            "{:?}",
+            asked.headers
+        );
+
+        // One can be cancelled; the others go on once the key is right, at once if somebody tries
+        // it.
         let (cancelled, rest) = ids.split_last().unwrap();
-        let reply = ingest.app.post(&format!("/v1/jobs/{cancelled}/cancel"), &Value::Null).await;
+        let reply = ingest
+            .app
+            .post(&format!("/v1/jobs/{cancelled}/cancel"), &Value::Null)
+            .await;
+
         assert_eq!(reply.status, 200, "{}", reply.text);
         ingest.model.clear_faults();
-        assert_eq!(ingest.app.post("/v1/models/probe", &json!({})).await.json()["ok"], true);
+        assert_eq!(
+            ingest.app.post("/v1/models/probe", &json!({})).await.json()["ok"],
+            true
+        );
+
         all_succeed(&ingest, rest).await;
-        assert_eq!(ingest.app.get("/health/ready").await.json(), json!({"status": "ok", "warnings": []}));
+        assert_eq!(
+            ingest.app.get("/health/ready").await.json(),
+            json!({"status": "ok", "warnings": []})
+        );
+
         ingest.app.finish().await;
     }
 }
 
 async fn check_pause_is_shown(ingest: &Ingest) {
     let models = ingest.app.get("/v1/models").await.json();
-    let provider = models["items"].as_array().unwrap().iter().find(|item| item["name"] == "openai_stub").unwrap();
+    let provider = models["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|item| item["name"] == "openai_stub")
+        .unwrap();
+
     let pause = &provider["pauses"][0];
-    assert_eq!((&pause["code"], &pause["model"]), (&json!("provider_auth"), &Value::Null), "{provider:#}");
+    assert_eq!(
+        (&pause["code"], &pause["model"]),
+        (&json!("provider_auth"), &Value::Null),
+        "{provider:#}"
+    );
+
     for member in ["detail", "remediation", "since", "next_probe_at"] {
-        assert!(pause[member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {pause:#}");
+        assert!(
+            pause[member].as_str().is_some_and(|text| !text.is_empty()),
+            "{member}: {pause:#}"
+        );
     }
+
     assert!(!models.to_string().contains("sk-test"), "{models:#}");
 
     let ready = ingest.app.get("/health/ready").await;
     assert_eq!(ready.status, 200, "{}", ready.text);
     let warning = &ready.json()["warnings"][0];
-    assert_eq!((&warning["code"], &warning["provider"]), (&json!("provider_auth"), &json!("openai_stub")));
-    assert!(warning["remediation"].as_str().unwrap().contains("llm.providers.openai_stub"), "{warning}");
-    assert!(!ready.text.contains("who is"), "what the provider said is not for everybody: {}", ready.text);
+    assert_eq!(
+        (&warning["code"], &warning["provider"]),
+        (&json!("provider_auth"), &json!("openai_stub"))
+    );
+
+    assert!(
+        warning["remediation"]
+            .as_str()
+            .unwrap()
+            .contains("llm.providers.openai_stub"),
+        "{warning}"
+    );
+
+    assert!(
+        !ready.text.contains("who is"),
+        "what the provider said is not for everybody: {}",
+        ready.text
+    );
 }
 
-/// A model that the provider does not have, an account without money: the same, for that model or the whole provider.
+/// A model that the provider does not have, an account without money: the same, for that model or
+/// the whole provider.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_lasting_refusal_is_waited_for() {
     for (code, body, told) in [
         (402, "pay first", "provider_quota"),
-        (429, r#"{"error": {"message": "You exceeded", "code": "insufficient_quota"}}"#, "provider_quota"),
+        (
+            429,
+            r#"{"error": {"message": "You exceeded", "code": "insufficient_quota"}}"#,
+            "provider_quota",
+        ),
         (403, "not you", "provider_auth"),
         (404, "no such model", "model_not_found"),
         (
@@ -139,7 +237,10 @@ async fn every_lasting_refusal_is_waited_for() {
         let sent = ingest.model.requests().len();
         assert!((1..=4).contains(&sent), "{code}: {sent} calls");
         ingest.model.clear_faults();
-        assert_eq!(ingest.app.post("/v1/models/probe", &json!({})).await.json()["ok"], true);
+        assert_eq!(
+            ingest.app.post("/v1/models/probe", &json!({})).await.json()["ok"],
+            true
+        );
         all_succeed(&ingest, &ids).await;
         ingest.app.finish().await;
     }
@@ -149,10 +250,13 @@ async fn every_lasting_refusal_is_waited_for() {
 #[tokio::test]
 async fn a_model_that_a_request_names_wrongly_fails_its_job() {
     let ingest = Ingest::with(FLAT).await;
-    ingest.model.always(Step::new(status(404, &[], "")).only_model("typo"));
+    ingest
+        .model
+        .always(Step::new(status(404, &[], "")).only_model("typo"));
     let wrong = document(&["A"], &json!({"options": {"model": "openai_stub:typo"}}));
     ingest.fail(&wrong, "model_not_found").await;
     ingest.succeed(&document(&["B"], &json!({}))).await;
+
     ingest.app.finish().await;
 }
 
@@ -160,12 +264,16 @@ fn serve(model: &ScriptedModel, key: &str, database: &TestDatabase) -> Binary {
     Binary::new()
         .env("DATABASE_URL", &database.url)
         .env("MEMOIR__TESTING__PROBE_JOBS", "true")
-        .env("MEMOIR__LLM__PROVIDERS__STUB__BASE_URL", &model.openai_url())
+        .env(
+            "MEMOIR__LLM__PROVIDERS__STUB__BASE_URL",
+            &model.openai_url(),
+        )
         .env("MEMOIR__LLM__PROVIDERS__STUB__API_KEY", key)
         .env("MEMOIR__LLM__MODEL", "stub:m")
 }
 
-/// Jobs go on by themselves: after a restart with a right key at once, and when the provider takes the key again.
+/// Jobs go on by themselves: after a restart with a right key at once, and when the provider takes
+/// the key again.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_go_on_when_the_key_is_right() {
     let model = ScriptedModel::local().await.unwrap();
@@ -173,6 +281,7 @@ async fn jobs_go_on_when_the_key_is_right() {
         Some("Bearer right-key") => Reply::sensible(seen),
         _ => Reply::fault(status(401, &[], "no")),
     });
+
     let database = TestDatabase::sqlite();
     let wrong = serve(&model, "wrong-key", &database);
     let running = wrong.serve();
@@ -180,15 +289,23 @@ async fn jobs_go_on_when_the_key_is_right() {
     waiting(&Api::at(running.address), &ids).await;
     assert_eq!(running.signal_and_wait("TERM"), Some(0));
     let log = wrong.log();
+
     assert_eq!(log.matches("provider paused").count(), 1, "{log}");
-    assert!(log.contains("llm.providers.stub") && !log.contains("wrong-key"), "{log}");
+    assert!(
+        log.contains("llm.providers.stub") && !log.contains("wrong-key"),
+        "{log}"
+    );
 
     let right = serve(&model, "right-key", &database);
     let running = right.serve();
     let api = Api::at(running.address);
     let began = Instant::now();
     succeeded(&api, &ids).await;
-    assert!(began.elapsed() < Duration::from_secs(20), "woken by the start: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "woken by the start: {:?}",
+        began.elapsed()
+    );
 
     model.set_rule(|_| Reply::fault(status(403, &[], "no")));
     ids = queue_probes(&api, 3).await;
@@ -196,21 +313,35 @@ async fn jobs_go_on_when_the_key_is_right() {
     model.set_rule(Reply::sensible);
     succeeded(&api, &ids).await;
     assert_eq!(running.signal_and_wait("TERM"), Some(0));
-    assert_eq!(right.log().matches("its pause has ended").count(), 1, "{}", right.log());
+
+    assert_eq!(
+        right.log().matches("its pause has ended").count(),
+        1,
+        "{}",
+        right.log()
+    );
 }
 
 async fn queue_probes(api: &Api, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for _ in 0..count {
-        ids.push(api.queue("default", &json!({"classify": ["one", "two", "three"]})).await.unwrap());
+        ids.push(
+            api.queue("default", &json!({"classify": ["one", "two", "three"]}))
+                .await
+                .unwrap(),
+        );
     }
+
     ids
 }
 
 async fn waiting(api: &Api, ids: &[String]) {
     for id in ids {
         let path = format!("/v1/jobs/{id}");
-        eventually("it waits", async || api.get("default", &path).await["phase"] == "waiting_for_provider").await;
+        eventually("it waits", async || {
+            api.get("default", &path).await["phase"] == "waiting_for_provider"
+        })
+        .await;
     }
 }
 
@@ -220,7 +351,11 @@ async fn succeeded(api: &Api, ids: &[String]) {
     for id in ids {
         loop {
             let job = api.get("default", &format!("/v1/jobs/{id}?wait=10")).await;
-            assert!(job["state"] != "failed" && began.elapsed() < 3 * DEADLINE, "{job:#}");
+            assert!(
+                job["state"] != "failed" && began.elapsed() < 3 * DEADLINE,
+                "{job:#}"
+            );
+
             if job["state"] == "succeeded" {
                 assert_eq!(job["attempt"], 1, "{job:#}");
                 break;
@@ -232,22 +367,45 @@ async fn succeeded(api: &Api, ids: &[String]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_retry_after_holds_everybody() {
     for (code, cap) in [(429, "60"), (503, "1")] {
-        let ingest = Ingest::with(&[FLAT, &[("LLM__TRANSPORT__RETRY_AFTER_CAP", cap)]].concat()).await;
+        let ingest =
+            Ingest::with(&[FLAT, &[("LLM__TRANSPORT__RETRY_AFTER_CAP", cap)]].concat()).await;
         filed_before(&ingest).await;
-        ingest.model.always(status(code, &[("retry-after", "120")], "later"));
+        ingest
+            .model
+            .always(status(code, &[("retry-after", "120")], "later"));
         let ids = queue_documents(&ingest, 60).await;
-        eventually("all wait", async || all_wait(&ingest, 60, "llm_unavailable").await).await;
-        let sent = ingest.model.requests().len();
-        assert!((1..=2).contains(&sent), "{code}: {sent} calls by two workers");
+        eventually("all wait", async || {
+            all_wait(&ingest, 60, "llm_unavailable").await
+        })
+        .await;
 
-        let asked = ingest.app.post("/v1/queries", &json!({"query": "what?"})).await;
+        let sent = ingest.model.requests().len();
+        assert!(
+            (1..=2).contains(&sent),
+            "{code}: {sent} calls by two workers"
+        );
+
+        let asked = ingest
+            .app
+            .post("/v1/queries", &json!({"query": "what?"}))
+            .await;
+
         asked.assert_problem(502, "llm_unavailable");
-        let wait: u64 = asked.headers["retry-after"].to_str().unwrap().parse().unwrap();
+        let wait: u64 = asked.headers["retry-after"]
+            .to_str()
+            .unwrap()
+            .parse()
+            .unwrap();
+
         assert!((30..=120).contains(&wait), "{wait}");
         assert_eq!(ingest.model.requests().len(), sent, "nothing was sent");
 
         ingest.model.clear_faults();
-        assert_eq!(ingest.app.post("/v1/models/probe", &json!({})).await.json()["ok"], true);
+        assert_eq!(
+            ingest.app.post("/v1/models/probe", &json!({})).await.json()["ok"],
+            true
+        );
+
         all_succeed(&ingest, &ids).await;
         ingest.app.finish().await;
     }
@@ -263,25 +421,37 @@ async fn a_job_waits_out_an_outage_alone_or_in_a_crowd() {
             ("LLM__TRANSPORT__BREAKER_FAILURES", breaker),
             ("LLM__TRANSPORT__BREAKER_COOLDOWN", "1"),
         ];
+
         let ingest = Ingest::with(&[FLAT, &quick].concat()).await;
         ingest.model.always(Fault::Close);
         let ids = queue_documents(&ingest, jobs).await;
+
         // As many waits as would have cost all three attempts, and more.
-        eventually("it has waited", async || ingest.job(&ids[0]).await["waiting"]["waits"].as_i64() >= Some(4)).await;
+        eventually("it has waited", async || {
+            ingest.job(&ids[0]).await["waiting"]["waits"].as_i64() >= Some(4)
+        })
+        .await;
+
         let sent = ingest.model.requests().len();
         ingest.model.clear_faults();
         all_succeed(&ingest, &ids).await;
         if breaker == "5" {
             assert!(sent < 40, "{jobs} jobs sent {sent} calls");
         }
+
         ingest.app.finish().await;
     }
 }
 
-/// Progress begins the wait anew, and is written down while the job runs, so that it is known after a crash.
+/// Progress begins the wait anew, and is written down while the job runs, so that it is known after
+/// a crash.
 #[tokio::test]
 async fn a_job_that_gets_on_waits_anew() {
-    let patient = [("LLM__TRANSPORT__TRIES", "1"), ("LLM__TRANSPORT__READ_TIMEOUT", "30")];
+    let patient = [
+        ("LLM__TRANSPORT__TRIES", "1"),
+        ("LLM__TRANSPORT__READ_TIMEOUT", "30"),
+    ];
+
     let ingest = Ingest::with(&[FLAT, &patient].concat()).await;
     let faults = [
         status(503, &[], ""),
@@ -291,26 +461,54 @@ async fn a_job_that_gets_on_waits_anew() {
         Fault::Delay { ms: 4000 },
         status(429, &[("retry-after", "3600")], ""),
     ];
+
     for fault in faults {
         ingest.model.push(Step::new(fault).only_stage("classify"));
     }
-    let body = document(&["A", "B", "C"], &json!({"options": {"batch_size": 1, "indexes": ["taxonomy"]}}));
+
+    let body = document(
+        &["A", "B", "C"],
+        &json!({"options": {"batch_size": 1, "indexes": ["taxonomy"]}}),
+    );
+
     let id = ingest.queue(&body).await;
 
-    eventually("the fifth call", async || ingest.asked("classify").len() == 5).await;
-    let forgotten = "SELECT COUNT(*) FROM jobs WHERE state = 'running' AND waits = 0 AND waiting_since IS NULL";
-    eventually("the waits are forgotten", async || count(&ingest.app.database, forgotten).await == 1).await;
-    eventually("it waits again", async || ingest.job(&id).await["state"] == "queued").await;
+    eventually("the fifth call", async || {
+        ingest.asked("classify").len() == 5
+    })
+    .await;
+
+    let forgotten =
+        "SELECT COUNT(*) FROM jobs WHERE state = 'running' AND waits = 0 AND waiting_since IS NULL";
+    eventually("the waits are forgotten", async || {
+        count(&ingest.app.database, forgotten).await == 1
+    })
+    .await;
+
+    eventually("it waits again", async || {
+        ingest.job(&id).await["state"] == "queued"
+    })
+    .await;
+
     let job = ingest.job(&id).await;
-    assert_eq!((&job["waiting"]["waits"], &job["attempt"]), (&json!(1), &json!(0)), "{job:#}");
+    assert_eq!(
+        (&job["waiting"]["waits"], &job["attempt"]),
+        (&json!(1), &json!(0)),
+        "{job:#}"
+    );
+
     ingest.app.finish().await;
 }
 
-/// Real outages with real waits; how long after the provider's return the last job is done, and what was sent meanwhile.
+/// Real outages with real waits; how long after the provider's return the last job is done, and
+/// what was sent meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn outages_of_every_length_are_survived() {
     let lengths = variable("MEMOIR_TEST_OUTAGES").unwrap_or_else(|| "0.5".to_owned());
-    for seconds in lengths.split(',').map(|seconds| seconds.trim().parse::<f64>().unwrap()) {
+    for seconds in lengths
+        .split(',')
+        .map(|seconds| seconds.trim().parse::<f64>().unwrap())
+    {
         for jobs in [1, 60] {
             let model = ScriptedModel::local().await.unwrap();
             let database = TestDatabase::sqlite();
@@ -319,18 +517,25 @@ async fn outages_of_every_length_are_survived() {
             model.always(Fault::Close);
             let began = Instant::now();
             let ids = queue_probes(&api, jobs).await;
-            tokio::time::sleep(Duration::from_secs_f64(seconds).saturating_sub(began.elapsed())).await;
+
+            tokio::time::sleep(Duration::from_secs_f64(seconds).saturating_sub(began.elapsed()))
+                .await;
             let sent = model.requests().len();
             model.clear_faults();
             let back = Instant::now();
             succeeded(&api, &ids).await;
             let late = back.elapsed();
+
             eprintln!(
                 "outage of {seconds} s, {jobs} jobs: {sent} calls meanwhile, all done {:.1} s after the return",
                 late.as_secs_f64()
             );
+
             assert!(sent <= 40, "{sent} calls");
-            assert!(late < Duration::from_mins(1), "noticed {late:?} after the return");
+            assert!(
+                late < Duration::from_mins(1),
+                "noticed {late:?} after the return"
+            );
         }
     }
 }

@@ -11,7 +11,11 @@ use crate::support::database::TestDatabase;
 use crate::support::door::{Door, five_passages, passages};
 
 fn every_day() -> UsageFilter {
-    UsageFilter { from: "2000-01-01".to_owned(), to: "9999-12-31".to_owned(), ..UsageFilter::default() }
+    UsageFilter {
+        from: "2000-01-01".to_owned(),
+        to: "9999-12-31".to_owned(),
+        ..UsageFilter::default()
+    }
 }
 
 fn query(caps: Caps) -> Session {
@@ -22,26 +26,77 @@ fn query(caps: Caps) -> Session {
 async fn every_attempt_is_in_the_ledger_on_every_engine() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let door =
-            Door::on(database, &[("LLM__PROVIDERS__OPENAI_STUB__PRICES", r#"{"*": {"input": 1.0, "output": 2.0}}"#)])
-                .await;
+        let door = Door::on(
+            database,
+            &[(
+                "LLM__PROVIDERS__OPENAI_STUB__PRICES",
+                r#"{"*": {"input": 1.0, "output": 2.0}}"#,
+            )],
+        )
+        .await;
+
         door.model.edit_script(|script| {
             script.usage.prompt_tokens = Some(1000);
             script.usage.completion_tokens = Some(100);
         });
-        door.model.push(Fault::Close);
-        door.model.push(Fault::RawText { text: "no".to_owned() });
-        door.llm.ask(&door.session(), five_passages()).await.unwrap();
-        let other: Space = "other".parse().unwrap();
-        door.llm.ask(&Session::of_caller(other.clone()), five_passages()).await.unwrap();
 
-        let (own, total) = door.llm.usage(&Space::default(), &every_day(), None, 10).await.unwrap();
-        let [day] = own.as_slice() else { panic!("{engine:?} {own:?}") };
-        assert_eq!((day.stage.as_str(), day.provider.as_str(), day.model.as_str()), ("classify", "openai_stub", "m"));
-        assert_eq!((day.calls, day.tokens_prompt, day.tokens_completion), (3, 2000, 200), "{engine:?}");
-        assert!((day.cost_usd - 0.0024).abs() < 1e-9, "{engine:?} {}", day.cost_usd);
-        assert_eq!((total.calls, total.tokens_prompt, total.tokens_completion), (3, 2000, 200), "{engine:?}");
-        let (foreign, _) = door.llm.usage(&other, &every_day(), None, 10).await.unwrap();
+        door.model.push(Fault::Close);
+        door.model.push(Fault::RawText {
+            text: "no".to_owned(),
+        });
+        door.llm
+            .ask(&door.session(), five_passages())
+            .await
+            .unwrap();
+
+        let other: Space = "other".parse().unwrap();
+        door.llm
+            .ask(&Session::of_caller(other.clone()), five_passages())
+            .await
+            .unwrap();
+
+        let (own, total) = door
+            .llm
+            .usage(&Space::default(), &every_day(), None, 10)
+            .await
+            .unwrap();
+
+        let [day] = own.as_slice() else {
+            panic!("{engine:?} {own:?}")
+        };
+        assert_eq!(
+            (
+                day.stage.as_str(),
+                day.provider.as_str(),
+                day.model.as_str()
+            ),
+            ("classify", "openai_stub", "m")
+        );
+
+        assert_eq!(
+            (day.calls, day.tokens_prompt, day.tokens_completion),
+            (3, 2000, 200),
+            "{engine:?}"
+        );
+
+        assert!(
+            (day.cost_usd - 0.0024).abs() < 1e-9,
+            "{engine:?} {}",
+            day.cost_usd
+        );
+
+        assert_eq!(
+            (total.calls, total.tokens_prompt, total.tokens_completion),
+            (3, 2000, 200),
+            "{engine:?}"
+        );
+
+        let (foreign, _) = door
+            .llm
+            .usage(&other, &every_day(), None, 10)
+            .await
+            .unwrap();
+
         assert_eq!(foreign[0].calls, 1, "a space sees its own");
         door.llm.close().await;
         door.store.close().await;
@@ -52,11 +107,29 @@ async fn every_attempt_is_in_the_ledger_on_every_engine() {
 async fn many_writers_lose_no_call() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let door = Door::on(database, &[("LLM__PROVIDERS__OPENAI_STUB__MAX_CONCURRENCY", "16")]).await;
+        let door = Door::on(
+            database,
+            &[("LLM__PROVIDERS__OPENAI_STUB__MAX_CONCURRENCY", "16")],
+        )
+        .await;
+
         let sessions: Vec<_> = (0..60).map(|_| door.session()).collect();
-        let asking = sessions.iter().map(|session| door.llm.ask(session, five_passages()));
-        assert!(futures_util::future::join_all(asking).await.iter().all(Result::is_ok));
-        let (days, _) = door.llm.usage(&Space::default(), &every_day(), None, 10).await.unwrap();
+        let asking = sessions
+            .iter()
+            .map(|session| door.llm.ask(session, five_passages()));
+        assert!(
+            futures_util::future::join_all(asking)
+                .await
+                .iter()
+                .all(Result::is_ok)
+        );
+
+        let (days, _) = door
+            .llm
+            .usage(&Space::default(), &every_day(), None, 10)
+            .await
+            .unwrap();
+
         assert_eq!(days[0].calls, 60, "{engine:?}");
         door.store.close().await;
     }
@@ -64,13 +137,39 @@ async fn many_writers_lose_no_call() {
 
 #[tokio::test]
 async fn a_cap_is_met_before_the_call() {
-    let door =
-        Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__PRICES", r#"{"m": {"input": 1000.0, "output": 1000.0}}"#)]).await;
+    let door = Door::with(&[(
+        "LLM__PROVIDERS__OPENAI_STUB__PRICES",
+        r#"{"m": {"input": 1000.0, "output": 1000.0}}"#,
+    )])
+    .await;
+
     let cases = [
-        (Caps { calls: 2, ..Caps::default() }, "calls", 2),
-        (Caps { tokens: 400, ..Caps::default() }, "tokens", 1),
-        (Caps { usd: 0.3, ..Caps::default() }, "usd", 1),
+        (
+            Caps {
+                calls: 2,
+                ..Caps::default()
+            },
+            "calls",
+            2,
+        ),
+        (
+            Caps {
+                tokens: 400,
+                ..Caps::default()
+            },
+            "tokens",
+            1,
+        ),
+        (
+            Caps {
+                usd: 0.3,
+                ..Caps::default()
+            },
+            "usd",
+            1,
+        ),
     ];
+
     for (caps, wanted, calls) in cases {
         door.model.clear();
         let session = query(caps);
@@ -79,7 +178,10 @@ async fn a_cap_is_met_before_the_call() {
                 break error;
             }
         };
-        let LlmError::SpendCapReached { unit, scope, .. } = &error else { panic!("{error}") };
+
+        let LlmError::SpendCapReached { unit, scope, .. } = &error else {
+            panic!("{error}")
+        };
         assert_eq!((*scope, *unit), ("query", wanted));
         assert_eq!(door.model.requests().len(), calls, "{wanted}");
         assert_eq!(error.code(), "spend_cap_reached");
@@ -90,21 +192,40 @@ async fn a_cap_is_met_before_the_call() {
 async fn calls_under_way_count_too() {
     let door = Door::open().await;
     door.model.edit_script(|script| script.latency_ms = 50);
-    let session = query(Caps { calls: 3, ..Caps::default() });
+    let session = query(Caps {
+        calls: 3,
+        ..Caps::default()
+    });
+
     let asking = (0..8).map(|_| door.llm.ask(&session, five_passages()));
-    let fine = futures_util::future::join_all(asking).await.iter().filter(|answer| answer.is_ok()).count();
+    let fine = futures_util::future::join_all(asking)
+        .await
+        .iter()
+        .filter(|answer| answer.is_ok())
+        .count();
+
     assert_eq!((fine, door.model.requests().len()), (3, 3));
 }
 
 #[tokio::test]
 async fn a_job_carries_what_it_has_spent_into_its_next_attempt() {
     let door = Door::open().await;
-    let spent = Spent { calls: 4, tokens: 10, usd: 0.0 };
-    let caps = Caps { calls: 5, ..Caps::default() };
+    let spent = Spent {
+        calls: 4,
+        tokens: 10,
+        usd: 0.0,
+    };
+
+    let caps = Caps {
+        calls: 5,
+        ..Caps::default()
+    };
+
     let session = Session::of_job(Space::default(), JobId::new(), caps, spent, 5);
     let answered = door.llm.ask(&session, five_passages()).await.unwrap();
     assert_eq!(answered.calls[0].seq, 5);
     let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
+
     assert_eq!(error.code(), "spend_cap_reached");
 }
 
@@ -113,13 +234,25 @@ async fn a_spaces_day_is_capped_over_all_its_work_and_nobody_elses() {
     for database in TestDatabase::each().await {
         let door = Door::on(database, &[("LLM__CAPS__SPACE_DAY__CALLS", "3")]).await;
         for _ in 0..3 {
-            door.llm.ask(&query(Caps::default()), five_passages()).await.unwrap();
+            door.llm
+                .ask(&query(Caps::default()), five_passages())
+                .await
+                .unwrap();
         }
-        let error = door.llm.ask(&query(Caps::default()), five_passages()).await.unwrap_err();
-        let LlmError::SpendCapReached { scope, .. } = &error else { panic!("{error}") };
+
+        let error = door
+            .llm
+            .ask(&query(Caps::default()), five_passages())
+            .await
+            .unwrap_err();
+
+        let LlmError::SpendCapReached { scope, .. } = &error else {
+            panic!("{error}")
+        };
         assert_eq!((*scope, door.model.requests().len()), ("space and day", 3));
         let other = Session::of_caller("other".parse().unwrap());
         door.llm.ask(&other, five_passages()).await.unwrap();
+
         door.store.close().await;
     }
 }
@@ -129,11 +262,28 @@ async fn a_spaces_day_holds_against_many_at_once() {
     let door = Door::with(&[("LLM__CAPS__SPACE_DAY__CALLS", "3")]).await;
     door.model.edit_script(|script| script.latency_ms = 100);
     let sessions: Vec<_> = (0..12).map(|_| query(Caps::default())).collect();
-    let asking = sessions.iter().map(|session| door.llm.ask(session, five_passages()));
-    let fine = futures_util::future::join_all(asking).await.iter().filter(|answer| answer.is_ok()).count();
+    let asking = sessions
+        .iter()
+        .map(|session| door.llm.ask(session, five_passages()));
+    let fine = futures_util::future::join_all(asking)
+        .await
+        .iter()
+        .filter(|answer| answer.is_ok())
+        .count();
+
     assert_eq!((fine, door.model.requests().len()), (3, 3));
-    let error = door.llm.ask(&query(Caps::default()), five_passages()).await.unwrap_err();
-    assert!(error.context()["resets_in_seconds"].as_u64().is_some_and(|left| left <= 86_400), "{error:?}");
+    let error = door
+        .llm
+        .ask(&query(Caps::default()), five_passages())
+        .await
+        .unwrap_err();
+
+    assert!(
+        error.context()["resets_in_seconds"]
+            .as_u64()
+            .is_some_and(|left| left <= 86_400),
+        "{error:?}"
+    );
 }
 
 /// Whatever a provider counts: the ledger stays sound, and caps hold.
@@ -141,23 +291,50 @@ async fn a_spaces_day_holds_against_many_at_once() {
 async fn absurd_counts_of_a_provider_harm_nothing() {
     for database in TestDatabase::each().await {
         let door = Door::on(database, &[]).await;
-        for (prompt, completion) in [("9e18", "9e18"), ("-1000000", "-5"), ("1", "null"), ("9223372036854775807", "1")]
-        {
+        for (prompt, completion) in [
+            ("9e18", "9e18"),
+            ("-1000000", "-5"),
+            ("1", "null"),
+            ("9223372036854775807", "1"),
+        ] {
             let body = format!(
                 r#"{{"choices":[{{"message":{{"content":"{{\"chunks\":[{{\"id\":1,\"category\":\"A\"}}]}}"}}}}],
                     "usage":{{"prompt_tokens":{prompt},"completion_tokens":{completion},
                     "prompt_tokens_details":{{"cached_tokens":{prompt}}}}}}}"#
             );
             for _ in 0..3 {
-                door.model.push(Fault::Status { status: 200, headers: [].into(), body: body.clone() });
-                let session = query(Caps { tokens: 1_000_000_000_000, ..Caps::default() });
-                door.llm.ask(&session, passages(&["one"], &[], true)).await.unwrap();
+                door.model.push(Fault::Status {
+                    status: 200,
+                    headers: [].into(),
+                    body: body.clone(),
+                });
+
+                let session = query(Caps {
+                    tokens: 1_000_000_000_000,
+                    ..Caps::default()
+                });
+
+                door.llm
+                    .ask(&session, passages(&["one"], &[], true))
+                    .await
+                    .unwrap();
+
                 assert!(session.spent().tokens >= 0);
             }
         }
-        let (days, _) = door.llm.usage(&Space::default(), &every_day(), None, 10).await.unwrap();
+
+        let (days, _) = door
+            .llm
+            .usage(&Space::default(), &every_day(), None, 10)
+            .await
+            .unwrap();
+
         assert_eq!(days[0].calls, 12);
-        assert!(days[0].tokens_prompt > 0 && days[0].tokens_cached <= days[0].tokens_prompt, "{days:?}");
+        assert!(
+            days[0].tokens_prompt > 0 && days[0].tokens_cached <= days[0].tokens_prompt,
+            "{days:?}"
+        );
+
         door.store.close().await;
     }
 }
@@ -173,8 +350,18 @@ async fn a_call_that_is_written_twice_counts_once() {
         door.llm.flush().await.unwrap();
         let (space, owner) = (Space::default(), memoir::model::llm_call::CallOwner::Nobody);
         let call = &session.calls()[0];
-        door.store.add_llm_calls(&[(&space, &owner, call)]).await.unwrap();
-        let (days, _) = door.llm.usage(&space, &every_day(), None, 10).await.unwrap();
+
+        door.store
+            .add_llm_calls(&[(&space, &owner, call)])
+            .await
+            .unwrap();
+
+        let (days, _) = door
+            .llm
+            .usage(&space, &every_day(), None, 10)
+            .await
+            .unwrap();
+
         assert_eq!(days[0].calls, 1, "{engine:?}");
         door.store.close().await;
     }
@@ -184,7 +371,11 @@ async fn a_call_that_is_written_twice_counts_once() {
 #[tokio::test]
 async fn a_cap_does_not_turn_to_the_fallback_model() {
     let door = Door::with(&[("LLM__FALLBACK_MODEL", "openai_stub:small")]).await;
-    let session = query(Caps { calls: 1, ..Caps::default() });
+    let session = query(Caps {
+        calls: 1,
+        ..Caps::default()
+    });
+
     door.llm.ask(&session, five_passages()).await.unwrap();
     door.llm.ask(&session, five_passages()).await.unwrap_err();
     assert_eq!(door.model.requests().len(), 1);

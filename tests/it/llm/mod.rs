@@ -1,4 +1,5 @@
-//! The door to models: what is sent, what comes back, what is done about everything that goes wrong.
+//! The door to models: what is sent, what comes back, what is done about everything that goes
+//! wrong.
 
 mod answers;
 mod caps;

@@ -1,4 +1,5 @@
-//! Providers that will not have a mode, a schema or a parameter (F11): asked otherwise, once, and remembered.
+//! Providers that will not have a mode, a schema or a parameter (F11): asked otherwise, once, and
+//! remembered.
 
 use memoir::scripted_model::{Fault, OutputMode, Reply, ScriptedModel};
 
@@ -16,10 +17,12 @@ async fn a_refused_mode_falls_to_the_next_once_and_is_remembered() {
     for kind in KINDS {
         let door = Door::open().await;
         let session = door.session().with_model(Some(format!("{kind}:m")));
-        door.model.edit_script(|script| script.reject_native = Some(String::new()));
+        door.model
+            .edit_script(|script| script.reject_native = Some(String::new()));
         for _ in 0..2 {
             door.llm.ask(&session, five_passages()).await.unwrap();
         }
+
         assert_eq!(modes(&door.model), [Native, Tool, Tool], "{kind}");
         // Another model of the same provider is another matter.
         let other = door.session().with_model(Some(format!("{kind}:other")));
@@ -27,20 +30,31 @@ async fn a_refused_mode_falls_to_the_next_once_and_is_remembered() {
         assert_eq!(modes(&door.model)[3..], [Native, Tool], "{kind}");
 
         door.model.clear();
-        door.model.edit_script(|script| script.reject_tool = Some(String::new()));
+        door.model
+            .edit_script(|script| script.reject_tool = Some(String::new()));
         for _ in 0..2 {
             door.llm.ask(&session, five_passages()).await.unwrap();
         }
+
         assert_eq!(modes(&door.model), [Tool, Prompted, Prompted], "{kind}");
-        assert!(door.model.requests()[1].system.contains("\"additionalProperties\":false"));
+        assert!(
+            door.model.requests()[1]
+                .system
+                .contains("\"additionalProperties\":false")
+        );
     }
 }
 
 #[tokio::test]
 async fn the_setting_chooses_the_mode_and_a_refusal_still_finds_a_way() {
     let door = Door::with(&in_mode("tool")).await;
-    door.model.edit_script(|script| script.reject_tool = Some("tool_choice is not supported".to_owned()));
-    door.llm.ask(&door.session(), five_passages()).await.unwrap();
+    door.model
+        .edit_script(|script| script.reject_tool = Some("tool_choice is not supported".to_owned()));
+    door.llm
+        .ask(&door.session(), five_passages())
+        .await
+        .unwrap();
+
     assert_eq!(modes(&door.model), [OutputMode::Tool, OutputMode::Prompted]);
 }
 
@@ -51,12 +65,21 @@ async fn a_grammar_too_large_loses_its_closed_choice_first() {
         status: 400,
         body: r#"{"error": {"message": "The compiled grammar is too large"}}"#.to_owned(),
     });
+
     for _ in 0..2 {
-        door.llm.ask(&door.session(), choice(&["Alpha", "Beta"], 1)).await.unwrap();
+        door.llm
+            .ask(&door.session(), choice(&["Alpha", "Beta"], 1))
+            .await
+            .unwrap();
     }
+
     let seen = door.model.requests();
     assert_eq!(modes(&door.model), [OutputMode::Native; 3]);
-    let closed: Vec<bool> = seen.iter().map(|seen| seen.body.to_string().contains("enum")).collect();
+    let closed: Vec<bool> = seen
+        .iter()
+        .map(|seen| seen.body.to_string().contains("enum"))
+        .collect();
+
     assert_eq!(closed, [true, false, false]);
 }
 
@@ -64,15 +87,26 @@ async fn a_grammar_too_large_loses_its_closed_choice_first() {
 async fn a_parameter_that_is_refused_is_left_out_and_recorded() {
     for (name, shown) in [("temperature", "temperature"), ("seed", "seed")] {
         let door = Door::open().await;
-        door.model.edit_script(|script| script.reject_parameters = vec![name.to_owned()]);
+        door.model
+            .edit_script(|script| script.reject_parameters = vec![name.to_owned()]);
         let session = door.session().deterministic(true);
         for _ in 0..2 {
             door.llm.ask(&session, five_passages()).await.unwrap();
         }
+
         let seen = door.model.requests();
         assert_eq!(seen.len(), 3, "{name}");
-        assert!(seen[0].body.get(name).is_some() && seen[1].body.get(name).is_none(), "{name}");
-        assert_eq!(seen[1].mode, OutputMode::Native, "the mode was not to blame");
+        assert!(
+            seen[0].body.get(name).is_some() && seen[1].body.get(name).is_none(),
+            "{name}"
+        );
+
+        assert_eq!(
+            seen[1].mode,
+            OutputMode::Native,
+            "the mode was not to blame"
+        );
+
         assert_eq!(session.calls()[1].provider_params[shown], "unsupported");
     }
 }
@@ -80,8 +114,13 @@ async fn a_parameter_that_is_refused_is_left_out_and_recorded() {
 #[tokio::test]
 async fn the_limit_of_tokens_goes_by_the_name_that_the_model_knows() {
     let door = Door::open().await;
-    door.model.edit_script(|script| script.reject_parameters = vec!["max_tokens".to_owned()]);
-    door.llm.ask(&door.session(), five_passages()).await.unwrap();
+    door.model
+        .edit_script(|script| script.reject_parameters = vec!["max_tokens".to_owned()]);
+    door.llm
+        .ask(&door.session(), five_passages())
+        .await
+        .unwrap();
+
     let seen = door.model.requests();
     assert_eq!(seen[0].body["max_tokens"], 4096);
     assert_eq!(seen[1].body["max_completion_tokens"], 4096);
@@ -90,68 +129,128 @@ async fn the_limit_of_tokens_goes_by_the_name_that_the_model_knows() {
 
 #[tokio::test]
 async fn deterministic_means_temperature_0_and_a_seed_where_there_is_one() {
-    for (kind, seed) in [("openai_stub", true), ("anthropic_stub", false), ("gemini_stub", true)] {
+    for (kind, seed) in [
+        ("openai_stub", true),
+        ("anthropic_stub", false),
+        ("gemini_stub", true),
+    ] {
         let door = Door::with(&[("LLM__TEMPERATURE", "0.7")]).await;
         let plain = door.session().with_model(Some(format!("{kind}:m")));
         door.llm.ask(&plain, five_passages()).await.unwrap();
         assert_eq!(plain.calls()[0].provider_params["temperature"], 0.7);
-        let session = door.session().with_model(Some(format!("{kind}:m"))).deterministic(true);
+        let session = door
+            .session()
+            .with_model(Some(format!("{kind}:m")))
+            .deterministic(true);
         door.llm.ask(&session, five_passages()).await.unwrap();
         let seen = door.model.requests();
         assert_eq!(seen[1].temperature, Some(0.0), "{kind}");
-        assert_eq!(seen[1].body.to_string().contains("\"seed\""), seed, "{kind}");
+        assert_eq!(
+            seen[1].body.to_string().contains("\"seed\""),
+            seed,
+            "{kind}"
+        );
         assert_eq!(session.calls()[0].provider_params["temperature"], 0.0);
-        assert_eq!(session.calls()[0].provider_params["seed"] == "unsupported", !seed);
+        assert_eq!(
+            session.calls()[0].provider_params["seed"] == "unsupported",
+            !seed
+        );
     }
 }
 
 #[tokio::test]
 async fn models_known_to_take_no_temperature_get_none() {
     let door = Door::open().await;
-    let session = door.session().with_model(Some("openai_stub:gpt-5-mini".to_owned()));
+    let session = door
+        .session()
+        .with_model(Some("openai_stub:gpt-5-mini".to_owned()));
     door.llm.ask(&session, five_passages()).await.unwrap();
     assert_eq!(door.model.requests()[0].temperature, None);
-    assert_eq!(session.calls()[0].provider_params["temperature"], "unsupported");
+    assert_eq!(
+        session.calls()[0].provider_params["temperature"],
+        "unsupported"
+    );
+
     let told = Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__SUPPORTS_TEMPERATURE", "no")]).await;
-    told.llm.ask(&told.session(), five_passages()).await.unwrap();
+    told.llm
+        .ask(&told.session(), five_passages())
+        .await
+        .unwrap();
+
     assert_eq!(told.model.requests()[0].temperature, None);
 }
 
 #[tokio::test]
 async fn a_refusal_about_something_else_changes_nothing() {
     let door = Door::open().await;
-    let body = r#"{"error": {"message": "This model's maximum context length is 8192 tokens"}}"#.to_owned();
-    door.model.push(Fault::Status { status: 400, headers: [].into(), body });
-    let error = door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
+    let body = r#"{"error": {"message": "This model's maximum context length is 8192 tokens"}}"#
+        .to_owned();
+    door.model.push(Fault::Status {
+        status: 400,
+        headers: [].into(),
+        body,
+    });
+
+    let error = door
+        .llm
+        .ask(&door.session(), five_passages())
+        .await
+        .unwrap_err();
+
     assert_eq!(error.code(), "llm_rejected");
     assert!(error.to_string().contains("8192"), "{error}");
     assert_eq!(door.model.requests().len(), 1);
-    door.llm.ask(&door.session(), five_passages()).await.unwrap();
+    door.llm
+        .ask(&door.session(), five_passages())
+        .await
+        .unwrap();
+
     assert_eq!(modes(&door.model)[1], OutputMode::Native);
 }
 
-/// A model that does not know tools writes something else; then it gets the schema in words, and keeps it if that helps.
+/// A model that does not know tools writes something else; then it gets the schema in words, and
+/// keeps it if that helps.
 #[tokio::test]
 async fn a_model_that_ignores_tools_is_asked_in_words() {
     let door = Door::with(&in_mode("tool")).await;
     door.model.set_rule(|seen| match seen.mode {
-        OutputMode::Tool => Reply::text("I would file them all under Alpha.").with_fault(Fault::NoToolCall),
+        OutputMode::Tool => {
+            Reply::text("I would file them all under Alpha.").with_fault(Fault::NoToolCall)
+        }
         _ => Reply::sensible(seen),
     });
+
     for _ in 0..2 {
-        door.llm.ask(&door.session(), five_passages()).await.unwrap();
+        door.llm
+            .ask(&door.session(), five_passages())
+            .await
+            .unwrap();
     }
-    assert_eq!(modes(&door.model), [OutputMode::Tool, OutputMode::Prompted, OutputMode::Prompted]);
+
+    assert_eq!(
+        modes(&door.model),
+        [OutputMode::Tool, OutputMode::Prompted, OutputMode::Prompted]
+    );
 }
 
-/// Limits in the schema are for models that need them: small ones on one's own server that went on without an end.
+/// Limits in the schema are for models that need them: small ones on one's own server that went on
+/// without an end.
 #[tokio::test]
 async fn a_model_that_was_cut_off_gets_limits_from_then_on() {
     let door = Door::open().await;
     door.model.push(Fault::Truncated { keep_chars: 20 });
-    door.llm.ask(&door.session(), five_passages()).await.unwrap();
-    let limited: Vec<bool> =
-        door.model.requests().iter().map(|seen| seen.body.to_string().contains("maxItems")).collect();
+    door.llm
+        .ask(&door.session(), five_passages())
+        .await
+        .unwrap();
+
+    let limited: Vec<bool> = door
+        .model
+        .requests()
+        .iter()
+        .map(|seen| seen.body.to_string().contains("maxItems"))
+        .collect();
+
     assert_eq!(limited, [false, true, true]);
 }
 
@@ -159,7 +258,20 @@ async fn a_model_that_was_cut_off_gets_limits_from_then_on() {
 async fn a_refusal_that_names_no_form_is_not_asked_otherwise() {
     let door = Door::open().await;
     let body = r#"{"error": {"message": "Bad request"}}"#.to_owned();
-    door.model.always(Fault::Status { status: 400, headers: [].into(), body });
-    let error = door.llm.ask(&door.session(), five_passages()).await.unwrap_err();
-    assert_eq!((error.code(), door.model.requests().len()), ("llm_rejected", 1));
+    door.model.always(Fault::Status {
+        status: 400,
+        headers: [].into(),
+        body,
+    });
+
+    let error = door
+        .llm
+        .ask(&door.session(), five_passages())
+        .await
+        .unwrap_err();
+
+    assert_eq!(
+        (error.code(), door.model.requests().len()),
+        ("llm_rejected", 1)
+    );
 }

@@ -1,4 +1,5 @@
-//! Spans go to the collector that is configured, by the names of the conventions, and never hold a text.
+//! Spans go to the collector that is configured, by the names of the conventions, and never hold a
+//! text.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,11 +18,13 @@ async fn collector() -> (String, Received) {
         assert_eq!(headers["content-type"], "application/x-protobuf");
         kept.lock().unwrap().push(body);
     };
+
     let router = axum::Router::new().route("/v1/traces", axum::routing::post(take));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     #[expect(clippy::disallowed_methods, reason = "ends with the test")]
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+
     (url, received)
 }
 
@@ -29,14 +32,31 @@ async fn collector() -> (String, Received) {
 async fn every_attempt_is_a_span_without_contents() {
     let (url, received) = collector().await;
     let door = Door::with(&[("TELEMETRY__OTLP_ENDPOINT", &url)]).await;
-    door.model.push(Fault::Status { status: 500, headers: [].into(), body: String::new() });
+    door.model.push(Fault::Status {
+        status: 500,
+        headers: [].into(),
+        body: String::new(),
+    });
+
     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let session = door.session().traced_by(Some(traceparent.to_owned()));
-    door.llm.ask(&session, passages(&["a most secret passage"], &["Hidden Shelf"], true)).await.unwrap();
+    door.llm
+        .ask(
+            &session,
+            passages(&["a most secret passage"], &["Hidden Shelf"], true),
+        )
+        .await
+        .unwrap();
+
     door.llm.close().await;
 
     let bytes: Vec<u8> = received.lock().unwrap().concat();
-    let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    let holds = |text: &str| {
+        bytes
+            .windows(text.len())
+            .any(|window| window == text.as_bytes())
+    };
+
     for name in [
         "chat m",
         "memoir",
@@ -53,10 +73,21 @@ async fn every_attempt_is_a_span_without_contents() {
     ] {
         assert!(holds(name), "{name}");
     }
-    let trace: Vec<u8> =
-        (0..16).map(|at| u8::from_str_radix(&traceparent[3 + at * 2..5 + at * 2], 16).unwrap()).collect();
-    assert!(bytes.windows(16).any(|window| window == trace), "the caller's trace is carried on");
-    for text in ["secret passage", "Hidden Shelf", "sk-test", "You file passages"] {
+
+    let trace: Vec<u8> = (0..16)
+        .map(|at| u8::from_str_radix(&traceparent[3 + at * 2..5 + at * 2], 16).unwrap())
+        .collect();
+    assert!(
+        bytes.windows(16).any(|window| window == trace),
+        "the caller's trace is carried on"
+    );
+
+    for text in [
+        "secret passage",
+        "Hidden Shelf",
+        "sk-test",
+        "You file passages",
+    ] {
         assert!(!holds(text), "{text}");
     }
 }
@@ -64,6 +95,12 @@ async fn every_attempt_is_a_span_without_contents() {
 #[tokio::test]
 async fn a_collector_that_is_away_harms_nobody() {
     let door = Door::with(&[("TELEMETRY__OTLP_ENDPOINT", "http://127.0.0.1:1")]).await;
-    door.llm.ask(&door.session(), passages(&["one"], &[], true)).await.unwrap();
-    tokio::time::timeout(std::time::Duration::from_secs(30), door.llm.close()).await.unwrap();
+    door.llm
+        .ask(&door.session(), passages(&["one"], &[], true))
+        .await
+        .unwrap();
+
+    tokio::time::timeout(std::time::Duration::from_secs(30), door.llm.close())
+        .await
+        .unwrap();
 }

@@ -1,4 +1,5 @@
-//! The requests themselves, as each kind of provider gets them, and what is read out of its answers.
+//! The requests themselves, as each kind of provider gets them, and what is read out of its
+//! answers.
 
 use memoir::llm::Task as _;
 use serde_json::{Value, json};
@@ -10,11 +11,26 @@ const KINDS: [&str; 3] = ["openai_stub", "anthropic_stub", "gemini_stub"];
 /// The one request of a call, with what every run changes left out.
 async fn sent(kind: &str, mode: &'static str) -> Value {
     let door = Door::with(&in_mode(mode)).await;
-    let session = door.session().with_model(Some(format!("{kind}:m-1"))).deterministic(true);
-    door.llm.ask(&session, choice(&["Alpha", "Beta", "Gamma"], 2)).await.unwrap();
+    let session = door
+        .session()
+        .with_model(Some(format!("{kind}:m-1")))
+        .deterministic(true);
+
+    door.llm
+        .ask(&session, choice(&["Alpha", "Beta", "Gamma"], 2))
+        .await
+        .unwrap();
+
     let seen = door.model.requests();
     assert_eq!(seen.len(), 1, "{kind} {mode}");
-    let header = |name: &str| seen[0].headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    let header = |name: &str| {
+        seen[0]
+            .headers
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.clone())
+    };
+
     json!({
         "authorization": header("authorization"), "x-api-key": header("x-api-key"),
         "x-goog-api-key": header("x-goog-api-key"), "anthropic-version": header("anthropic-version"),
@@ -36,11 +52,20 @@ async fn tools_and_a_response_format_never_go_together() {
     for kind in KINDS {
         for (mode, _) in MODES {
             let body = sent(kind, mode).await["body"].to_string();
-            let native =
-                ["response_format", "output_config", "responseJsonSchema"].iter().any(|name| body.contains(name));
+            let native = ["response_format", "output_config", "responseJsonSchema"]
+                .iter()
+                .any(|name| body.contains(name));
             let tool = body.contains("\"tools\"");
-            assert_eq!((native, tool), (mode == "native", mode == "tool"), "{kind} {mode}");
-            assert!(body.contains("ranked_relevance"), "the schema is there in every mode");
+            assert_eq!(
+                (native, tool),
+                (mode == "native", mode == "tool"),
+                "{kind} {mode}"
+            );
+
+            assert!(
+                body.contains("ranked_relevance"),
+                "the schema is there in every mode"
+            );
         }
     }
 }
@@ -56,15 +81,45 @@ async fn tokens_are_read_in_every_protocol_and_priced() {
             script.usage.completion_tokens = Some(50);
             script.usage.cached_tokens = 400;
         });
+
         let session = door.session().with_model(Some(format!("{kind}:m-1")));
         let answered = door.llm.ask(&session, five_passages()).await.unwrap();
-        let [call] = answered.calls.as_slice() else { panic!("{:?}", answered.calls) };
-        assert_eq!((call.tokens_prompt, call.tokens_completion, call.tokens_cached), (1000, 50, 400), "{kind}");
+        let [call] = answered.calls.as_slice() else {
+            panic!("{:?}", answered.calls)
+        };
+        assert_eq!(
+            (
+                call.tokens_prompt,
+                call.tokens_completion,
+                call.tokens_cached
+            ),
+            (1000, 50, 400),
+            "{kind}"
+        );
+
         let cost = call.cost_usd.unwrap();
-        assert!((cost - (600.0 * 2.0 + 400.0 * 0.5 + 50.0 * 10.0) / 1e6).abs() < 1e-12, "{kind} {cost}");
-        assert_eq!((call.outcome.as_str(), call.mode.as_str(), call.stage.as_str()), ("ok", "native", "classify"));
+        assert!(
+            (cost - (600.0 * 2.0 + 400.0 * 0.5 + 50.0 * 10.0) / 1e6).abs() < 1e-12,
+            "{kind} {cost}"
+        );
+
+        assert_eq!(
+            (
+                call.outcome.as_str(),
+                call.mode.as_str(),
+                call.stage.as_str()
+            ),
+            ("ok", "native", "classify")
+        );
+
         assert_eq!(call.level, Some(1));
-        assert_eq!(call.llm_output.as_ref().unwrap()["chunks"].as_array().unwrap().len(), 5);
+        assert_eq!(
+            call.llm_output.as_ref().unwrap()["chunks"]
+                .as_array()
+                .unwrap()
+                .len(),
+            5
+        );
     }
 }
 
@@ -72,7 +127,12 @@ async fn tokens_are_read_in_every_protocol_and_priced() {
 async fn a_provider_that_does_not_count_is_counted_for() {
     let door = Door::open().await;
     door.model.edit_script(|script| script.usage.omit = true);
-    let answered = door.llm.ask(&door.session(), five_passages()).await.unwrap();
+    let answered = door
+        .llm
+        .ask(&door.session(), five_passages())
+        .await
+        .unwrap();
+
     assert!(answered.calls[0].tokens_prompt > 50, "{:?}", answered.calls);
     assert_eq!(answered.calls[0].provider_params["usage"], "estimated");
 }
@@ -80,19 +140,38 @@ async fn a_provider_that_does_not_count_is_counted_for() {
 #[tokio::test]
 async fn extra_headers_are_sent_and_no_key_means_no_authorization() {
     let door = Door::with(&[
-        ("LLM__PROVIDERS__OPENAI_STUB__HEADERS", r#"{"x-org": "acme"}"#),
+        (
+            "LLM__PROVIDERS__OPENAI_STUB__HEADERS",
+            r#"{"x-org": "acme"}"#,
+        ),
         ("LLM__PROVIDERS__BARE__BASE_URL", "http://127.0.0.1:1/v1"),
     ])
     .await;
-    door.llm.ask(&door.session(), five_passages()).await.unwrap();
-    let headers = &door.model.requests()[0].headers;
-    assert!(headers.contains(&("x-org".to_owned(), "acme".to_owned())), "{headers:?}");
 
-    let bare = Door::with(&[("LLM__PROVIDERS__KEYLESS__BASE_URL", &door.model.openai_url())]).await;
+    door.llm
+        .ask(&door.session(), five_passages())
+        .await
+        .unwrap();
+
+    let headers = &door.model.requests()[0].headers;
+    assert!(
+        headers.contains(&("x-org".to_owned(), "acme".to_owned())),
+        "{headers:?}"
+    );
+
+    let bare = Door::with(&[(
+        "LLM__PROVIDERS__KEYLESS__BASE_URL",
+        &door.model.openai_url(),
+    )])
+    .await;
+
     let session = bare.session().with_model(Some("keyless:m".to_owned()));
     bare.llm.ask(&session, five_passages()).await.unwrap();
     let headers = &door.model.requests()[1].headers;
-    assert!(!headers.iter().any(|(name, _)| name == "authorization"), "{headers:?}");
+    assert!(
+        !headers.iter().any(|(name, _)| name == "authorization"),
+        "{headers:?}"
+    );
 }
 
 /// The frame is what the seeds say, and the same every time: providers' caches live on that.
@@ -100,8 +179,12 @@ async fn extra_headers_are_sent_and_no_key_means_no_authorization() {
 async fn the_prompt_is_the_frame_and_nothing_that_changes() {
     let door = Door::open().await;
     for _ in 0..2 {
-        door.llm.ask(&door.session(), five_passages()).await.unwrap();
+        door.llm
+            .ask(&door.session(), five_passages())
+            .await
+            .unwrap();
     }
+
     let seen = door.model.requests();
     assert_eq!(seen[0].body, seen[1].body);
     assert_eq!(seen[0].user, five_passages().frame());
@@ -113,16 +196,34 @@ async fn two_profiles_are_two_places() {
     let second = Door::with(&[("LLM__PROVIDERS__B__BASE_URL", &first.model.openai_url())]).await;
     let session = second.session().with_model(Some("b:x".to_owned()));
     second.llm.ask(&session, five_passages()).await.unwrap();
-    assert_eq!((first.model.requests().len(), second.model.requests().len()), (1, 0));
+    assert_eq!(
+        (first.model.requests().len(), second.model.requests().len()),
+        (1, 0)
+    );
+
     assert_eq!(first.model.requests()[0].model, "x");
 }
 
 #[tokio::test]
 async fn stages_can_have_models_of_their_own() {
     let door = Door::with(&[("LLM__MODELS__SELECT", "openai_stub:chooser")]).await;
-    door.llm.ask(&door.session(), five_passages()).await.unwrap();
-    door.llm.ask(&door.session(), choice(&["A", "B"], 1)).await.unwrap();
-    let models: Vec<String> = door.model.requests().into_iter().map(|seen| seen.model).collect();
+    door.llm
+        .ask(&door.session(), five_passages())
+        .await
+        .unwrap();
+
+    door.llm
+        .ask(&door.session(), choice(&["A", "B"], 1))
+        .await
+        .unwrap();
+
+    let models: Vec<String> = door
+        .model
+        .requests()
+        .into_iter()
+        .map(|seen| seen.model)
+        .collect();
+
     assert_eq!(models, ["m", "chooser"]);
 }
 
@@ -130,11 +231,27 @@ async fn stages_can_have_models_of_their_own() {
 #[tokio::test]
 async fn nothing_of_the_environment_is_sent_along() {
     let door = Door::open().await;
-    door.llm.ask(&door.session(), five_passages()).await.unwrap();
-    let names: Vec<String> = door.model.requests()[0].headers.iter().map(|(name, _)| name.clone()).collect();
+    door.llm
+        .ask(&door.session(), five_passages())
+        .await
+        .unwrap();
+
+    let names: Vec<String> = door.model.requests()[0]
+        .headers
+        .iter()
+        .map(|(name, _)| name.clone())
+        .collect();
+
     for name in &names {
-        let known =
-            ["accept", "accept-encoding", "authorization", "content-length", "content-type", "host", "user-agent"];
+        let known = [
+            "accept",
+            "accept-encoding",
+            "authorization",
+            "content-length",
+            "content-type",
+            "host",
+            "user-agent",
+        ];
         assert!(known.contains(&name.as_str()), "{names:?}");
     }
 }
@@ -144,9 +261,18 @@ async fn nothing_of_the_environment_is_sent_along() {
 async fn a_models_name_leads_nowhere_else() {
     let door = Door::open().await;
     let long = "x".repeat(300);
-    for name in
-        ["../../admin", "x/../../files", "m?force=1", "m#x", "m m", "m\u{202e}", "a\nb", "/m", "%2e%2e/m", &long]
-    {
+    for name in [
+        "../../admin",
+        "x/../../files",
+        "m?force=1",
+        "m#x",
+        "m m",
+        "m\u{202e}",
+        "a\nb",
+        "/m",
+        "%2e%2e/m",
+        &long,
+    ] {
         for kind in KINDS {
             let session = door.session().with_model(Some(format!("{kind}:{name}")));
             let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
@@ -154,5 +280,6 @@ async fn a_models_name_leads_nowhere_else() {
             assert!(error.to_string().len() < 300, "{error}");
         }
     }
+
     assert!(door.model.requests().is_empty());
 }

@@ -15,7 +15,8 @@ use crate::support::library::Library;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Two processes, as it were, on one database, with a hierarchy of one level: a query takes two model calls.
+/// Two processes, as it were, on one database, with a hierarchy of one level: a query takes two
+/// model calls.
 struct Pair {
     apps: [TestApp; 2],
     model: ScriptedModel,
@@ -34,17 +35,33 @@ impl Pair {
             ("TAXONOMY__HIERARCHY_DEPTH", "1"),
             ("INGESTION__CHUNK_MIN_TOKENS", "10"),
         ];
+
         let (place, database) = (database.url.clone(), Arc::new(database));
         let first = TestApp::at(&place, Arc::clone(&database), &settings).await;
         let library = Library::at(&place).await;
-        library.add("/nature.txt", &[(&["Plants"], "Plants are green. "), (&["Stones"], "Stones are grey. ")]).await;
+        library
+            .add(
+                "/nature.txt",
+                &[
+                    (&["Plants"], "Plants are green. "),
+                    (&["Stones"], "Stones are grey. "),
+                ],
+            )
+            .await;
+
         library.store.close().await;
         let second = TestApp::at(&place, database, &settings).await;
-        Self { apps: [first, second], model }
+        Self {
+            apps: [first, second],
+            model,
+        }
     }
 
     fn ask(&self, app: usize, body: &Value) -> RequestBuilder {
-        self.apps[app].request(Method::POST, "/v1/queries").header("idempotency-key", "one").json(body)
+        self.apps[app]
+            .request(Method::POST, "/v1/queries")
+            .header("idempotency-key", "one")
+            .json(body)
     }
 
     /// So many requests at once, by turns to each of the two.
@@ -53,6 +70,7 @@ impl Pair {
         for n in 0..count {
             asking.spawn(send(self.ask(n % 2, &query())));
         }
+
         asking.join_all().await
     }
 
@@ -68,7 +86,11 @@ fn query() -> Value {
 }
 
 fn away() -> Fault {
-    Fault::Status { status: 503, headers: BTreeMap::default(), body: String::new() }
+    Fault::Status {
+        status: 503,
+        headers: BTreeMap::default(),
+        body: String::new(),
+    }
 }
 
 #[track_caller]
@@ -88,7 +110,11 @@ async fn ten_at_once_are_paid_once() {
         let replies = pair.ask_at_once(10).await;
         assert_one_answer(&replies);
         assert_eq!(pair.model.requests().len(), 2, "{engine:?}");
-        let replayed = replies.iter().filter(|reply| reply.header("idempotency-replayed") == "true").count();
+        let replayed = replies
+            .iter()
+            .filter(|reply| reply.header("idempotency-replayed") == "true")
+            .count();
+
         assert_eq!(replayed, 9, "{engine:?}");
         pair.close().await;
     }
@@ -100,13 +126,19 @@ async fn when_the_first_fails_one_of_the_others_takes_over() {
         let engine = database.engine;
         let pair = Pair::on(database).await;
         pair.model.push(Step::new(away()).only_stage("answer"));
-        pair.model.always(Step::new(Fault::Delay { ms: 100 }).only_stage("select"));
-        let (failed, answered): (Vec<_>, Vec<_>) =
-            pair.ask_at_once(6).await.into_iter().partition(|reply| reply.status.as_u16() != 200);
+        pair.model
+            .always(Step::new(Fault::Delay { ms: 100 }).only_stage("select"));
+        let (failed, answered): (Vec<_>, Vec<_>) = pair
+            .ask_at_once(6)
+            .await
+            .into_iter()
+            .partition(|reply| reply.status.as_u16() != 200);
+
         assert_eq!(failed.len(), 1, "{engine:?}");
         failed[0].assert_problem(502, "llm_unavailable");
         assert_one_answer(&answered);
         assert_eq!(pair.model.requests().len(), 4, "{engine:?}");
+
         pair.close().await;
     }
 }
@@ -123,10 +155,12 @@ async fn when_the_first_client_hangs_up_one_of_the_others_takes_over() {
 
         let others = pair.ask_at_once(4);
         let hang_up = async {
-            // The others cannot be seen waiting. If some come later, they find a key that is free, or an answer.
+            // The others cannot be seen waiting. If some come later, they find a key that is free,
+            // or an answer.
             tokio::time::sleep(Duration::from_millis(300)).await;
             first.shutdown().await;
         };
+
         let (replies, ()) = tokio::join!(others, hang_up);
         assert_one_answer(&replies);
         assert_eq!(pair.model.requests().len(), 3, "{engine:?}");
@@ -142,18 +176,33 @@ async fn another_body_is_refused_at_once_and_waiting_has_an_end() {
     first.spawn(send(pair.ask(0, &query())));
     assert!(pair.model.wait_for_requests(1, PATIENCE).await);
 
-    send(pair.ask(1, &json!({"query": "what is grey?"}))).await.assert_problem(422, "idempotency_key_reused");
-    let source = pair.apps[1].request(Method::POST, "/v1/sources").header("idempotency-key", "one");
-    send(source.json(&json!({"filename": "a.md"}))).await.assert_problem(422, "idempotency_key_reused");
+    send(pair.ask(1, &json!({"query": "what is grey?"})))
+        .await
+        .assert_problem(422, "idempotency_key_reused");
+    let source = pair.apps[1]
+        .request(Method::POST, "/v1/sources")
+        .header("idempotency-key", "one");
+    send(source.json(&json!({"filename": "a.md"})))
+        .await
+        .assert_problem(422, "idempotency_key_reused");
     assert_eq!(pair.model.requests().len(), 1);
     first.shutdown().await;
 
     // A query waits as long as it may take itself.
     let brief = json!({"query": "what is green?", "timeout_s": 1});
-    let brief =
-        |app: usize| pair.apps[app].request(Method::POST, "/v1/queries").header("idempotency-key", "two").json(&brief);
+    let brief = |app: usize| {
+        pair.apps[app]
+            .request(Method::POST, "/v1/queries")
+            .header("idempotency-key", "two")
+            .json(&brief)
+    };
+
     assert_eq!(send(brief(0)).await.status, 200);
-    pair.apps[0].database.execute(&unanswered("two", 3600)).await;
+    pair.apps[0]
+        .database
+        .execute(&unanswered("two", 3600))
+        .await;
+
     let late = send(brief(1)).await;
     late.assert_problem(409, "idempotency_key_in_use");
     assert_eq!(late.header("retry-after"), "2");
@@ -178,6 +227,7 @@ async fn a_key_of_a_process_that_died_is_taken_over_when_its_lease_ends() {
         let dead = send(pair.ask(0, &query())).await;
         pair.apps[0].database.execute(&unanswered("one", 2)).await;
         let replies = pair.ask_at_once(5).await;
+
         assert_one_answer(&replies);
         assert_ne!(replies[0].json()["id"], dead.json()["id"], "{engine:?}");
         assert_eq!(pair.model.requests().len(), 4, "{engine:?}");

@@ -16,8 +16,13 @@ fn ask(arguments: &[&str], url: &str) -> (bool, String, String) {
         .env("MEMOIR__TELEMETRY__LOG_LEVEL", "error")
         .output()
         .unwrap();
+
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.success(), text(output.stdout), text(output.stderr))
+    (
+        output.status.success(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,24 +35,60 @@ async fn a_question_on_the_command_line() {
     let (fine, answer, problem) = ask(&["small plants that are new", "--server", &server], &url);
     assert!(fine, "{problem}");
     let tree = "└─ Plants  #1\n   └─ Small  #1\n      └─ New  #1, 1 passage\n";
-    assert!(answer.contains("Plants that are Small and New.") && answer.contains(tree), "{answer}");
+    assert!(
+        answer.contains("Plants that are Small and New.") && answer.contains(tree),
+        "{answer}"
+    );
+
     assert!(answer.contains("\n4 calls, "), "{answer}");
 
-    let wide = ["small plants", "--strategy", "wide_branch", "--budget", "2000", "--server", &server, "--json"];
+    let wide = [
+        "small plants",
+        "--strategy",
+        "wide_branch",
+        "--budget",
+        "2000",
+        "--server",
+        &server,
+        "--json",
+    ];
+
     let (_, json, _) = ask(&wide, &url);
     let result: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&result["strategy"], &result["parameters"]["max_token_budget"]), (&"wide_branch".into(), &2000.into()));
+    assert_eq!(
+        (
+            &result["strategy"],
+            &result["parameters"]["max_token_budget"]
+        ),
+        (&"wide_branch".into(), &2000.into())
+    );
 
     // In its own process, with the embedded model.
-    let (fine, answer, problem) = ask(&["Which plants are small and new?", "--local", "--retrieve"], &url);
-    assert!(fine, "{problem}");
-    assert!(answer.contains("Plants") && answer.contains("passage"), "{answer}");
+    let (fine, answer, problem) = ask(
+        &["Which plants are small and new?", "--local", "--retrieve"],
+        &url,
+    );
 
-    let (fine, _, problem) = ask(&["nothing here", "--server", &server, "--space", "empty"], &url);
-    assert!(!fine && problem.contains("no passages were found"), "{problem}");
+    assert!(fine, "{problem}");
+    assert!(
+        answer.contains("Plants") && answer.contains("passage"),
+        "{answer}"
+    );
+
+    let (fine, _, problem) = ask(
+        &["nothing here", "--server", &server, "--space", "empty"],
+        &url,
+    );
+
+    assert!(
+        !fine && problem.contains("no passages were found"),
+        "{problem}"
+    );
+
     let (fine, _, problem) = ask(&["x", "--strategy", "sideways", "--server", &server], &url);
     assert!(!fine && problem.contains("strategy"), "{problem}");
     let (fine, _, problem) = ask(&["x", "--server", "http://127.0.0.1:9"], &url);
     assert!(!fine && problem.contains("--local"), "{problem}");
+
     desk.close().await;
 }

@@ -9,7 +9,14 @@ use crate::support::database::TestDatabase;
 use crate::support::library::Desk;
 
 /// Fields that are times, or follow from ids and times.
-const TIMES: [&str; 6] = ["elapsed_ms", "total_latency", "timestamp", "request_id", "next_cursor", "result_sha256"];
+const TIMES: [&str; 6] = [
+    "elapsed_ms",
+    "total_latency",
+    "timestamp",
+    "request_id",
+    "next_cursor",
+    "result_sha256",
+];
 
 /// Replaces ids by the order in which they first appear, and times by nothing.
 struct Mask(HashMap<String, String>);
@@ -29,7 +36,11 @@ impl Mask {
             }
             Value::String(text) if text.len() == 36 && text.matches('-').count() == 4 => {
                 let count = self.0.len();
-                text.clone_from(self.0.entry(text.clone()).or_insert_with(|| format!("id-{count}")));
+                text.clone_from(
+                    self.0
+                        .entry(text.clone())
+                        .or_insert_with(|| format!("id-{count}")),
+                );
             }
             _ => {}
         }
@@ -43,16 +54,23 @@ async fn story(desk: &Desk) -> Vec<Value> {
         &["red"],
         "/ann.txt",
         &[
-            (&["Plants", "Small", "New"], "Größe, 漢字 and '; DROP TABLE chunks;-- %_\\ 😀"),
+            (
+                &["Plants", "Small", "New"],
+                "Größe, 漢字 and '; DROP TABLE chunks;-- %_\\ 😀",
+            ),
             (&["Plants", "Small", "Old"], "second"),
         ],
     );
+
     let source = source.await;
     desk.library.describe(&source, "Ann's notes.").await;
     let then = desk.library.now().to_string();
-    desk.library.add_version(&source, 2, &[(&["Plants", "Small", "New"], "third")]).await;
+    desk.library
+        .add_version(&source, 2, &[(&["Plants", "Small", "New"], "third")])
+        .await;
     desk.library.category(&["Plants", "Small", "Bare"]).await;
     let mut told = Vec::new();
+
     for body in [
         json!({"query": "small new plants?"}),
         json!({"query": "small new plants?", "strategy": "zoom_in", "deterministic": true}),
@@ -70,12 +88,24 @@ async fn story(desk: &Desk) -> Vec<Value> {
         answer["status"] = reply.status.as_u16().into();
         if let Some(id) = answer["id"].as_str() {
             told.push(desk.app.get(&format!("/v1/queries/{id}")).await.json());
-            let again = desk.app.post(&format!("/v1/queries/{id}/replay"), &json!({})).await.json();
+            let again = desk
+                .app
+                .post(&format!("/v1/queries/{id}/replay"), &json!({}))
+                .await
+                .json();
+
             assert_eq!(again["identical"], true, "{again}");
         }
         told.push(answer);
     }
-    told.push(desk.app.post("/v1/queries/estimate", &json!({"query": "plants"})).await.json());
+
+    told.push(
+        desk.app
+            .post("/v1/queries/estimate", &json!({"query": "plants"}))
+            .await
+            .json(),
+    );
+
     told.push(desk.app.get("/v1/queries?limit=3").await.json());
     told
 }
@@ -89,19 +119,35 @@ async fn every_database_tells_the_same_story() {
         let mut told = Value::Array(story(&desk).await);
         Mask(HashMap::new()).apply(&mut told);
         let told = serde_json::to_string_pretty(&told).unwrap();
+
         match &first {
             None => first = Some(told),
             Some(first) => {
-                let line = first.lines().zip(told.lines()).position(|(one, other)| one != other);
+                let line = first
+                    .lines()
+                    .zip(told.lines())
+                    .position(|(one, other)| one != other);
+
                 let around = |text: &str, at: usize| {
-                    text.lines().skip(at.saturating_sub(4)).take(8).collect::<Vec<_>>().join("\n")
+                    text.lines()
+                        .skip(at.saturating_sub(4))
+                        .take(8)
+                        .collect::<Vec<_>>()
+                        .join("\n")
                 };
+
                 if let Some(at) = line {
-                    panic!("{engine:?} differs:\n{}\ninstead of\n{}", around(&told, at), around(first, at));
+                    panic!(
+                        "{engine:?} differs:\n{}\ninstead of\n{}",
+                        around(&told, at),
+                        around(first, at)
+                    );
                 }
+
                 assert_eq!(first.len(), told.len());
             }
         }
+
         desk.close().await;
     }
 }

@@ -1,4 +1,5 @@
-//! What is refused, and what a model can do wrong: each has its problem, with the calls that were made (M-5, M-7.4).
+//! What is refused, and what a model can do wrong: each has its problem, with the calls that were
+//! made (M-5, M-7.4).
 
 use std::collections::BTreeMap;
 
@@ -47,22 +48,35 @@ async fn a_question_that_breaks_a_rule_is_refused_before_anything_is_asked() {
         body[field] = value.clone();
         let reply = desk.ask(body).await;
         reply.assert_problem(422, "invalid_request");
-        assert_eq!(reply.json()["errors"][0]["field"], field, "{value} {}", reply.text);
+        assert_eq!(
+            reply.json()["errors"][0]["field"],
+            field,
+            "{value} {}",
+            reply.text
+        );
     }
+
     for (field, value) in [("source_ids", json!(["x"])), ("tags", json!(["a\u{7}"]))] {
         let mut body = json!({"query": "plants?"});
         body[field] = value;
         let reply = desk.ask(body).await;
         reply.assert_problem(422, "invalid_request");
+
         assert_eq!(reply.json()["errors"][0]["field"], format!("{field}[0]"));
     }
+
     // All that is wrong is told at once.
     let reply = desk.ask(json!({"query": "", "n": 0, "limit": 0})).await;
     assert_eq!(reply.json()["errors"].as_array().unwrap().len(), 3);
-    desk.ask(json!({"query": "?", "model": "nobody:x"})).await.assert_problem(422, "unknown_model");
-    let fits = desk.ask(json!({"query": "plants?", "max_token_budget": 401})).await;
+    desk.ask(json!({"query": "?", "model": "nobody:x"}))
+        .await
+        .assert_problem(422, "unknown_model");
+    let fits = desk
+        .ask(json!({"query": "plants?", "max_token_budget": 401}))
+        .await;
     assert_ne!(fits.status.as_u16(), 422, "{}", fits.text);
     desk.model.clear();
+
     // SUMMARIZE needs more than its headroom (K-38).
     let reply =
         desk.ask(json!({"query": "?", "prompt_limiting_strategy": "SUMMARIZE", "max_token_budget": 1024})).await;
@@ -75,19 +89,32 @@ async fn a_question_that_breaks_a_rule_is_refused_before_anything_is_asked() {
 async fn a_model_that_declines_or_is_away_ends_the_question() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
-    let refusal = Fault::Refusal { text: "I would rather not".to_owned(), blocked_prompt: false };
+    let refusal = Fault::Refusal {
+        text: "I would rather not".to_owned(),
+        blocked_prompt: false,
+    };
+
     desk.model.push(Step::new(refusal).only_stage("answer"));
     let reply = desk.ask(json!({"query": "plants small new"})).await;
     reply.assert_problem(502, "llm_refused");
     let context = &reply.json()["context"];
     assert_eq!(context["responses"].as_array().unwrap().len(), 4);
-    assert_eq!(context["considered_paths"], json!([["Plants", "Small", "New"]]));
+    assert_eq!(
+        context["considered_paths"],
+        json!([["Plants", "Small", "New"]])
+    );
 
-    desk.model.always(Fault::Status { status: 503, headers: BTreeMap::default(), body: String::new() });
+    desk.model.always(Fault::Status {
+        status: 503,
+        headers: BTreeMap::default(),
+        body: String::new(),
+    });
+
     let reply = desk.ask(json!({"query": "plants"})).await;
     reply.assert_problem(502, "llm_unavailable");
     let outcomes: Vec<Value> = super::each(&reply.json()["context"]["responses"], "outcome");
     assert_eq!(outcomes, ["transport_error"; 3]);
+
     desk.close().await;
 }
 
@@ -95,14 +122,24 @@ async fn a_model_that_declines_or_is_away_ends_the_question() {
 async fn an_answer_that_breaks_its_schema_is_asked_again_once() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
-    for wrong in [json!({"answer": ""}), json!({"answer": 5}), json!({"reply": "x"}), json!({"answer": "x", "more": 1})]
-    {
+    for wrong in [
+        json!({"answer": ""}),
+        json!({"answer": 5}),
+        json!({"reply": "x"}),
+        json!({"answer": "x", "more": 1}),
+    ] {
         desk.model.clear();
-        desk.model.push(Step::new(Fault::RawAnswer { json: wrong.clone() }).only_stage("answer"));
+        desk.model.push(
+            Step::new(Fault::RawAnswer {
+                json: wrong.clone(),
+            })
+            .only_stage("answer"),
+        );
         let result = desk.ask_well(json!({"query": "plants"})).await;
         assert_eq!(desk.seen("answer").len(), 2, "{wrong}");
         assert!(result["answer"].is_string());
     }
+
     desk.close().await;
 }
 
@@ -110,11 +147,13 @@ async fn an_answer_that_breaks_its_schema_is_asked_again_once() {
 async fn a_question_has_its_time() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
-    desk.model.push(Step::new(Fault::Stall).only_stage("answer"));
+    desk.model
+        .push(Step::new(Fault::Stall).only_stage("answer"));
     let reply = desk.ask(json!({"query": "plants", "timeout_s": 1})).await;
     reply.assert_problem(504, "query_timeout");
     let context = &reply.json()["context"];
     let outcomes = super::each(&context["responses"], "outcome");
+
     assert_eq!(outcomes, ["ok", "ok", "ok", "cancelled"]);
     desk.close().await;
 }
@@ -124,21 +163,38 @@ async fn the_same_question_gets_the_same_answer() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let ask = async || {
-        let mut result =
-            desk.ask_well(json!({"query": "small plants", "strategy": "branch_out", "deterministic": true})).await;
-        assert_eq!(result["responses"][0]["provider_params"]["temperature"], 0.0);
+        let mut result = desk
+            .ask_well(
+                json!({"query": "small plants", "strategy": "branch_out", "deterministic": true}),
+            )
+            .await;
+
+        assert_eq!(
+            result["responses"][0]["provider_params"]["temperature"],
+            0.0
+        );
+
         for time in ["id", "elapsed_ms", "total_latency"] {
             result[time] = Value::Null;
         }
+
         for list in ["responses", "retrievals"] {
             for item in result[list].as_array_mut().unwrap() {
                 item["latency_ms"] = Value::Null;
                 item["timestamp"] = Value::Null;
             }
         }
+
         result.to_string()
     };
+
     assert_eq!(ask().await, ask().await);
-    assert!(desk.model.requests().iter().all(|seen| seen.temperature == Some(0.0)));
+    assert!(
+        desk.model
+            .requests()
+            .iter()
+            .all(|seen| seen.temperature == Some(0.0))
+    );
+
     desk.close().await;
 }

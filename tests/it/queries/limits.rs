@@ -5,52 +5,106 @@ use serde_json::{Value, json};
 use super::three_by_three;
 use crate::support::library::Desk;
 
-const PRICE: (&str, &str) = ("LLM__PROVIDERS__STUB__PRICES", r#"{"*": {"input": 1.0, "output": 2.0}}"#);
+const PRICE: (&str, &str) = (
+    "LLM__PROVIDERS__STUB__PRICES",
+    r#"{"*": {"input": 1.0, "output": 2.0}}"#,
+);
 
 fn of<'v>(estimate: &'v Value, strategy: &str) -> &'v Value {
-    estimate["strategies"].as_array().unwrap().iter().find(|one| one["strategy"] == strategy).unwrap()
+    estimate["strategies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["strategy"] == strategy)
+        .unwrap()
 }
 
 #[tokio::test]
 async fn an_estimate_bounds_what_every_strategy_takes() {
     let desk = Desk::with(&[PRICE]).await;
     three_by_three(&desk).await;
-    let reply = desk.app.post("/v1/queries/estimate", &json!({"query": "small plants"})).await;
+    let reply = desk
+        .app
+        .post("/v1/queries/estimate", &json!({"query": "small plants"}))
+        .await;
+
     assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
     let estimate = reply.json();
     assert!(desk.model.requests().is_empty(), "nobody is asked");
     assert_eq!(estimate["model"], "stub:gpt-4o");
+
     for strategy in ["one_shot", "wide_branch", "zoom_in", "branch_out"] {
         let bound = of(&estimate, strategy);
         assert_eq!(
-            (&bound["calls"], &bound["select_calls"], &bound["answer_calls"]),
+            (
+                &bound["calls"],
+                &bound["select_calls"],
+                &bound["answer_calls"]
+            ),
             (&json!(4), &json!(3), &json!(1))
         );
+
         assert_eq!(bound["calls_with_retries"], 8);
         desk.model.clear();
-        let result = desk.ask_well(json!({"query": "small plants", "strategy": strategy})).await;
+        let result = desk
+            .ask_well(json!({"query": "small plants", "strategy": strategy}))
+            .await;
         let calls = desk.model.requests();
         assert!(calls.len() <= usize::try_from(bound["calls"].as_i64().unwrap()).unwrap());
-        let sum =
-            |field: &str| super::each(&result["responses"], field).iter().map(|n| n.as_i64().unwrap()).sum::<i64>();
+        let sum = |field: &str| {
+            super::each(&result["responses"], field)
+                .iter()
+                .map(|n| n.as_i64().unwrap())
+                .sum::<i64>()
+        };
+
         assert!(sum("tokens_prompt") <= bound["tokens_prompt"].as_i64().unwrap());
         assert!(sum("tokens_completion") <= bound["tokens_completion"].as_i64().unwrap());
         let selectable = super::each(&bound["levels"], "max_selectable");
-        assert_eq!(super::each(&result["responses"], "max_selectable")[..3], selectable[..], "{strategy}");
+        assert_eq!(
+            super::each(&result["responses"], "max_selectable")[..3],
+            selectable[..],
+            "{strategy}"
+        );
+
         assert!(bound["cost_usd"].as_f64().unwrap() > 0.0);
         // Exact counts of what the frames hold, a little more at the most.
         for (level, call) in bound["levels"].as_array().unwrap().iter().zip(&calls) {
             let counter = memoir::base::tokens::TokenCounter::for_model(Some("gpt-4o"));
-            let sent = i64::try_from(counter.count(&call.system) + counter.count(&call.user)).unwrap();
+            let sent =
+                i64::try_from(counter.count(&call.system) + counter.count(&call.user)).unwrap();
             let bound = level["tokens_prompt"].as_i64().unwrap();
-            assert!(sent <= bound && bound < sent + 200, "{strategy} {sent} {bound}");
+            assert!(
+                sent <= bound && bound < sent + 200,
+                "{strategy} {sent} {bound}"
+            );
         }
     }
-    let plain = desk.app.post("/v1/queries/estimate", &json!({"query": "?", "mode": "retrieve"})).await.json();
+
+    let plain = desk
+        .app
+        .post(
+            "/v1/queries/estimate",
+            &json!({"query": "?", "mode": "retrieve"}),
+        )
+        .await
+        .json();
+
     assert_eq!(of(&plain, "one_shot")["calls"], 3);
-    let shortened = json!({"query": "?", "prompt_limiting_strategy": "SUMMARIZE", "strategy": "wide_branch"});
-    let shortened = desk.app.post("/v1/queries/estimate", &shortened).await.json();
-    assert_eq!(of(&shortened, "wide_branch")["summarize_calls"], 3, "three leaves of one passage each");
+    let shortened =
+        json!({"query": "?", "prompt_limiting_strategy": "SUMMARIZE", "strategy": "wide_branch"});
+    let shortened = desk
+        .app
+        .post("/v1/queries/estimate", &shortened)
+        .await
+        .json();
+
+    assert_eq!(
+        of(&shortened, "wide_branch")["summarize_calls"],
+        3,
+        "three leaves of one passage each"
+    );
+
     desk.close().await;
 }
 
@@ -60,20 +114,35 @@ async fn an_estimate_bounds_whatever_stands_in_a_question() {
     for mode in ["native", "tool", "prompted"] {
         let desk = Desk::with(&[PRICE, ("LLM__PROVIDERS__STUB__STRUCTURED_OUTPUT", mode)]).await;
         let text = "A text about plants.";
-        let leaves: [&[&str]; 3] =
-            [&["Plants", "A \"quoted\" name", "New"], &["Animals", "Small", "Old"], &["Stones", "Red", "Hard"]];
+        let leaves: [&[&str]; 3] = [
+            &["Plants", "A \"quoted\" name", "New"],
+            &["Animals", "Small", "Old"],
+            &["Stones", "Red", "Hard"],
+        ];
+
         let mut ids = Vec::new();
         for number in 0..4 {
             let filed: Vec<_> = leaves.iter().map(|leaf| (*leaf, text)).collect();
             let id = desk.library.add(&format!("/{number}.txt"), &filed).await;
-            desk.library.describe(&id, &format!("Document {number}: {}", "all about small things. ".repeat(50))).await;
+            desk.library
+                .describe(
+                    &id,
+                    &format!(
+                        "Document {number}: {}",
+                        "all about small things. ".repeat(50)
+                    ),
+                )
+                .await;
+
             ids.push(id.to_string());
         }
+
         for named in 0..=4 {
             let mut body = json!({"query": "small plants", "source_ids": ids[..named]});
             if named == 0 {
                 body.as_object_mut().unwrap().remove("source_ids");
             }
+
             let estimate = desk.app.post("/v1/queries/estimate", &body).await.json();
             for strategy in ["one_shot", "wide_branch", "branch_out"] {
                 let bound = of(&estimate, strategy);
@@ -81,20 +150,42 @@ async fn an_estimate_bounds_whatever_stands_in_a_question() {
                 body["strategy"] = json!(strategy);
                 desk.ask_well(body.clone()).await;
                 let counter = memoir::base::tokens::TokenCounter::for_model(Some("gpt-4o"));
+
                 for call in desk.seen("select") {
                     // K-40: of four documents none is described.
                     let described = call.user.matches("Document ").count();
-                    assert_eq!(described, if named <= 3 { named } else { 0 }, "{}", call.user);
-                    let level: i64 =
-                        call.user.lines().find_map(|line| line.strip_prefix("level: ")).unwrap()[..1].parse().unwrap();
+                    assert_eq!(
+                        described,
+                        if named <= 3 { named } else { 0 },
+                        "{}",
+                        call.user
+                    );
+
+                    let level: i64 = call
+                        .user
+                        .lines()
+                        .find_map(|line| line.strip_prefix("level: "))
+                        .unwrap()[..1]
+                        .parse()
+                        .unwrap();
+
                     let levels = bound["levels"].as_array().unwrap();
                     let most =
-                        levels.iter().find(|one| one["level"] == level).unwrap()["tokens_prompt"].as_i64().unwrap();
-                    let sent = i64::try_from(counter.count(&call.system) + counter.count(&call.user)).unwrap();
-                    assert!(sent <= most && most < sent + 250, "{mode} {named} {strategy}: {sent} of {most}");
+                        levels.iter().find(|one| one["level"] == level).unwrap()["tokens_prompt"]
+                            .as_i64()
+                            .unwrap();
+
+                    let sent =
+                        i64::try_from(counter.count(&call.system) + counter.count(&call.user))
+                            .unwrap();
+                    assert!(
+                        sent <= most && most < sent + 250,
+                        "{mode} {named} {strategy}: {sent} of {most}"
+                    );
                 }
             }
         }
+
         desk.close().await;
     }
 }
@@ -102,7 +193,12 @@ async fn an_estimate_bounds_whatever_stands_in_a_question() {
 #[tokio::test]
 async fn an_empty_store_takes_nothing() {
     let desk = Desk::open().await;
-    let estimate = desk.app.post("/v1/queries/estimate", &json!({"query": "?"})).await.json();
+    let estimate = desk
+        .app
+        .post("/v1/queries/estimate", &json!({"query": "?"}))
+        .await
+        .json();
+
     assert_eq!(of(&estimate, "branch_out")["calls"], 0);
     desk.close().await;
 }
@@ -111,23 +207,43 @@ async fn an_empty_store_takes_nothing() {
 async fn a_question_that_may_take_too_much_is_refused_before_its_first_call() {
     let desk = Desk::with(&[PRICE]).await;
     three_by_three(&desk).await;
-    for (limit, unit) in [(json!({"max_calls": 3}), "calls"), (json!({"max_cost_usd": 0.000_01}), "usd")] {
+    for (limit, unit) in [
+        (json!({"max_calls": 3}), "calls"),
+        (json!({"max_cost_usd": 0.000_01}), "usd"),
+    ] {
         let mut body = json!({"query": "plants"});
-        body.as_object_mut().unwrap().extend(limit.as_object().unwrap().clone());
+        body.as_object_mut()
+            .unwrap()
+            .extend(limit.as_object().unwrap().clone());
         let reply = desk.ask(body).await;
         reply.assert_problem(429, "spend_cap_reached");
         assert_eq!(
-            (&reply.json()["context"]["unit"], &reply.json()["context"]["scope"]),
+            (
+                &reply.json()["context"]["unit"],
+                &reply.json()["context"]["scope"]
+            ),
             (&json!(unit), &json!("query"))
         );
     }
+
     assert!(desk.model.requests().is_empty());
-    desk.ask_well(json!({"query": "plants", "max_calls": 4, "max_cost_usd": 1.0})).await;
+    desk.ask_well(json!({"query": "plants", "max_calls": 4, "max_cost_usd": 1.0}))
+        .await;
+
     // A retry counts when it happens.
-    desk.model.push(memoir::scripted_model::Fault::RawText { text: "no".to_owned() });
+    desk.model.push(memoir::scripted_model::Fault::RawText {
+        text: "no".to_owned(),
+    });
     let reply = desk.ask(json!({"query": "plants", "max_calls": 4})).await;
     reply.assert_problem(429, "spend_cap_reached");
-    assert_eq!(reply.json()["context"]["responses"].as_array().unwrap().len(), 4);
+    assert_eq!(
+        reply.json()["context"]["responses"]
+            .as_array()
+            .unwrap()
+            .len(),
+        4
+    );
+
     desk.close().await;
 }
 
@@ -135,9 +251,12 @@ async fn a_question_that_may_take_too_much_is_refused_before_its_first_call() {
 async fn a_cost_cannot_be_kept_without_prices() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
-    let reply = desk.ask(json!({"query": "plants", "max_cost_usd": 1.0})).await;
+    let reply = desk
+        .ask(json!({"query": "plants", "max_cost_usd": 1.0}))
+        .await;
     reply.assert_problem(422, "invalid_request");
     assert_eq!(reply.json()["errors"][0]["field"], "max_cost_usd");
+
     desk.close().await;
 }
 
@@ -148,5 +267,6 @@ async fn the_settings_cap_every_question() {
     let reply = desk.ask(json!({"query": "plants"})).await;
     reply.assert_problem(429, "spend_cap_reached");
     assert_eq!(desk.model.requests().len(), 2);
+
     desk.close().await;
 }

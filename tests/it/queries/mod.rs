@@ -23,19 +23,34 @@ pub async fn three_by_three(desk: &Desk) {
     for one in ["Animals", "Plants", "Stones"] {
         for two in ["Big", "Middling", "Small"] {
             for three in ["Old", "Recent", "New"] {
-                chunks.push((vec![one, two, three], format!("{one} that are {two} and {three}. ")));
+                chunks.push((
+                    vec![one, two, three],
+                    format!("{one} that are {two} and {three}. "),
+                ));
             }
         }
     }
-    let filed: Vec<Filed<'_>> = chunks.iter().map(|(path, text)| (path.as_slice(), text.as_str())).collect();
+
+    let filed: Vec<Filed<'_>> = chunks
+        .iter()
+        .map(|(path, text)| (path.as_slice(), text.as_str()))
+        .collect();
+
     desk.library.add("/nature.txt", &filed).await;
 }
 
 /// The values of one field over a list.
 pub fn each(list: &Value, field: &str) -> Vec<Value> {
-    list.as_array().unwrap().iter().map(|item| item[field].clone()).collect()
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item[field].clone())
+        .collect()
 }
 
 pub fn texts(result: &Value) -> Vec<String> {
-    each(&result["chunks"], "text_content").iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    each(&result["chunks"], "text_content")
+        .iter()
+        .map(|text| text.as_str().unwrap().to_owned())
+        .collect()
 }

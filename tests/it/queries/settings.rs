@@ -1,4 +1,5 @@
-//! The settings of questions: their defaults, their rules, and that they are seen (M-9.C, M-7A.1, K-38).
+//! The settings of questions: their defaults, their rules, and that they are seen (M-9.C, M-7A.1,
+//! K-38).
 
 use std::collections::HashMap;
 
@@ -10,9 +11,14 @@ use crate::support::app::TestApp;
 use crate::support::library::Desk;
 
 fn load(settings: &[(&str, &str)]) -> Result<Config, ConfigurationError> {
-    let environment: HashMap<String, String> =
-        settings.iter().map(|(name, value)| (format!("MEMOIR__{name}"), (*value).to_owned())).collect();
-    Config::load(&Origin { file: None, environment })
+    let environment: HashMap<String, String> = settings
+        .iter()
+        .map(|(name, value)| (format!("MEMOIR__{name}"), (*value).to_owned()))
+        .collect();
+    Config::load(&Origin {
+        file: None,
+        environment,
+    })
 }
 
 #[tokio::test]
@@ -25,6 +31,7 @@ async fn the_defaults_are_shown() {
         "summarization_instruction_headroom_tokens": 1024, "summary_char_overage_tolerance_percent": 5,
         "summary_max_retries": 1, "per_path_limit": 0, "limit": 500, "timeout_s": 300,
     });
+
     assert_eq!(info["settings"]["query"], wanted);
     app.finish().await;
 }
@@ -32,13 +39,21 @@ async fn the_defaults_are_shown() {
 #[test]
 fn a_budget_must_be_there() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in
-        [("m.yaml", "query:\n  max_token_budget: null\n"), ("m.json", r#"{"query": {"max_token_budget": null}}"#)]
-    {
+    for (name, text) in [
+        ("m.yaml", "query:\n  max_token_budget: null\n"),
+        ("m.json", r#"{"query": {"max_token_budget": null}}"#),
+    ] {
         let file = folder.path().join(name);
         std::fs::write(&file, text).unwrap();
-        let error = Config::load(&Origin { file: Some(file), environment: HashMap::new() }).unwrap_err();
-        assert!(error.to_string().contains("query.max_token_budget"), "{error}");
+        let error = Config::load(&Origin {
+            file: Some(file),
+            environment: HashMap::new(),
+        })
+        .unwrap_err();
+        assert!(
+            error.to_string().contains("query.max_token_budget"),
+            "{error}"
+        );
     }
 }
 
@@ -53,18 +68,36 @@ async fn a_question_may_name_its_model() {
         ("LLM__PROVIDERS__OTHER__API_KEY", "sk-other"),
     ])
     .await;
+
     super::three_by_three(&desk).await;
-    let result = desk.ask_well(json!({"query": "small plants", "model": "other:gpt-4o-mini"})).await;
-    assert_eq!((desk.model.stats().requests, other.stats().requests), (0, 4));
+    let result = desk
+        .ask_well(json!({"query": "small plants", "model": "other:gpt-4o-mini"}))
+        .await;
+    assert_eq!(
+        (desk.model.stats().requests, other.stats().requests),
+        (0, 4)
+    );
+
     let models = super::each(&result["responses"], "model");
-    assert!(models.iter().all(|model| model == "gpt-4o-mini" || model == "other:gpt-4o-mini"), "{models:?}");
+    assert!(
+        models
+            .iter()
+            .all(|model| model == "gpt-4o-mini" || model == "other:gpt-4o-mini"),
+        "{models:?}"
+    );
+
     desk.ask_well(json!({"query": "small plants"})).await;
-    assert_eq!((desk.model.stats().requests, other.stats().requests), (4, 4));
+    assert_eq!(
+        (desk.model.stats().requests, other.stats().requests),
+        (4, 4)
+    );
+
     let body = json!({"text": "A text about plants.", "wait": true, "options": {"model": "other:gpt-4o-mini"}});
     let job = desk.app.post("/v1/ingestions", &body).await.json();
     assert_eq!(job["state"], "succeeded", "{job}");
     assert_eq!(desk.model.stats().requests, 4);
     assert!(other.stats().requests > 4);
+
     desk.close().await;
 }
 
@@ -95,21 +128,53 @@ fn rules_are_kept() {
         let loaded = load(&[(&format!("QUERY__{name}"), value)]);
         assert_eq!(loaded.is_ok(), fine, "{name} = {value}");
         if let Err(error) = loaded {
-            assert!(error.to_string().contains(&format!("query.{}", name.to_lowercase())), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("query.{}", name.to_lowercase())),
+                "{error}"
+            );
         }
     }
-    let both = [("QUERY__PROMPT_LIMITING_STRATEGY", "SUMMARIZE"), ("QUERY__MAX_TOKEN_BUDGET", "1024")];
-    assert!(load(&both).is_err(), "SUMMARIZE needs more than its headroom");
+
+    let both = [
+        ("QUERY__PROMPT_LIMITING_STRATEGY", "SUMMARIZE"),
+        ("QUERY__MAX_TOKEN_BUDGET", "1024"),
+    ];
+
+    assert!(
+        load(&both).is_err(),
+        "SUMMARIZE needs more than its headroom"
+    );
+
     assert!(load(&[both[0], ("QUERY__MAX_TOKEN_BUDGET", "1025")]).is_ok());
 }
 
 #[tokio::test]
 async fn settings_hold_where_the_question_says_nothing() {
-    let desk = Desk::with(&[("QUERY__STRATEGY", "zoom_in"), ("QUERY__N", "2"), ("QUERY__N2", "1")]).await;
+    let desk = Desk::with(&[
+        ("QUERY__STRATEGY", "zoom_in"),
+        ("QUERY__N", "2"),
+        ("QUERY__N2", "1"),
+    ])
+    .await;
+
     super::three_by_three(&desk).await;
-    let result = desk.ask_well(json!({"query": "plants", "mode": "retrieve"})).await;
-    assert_eq!(super::each(&result["responses"], "max_selectable"), [2, 1, 1]);
-    let result = desk.ask_well(json!({"query": "plants", "mode": "retrieve", "strategy": "wide_branch", "n": 3})).await;
-    assert_eq!(super::each(&result["responses"], "max_selectable"), [3, 3, 3]);
+    let result = desk
+        .ask_well(json!({"query": "plants", "mode": "retrieve"}))
+        .await;
+    assert_eq!(
+        super::each(&result["responses"], "max_selectable"),
+        [2, 1, 1]
+    );
+
+    let result = desk
+        .ask_well(json!({"query": "plants", "mode": "retrieve", "strategy": "wide_branch", "n": 3}))
+        .await;
+    assert_eq!(
+        super::each(&result["responses"], "max_selectable"),
+        [3, 3, 3]
+    );
+
     desk.close().await;
 }

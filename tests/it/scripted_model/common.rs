@@ -34,8 +34,10 @@ pub fn path(protocol: Protocol) -> &'static str {
 pub fn request(protocol: Protocol, mode: OutputMode, user: &str) -> Value {
     let schema = json!({"type": "object", "required": ["selections"], "properties": {"selections": {"type": "array"}}});
     let mut body = match protocol {
-        Protocol::OpenAi => json!({"model": "m-1", "temperature": 0.0, "max_completion_tokens": 500, "messages": [
-            {"role": "system", "content": "Be brief."}, {"role": "user", "content": user}]}),
+        Protocol::OpenAi => {
+            json!({"model": "m-1", "temperature": 0.0, "max_completion_tokens": 500, "messages": [
+            {"role": "system", "content": "Be brief."}, {"role": "user", "content": user}]})
+        }
         Protocol::Anthropic => json!({"model": "m-1", "temperature": 0.0, "max_tokens": 500,
             "system": [{"type": "text", "text": "Be brief."}],
             "messages": [{"role": "user", "content": [{"type": "text", "text": user}]}]}),
@@ -44,13 +46,14 @@ pub fn request(protocol: Protocol, mode: OutputMode, user: &str) -> Value {
             "generationConfig": {"temperature": 0.0, "maxOutputTokens": 500}}),
         Protocol::Embeddings => json!({"model": "m-1", "input": [user, "other"]}),
     };
+
     match (protocol, mode) {
         (Protocol::OpenAi, OutputMode::Native) => {
-            body["response_format"] =
-                json!({"type": "json_schema", "json_schema": {"name": "select", "strict": true, "schema": schema}});
+            body["response_format"] = json!({"type": "json_schema", "json_schema": {"name": "select", "strict": true, "schema": schema}});
         }
         (Protocol::OpenAi, OutputMode::Tool) => {
-            body["tools"] = json!([{"type": "function", "function": {"name": "select", "parameters": schema}}]);
+            body["tools"] =
+                json!([{"type": "function", "function": {"name": "select", "parameters": schema}}]);
         }
         (Protocol::Anthropic, OutputMode::Native) => {
             body["output_config"] = json!({"format": {"type": "json_schema", "schema": schema}});
@@ -59,26 +62,44 @@ pub fn request(protocol: Protocol, mode: OutputMode, user: &str) -> Value {
             body["tools"] = json!([{"name": "select", "input_schema": schema}]);
             body["tool_choice"] = json!({"type": "tool", "name": "select"});
         }
-        (Protocol::Gemini, OutputMode::Native) => body["generationConfig"]["responseJsonSchema"] = schema,
+        (Protocol::Gemini, OutputMode::Native) => {
+            body["generationConfig"]["responseJsonSchema"] = schema
+        }
         (Protocol::Gemini, OutputMode::Tool) => {
-            body["tools"] = json!([{"functionDeclarations": [{"name": "select", "parameters": schema}]}]);
+            body["tools"] =
+                json!([{"functionDeclarations": [{"name": "select", "parameters": schema}]}]);
         }
         _ => {}
     }
+
     body
 }
 
-pub async fn post(model: &ScriptedModel, protocol: Protocol, body: &Value) -> reqwest::Result<reqwest::Response> {
+pub async fn post(
+    model: &ScriptedModel,
+    protocol: Protocol,
+    body: &Value,
+) -> reqwest::Result<reqwest::Response> {
     let url = format!("{}{}", model.url(), path(protocol));
-    crate::support::client::client().post(url).header("x-note", "hello").json(body).send().await
+    crate::support::client::client()
+        .post(url)
+        .header("x-note", "hello")
+        .json(body)
+        .send()
+        .await
 }
 
 /// Asks for a selection and returns the status and the body.
 pub async fn ask(model: &ScriptedModel, protocol: Protocol, mode: OutputMode) -> (u16, Value) {
-    let response = post(model, protocol, &request(protocol, mode, SELECT)).await.unwrap();
+    let response = post(model, protocol, &request(protocol, mode, SELECT))
+        .await
+        .unwrap();
     let status = response.status().as_u16();
     let text = response.text().await.unwrap();
-    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    (
+        status,
+        serde_json::from_str(&text).unwrap_or(Value::String(text)),
+    )
 }
 
 /// The model's text; none if the message has none.
@@ -94,11 +115,15 @@ pub fn text(protocol: Protocol, body: &Value) -> Option<&str> {
 pub fn arguments(protocol: Protocol, body: &Value) -> Option<Value> {
     match protocol {
         Protocol::OpenAi => {
-            let text = body.pointer("/choices/0/message/tool_calls/0/function/arguments")?.as_str()?;
+            let text = body
+                .pointer("/choices/0/message/tool_calls/0/function/arguments")?
+                .as_str()?;
             Some(serde_json::from_str(text).unwrap_or_else(|_| text.into()))
         }
         Protocol::Anthropic => body.pointer("/content/0/input").cloned(),
-        _ => body.pointer("/candidates/0/content/parts/0/functionCall/args").cloned(),
+        _ => body
+            .pointer("/candidates/0/content/parts/0/functionCall/args")
+            .cloned(),
     }
 }
 
@@ -116,5 +141,7 @@ pub fn finish(protocol: Protocol, body: &Value) -> &str {
         Protocol::Anthropic => "/stop_reason",
         _ => "/candidates/0/finishReason",
     };
-    body.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    body.pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }

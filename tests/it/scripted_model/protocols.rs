@@ -12,11 +12,24 @@ async fn every_protocol_and_mode_is_understood_and_answered() {
             model.clear();
             let (status, body) = ask(&model, protocol, mode).await;
             assert_eq!(status, 200, "{body}");
-            assert_eq!(answer(protocol, mode, &body), right_answer(), "{protocol:?} {mode:?}");
+            assert_eq!(
+                answer(protocol, mode, &body),
+                right_answer(),
+                "{protocol:?} {mode:?}"
+            );
+
             let seen = model.requests().remove(0);
             assert_eq!((seen.protocol, seen.mode), (protocol, mode));
-            assert_eq!((seen.stage.as_str(), seen.model.as_str()), ("select", "m-1"));
-            assert_eq!((seen.system.as_str(), seen.user.as_str()), ("Be brief.", SELECT));
+            assert_eq!(
+                (seen.stage.as_str(), seen.model.as_str()),
+                ("select", "m-1")
+            );
+
+            assert_eq!(
+                (seen.system.as_str(), seen.user.as_str()),
+                ("Be brief.", SELECT)
+            );
+
             assert_eq!((seen.temperature, seen.max_tokens), (Some(0.0), Some(500)));
             assert_eq!(seen.schema.is_some(), mode != OutputMode::Prompted);
             assert_eq!(seen.header("X-Note"), Some("hello"));
@@ -33,13 +46,27 @@ async fn finish_reasons_are_the_protocols_own() {
         (Protocol::Anthropic, ["end_turn", "tool_use"]),
         (Protocol::Gemini, ["STOP", "STOP"]),
     ];
+
     for (protocol, [plain, tool]) in expected {
-        assert_eq!(finish(protocol, &ask(&model, protocol, OutputMode::Native).await.1), plain);
-        assert_eq!(finish(protocol, &ask(&model, protocol, OutputMode::Tool).await.1), tool);
+        assert_eq!(
+            finish(protocol, &ask(&model, protocol, OutputMode::Native).await.1),
+            plain
+        );
+        assert_eq!(
+            finish(protocol, &ask(&model, protocol, OutputMode::Tool).await.1),
+            tool
+        );
     }
+
     let mut body = request(Protocol::OpenAi, OutputMode::Tool, SELECT);
     body["tool_choice"] = json!({"type": "function", "function": {"name": "select"}});
-    let forced: Value = post(&model, Protocol::OpenAi, &body).await.unwrap().json().await.unwrap();
+    let forced: Value = post(&model, Protocol::OpenAi, &body)
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+
     assert_eq!(finish(Protocol::OpenAi, &forced), "stop");
 }
 
@@ -49,10 +76,23 @@ async fn usage_is_counted_by_length_or_fixed() {
     let (_, body) = ask(&model, Protocol::OpenAi, OutputMode::Native).await;
     let sent = ("Be brief.".len() + SELECT.len()).div_ceil(4);
     assert_eq!(body["usage"]["prompt_tokens"], sent);
-    assert_eq!(body["usage"]["completion_tokens"], right_answer().to_string().len().div_ceil(4));
+    assert_eq!(
+        body["usage"]["completion_tokens"],
+        right_answer().to_string().len().div_ceil(4)
+    );
 
-    let usage = UsageScript { prompt_tokens: Some(100), completion_tokens: Some(7), cached_tokens: 60, omit: false };
-    model.set_script(Script { usage, ..Script::default() });
+    let usage = UsageScript {
+        prompt_tokens: Some(100),
+        completion_tokens: Some(7),
+        cached_tokens: 60,
+        omit: false,
+    };
+
+    model.set_script(Script {
+        usage,
+        ..Script::default()
+    });
+
     let (_, body) = ask(&model, Protocol::OpenAi, OutputMode::Tool).await;
     assert_eq!(body["usage"]["total_tokens"], 107);
     assert_eq!(body["usage"]["prompt_tokens_details"]["cached_tokens"], 60);
@@ -63,19 +103,35 @@ async fn usage_is_counted_by_length_or_fixed() {
     let (_, body) = ask(&model, Protocol::Gemini, OutputMode::Tool).await;
     let counts = json!({"promptTokenCount": 100, "candidatesTokenCount": 7, "totalTokenCount": 107,
         "cachedContentTokenCount": 60});
+
     assert_eq!(body["usageMetadata"], counts);
-    assert_eq!(model.stats().completion_tokens, 21 + right_answer().to_string().len().div_ceil(4) as u64);
+    assert_eq!(
+        model.stats().completion_tokens,
+        21 + right_answer().to_string().len().div_ceil(4) as u64
+    );
 }
 
 #[tokio::test]
 async fn embeddings_answer_in_order() {
     let model = model().await;
     let mut body = request(Protocol::Embeddings, OutputMode::Prompted, "sea");
-    let answer: Value = post(&model, Protocol::Embeddings, &body).await.unwrap().json().await.unwrap();
+    let answer: Value = post(&model, Protocol::Embeddings, &body)
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+
     assert_eq!(answer["data"][1]["index"], 1);
     assert_eq!(answer["data"][0]["embedding"].as_array().unwrap().len(), 64);
     body["dimensions"] = json!(8);
-    let answer: Value = post(&model, Protocol::Embeddings, &body).await.unwrap().json().await.unwrap();
+    let answer: Value = post(&model, Protocol::Embeddings, &body)
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+
     assert_eq!(answer["data"][0]["embedding"].as_array().unwrap().len(), 8);
     assert_eq!(model.stats().by_stage["embed"], 2);
     assert_eq!(model.requests()[0].protocol, Protocol::Embeddings);
@@ -86,12 +142,24 @@ async fn a_closure_can_be_the_rule() {
     let model = model().await;
     model.set_rule(|seen| {
         if seen.number == 1 {
-            return Reply::fault(Fault::Status { status: 503, headers: [].into(), body: String::new() });
+            return Reply::fault(Fault::Status {
+                status: 503,
+                headers: [].into(),
+                body: String::new(),
+            });
         }
-        Reply::json(json!({"n": seen.number})).with_usage(Usage { prompt_tokens: 1, ..Usage::default() })
+        Reply::json(json!({"n": seen.number})).with_usage(Usage {
+            prompt_tokens: 1,
+            ..Usage::default()
+        })
     });
+
     let (status, body) = ask(&model, Protocol::Anthropic, OutputMode::Native).await;
-    assert_eq!((status, &body["error"]["type"]), (503, &json!("overloaded_error")));
+    assert_eq!(
+        (status, &body["error"]["type"]),
+        (503, &json!("overloaded_error"))
+    );
+
     let (_, body) = ask(&model, Protocol::OpenAi, OutputMode::Native).await;
     assert_eq!(text(Protocol::OpenAi, &body), Some(r#"{"n":2}"#));
     assert_eq!(body["usage"]["prompt_tokens"], 1);
@@ -101,9 +169,17 @@ async fn a_closure_can_be_the_rule() {
 async fn stages_no_rule_knows_get_the_least_the_schema_allows() {
     let model = model().await;
     let mut body = request(Protocol::OpenAi, OutputMode::Prompted, "Ready?");
-    let schema = json!({"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}});
-    body["response_format"] = json!({"type": "json_schema", "json_schema": {"name": "probe", "schema": schema}});
-    let answer: Value = post(&model, Protocol::OpenAi, &body).await.unwrap().json().await.unwrap();
+    let schema =
+        json!({"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}});
+    body["response_format"] =
+        json!({"type": "json_schema", "json_schema": {"name": "probe", "schema": schema}});
+    let answer: Value = post(&model, Protocol::OpenAi, &body)
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+
     assert_eq!(text(Protocol::OpenAi, &answer), Some(r#"{"ok":false}"#));
     assert_eq!(model.requests()[0].stage, "probe");
 }
@@ -112,13 +188,33 @@ async fn stages_no_rule_knows_get_the_least_the_schema_allows() {
 async fn bad_requests_are_told_in_the_protocols_shape() {
     let model = model().await;
     let (status, body) = {
-        let response = post(&model, Protocol::Anthropic, &json!({"model": "m", "messages": []})).await.unwrap();
-        (response.status().as_u16(), response.json::<Value>().await.unwrap())
+        let response = post(
+            &model,
+            Protocol::Anthropic,
+            &json!({"model": "m", "messages": []}),
+        )
+        .await
+        .unwrap();
+        (
+            response.status().as_u16(),
+            response.json::<Value>().await.unwrap(),
+        )
     };
+
     assert_eq!(status, 400);
     assert_eq!(body["type"], "error");
-    assert!(body["error"]["message"].as_str().unwrap().contains("max_tokens"));
+    assert!(
+        body["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("max_tokens")
+    );
+
     let response = post(&model, Protocol::Gemini, &json!([])).await.unwrap();
-    assert_eq!(response.json::<Value>().await.unwrap()["error"]["status"], "INVALID_ARGUMENT");
+    assert_eq!(
+        response.json::<Value>().await.unwrap()["error"]["status"],
+        "INVALID_ARGUMENT"
+    );
+
     assert_eq!((model.stats().unreadable, model.stats().requests), (1, 1));
 }

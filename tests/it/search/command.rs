@@ -16,27 +16,58 @@ fn search(arguments: &[&str], url: &str) -> (bool, String, String) {
         .env("MEMOIR__TELEMETRY__LOG_LEVEL", "error")
         .output()
         .unwrap();
+
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.success(), text(output.stdout), text(output.stderr))
+    (
+        output.status.success(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_on_the_command_line() {
     let shelf = Shelf::on(TestDatabase::sqlite(), &[]).await;
-    shelf.bring("/light.md", "The lighthouse was built\nin 1843.").await;
-    shelf.bring("/bread.md", "Knead the dough for ten minutes.").await;
+    shelf
+        .bring("/light.md", "The lighthouse was built\nin 1843.")
+        .await;
+    shelf
+        .bring("/bread.md", "Knead the dough for ten minutes.")
+        .await;
     let server = format!("http://{}", shelf.app.address);
     let url = shelf.app.database.url.clone();
 
-    let (fine, told, problem) = search(&["lighthouse", "--server", &server, "--type", "keyword"], &url);
+    let (fine, told, problem) = search(
+        &["lighthouse", "--server", &server, "--type", "keyword"],
+        &url,
+    );
+
     assert!(fine, "{problem}");
-    assert!(told.starts_with("1. ") && told.contains("/light.md") && told.contains("built in 1843."), "{told}");
-    assert!(!told.contains("/bread.md") && told.contains("1 found in"), "{told}");
-    let (_, json, _) = search(&["dough", "--json", "-k", "1", "--scope", "sources", "--server", &server], &url);
+    assert!(
+        told.starts_with("1. ") && told.contains("/light.md") && told.contains("built in 1843."),
+        "{told}"
+    );
+
+    assert!(
+        !told.contains("/bread.md") && told.contains("1 found in"),
+        "{told}"
+    );
+
+    let (_, json, _) = search(
+        &[
+            "dough", "--json", "-k", "1", "--scope", "sources", "--server", &server,
+        ],
+        &url,
+    );
+
     let result: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(result["items"][0]["path"], "/bread.md", "{json}");
     let (fine, told, problem) = search(&["lighthouse", "--local", "--tag", "none"], &url);
-    assert!(fine && told.contains("Nothing was found."), "{told}{problem}");
+    assert!(
+        fine && told.contains("Nothing was found."),
+        "{told}{problem}"
+    );
+
     let (fine, _, problem) = search(&["x", "--type", "sideways", "--server", &server], &url);
     assert!(!fine && problem.contains("type"), "{problem}");
     shelf.app.finish().await;

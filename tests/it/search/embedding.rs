@@ -11,7 +11,10 @@ use crate::support::ingest::{Ingest, assert_failed};
 
 const OUTSIDE: (&str, &str) = ("VECTOR__MODEL", "openai_stub:embedder");
 const PATIENT: (&str, &str) = ("LLM__TRANSPORT__READ_TIMEOUT", "20");
-const SMALL: [(&str, &str); 2] = [("VECTOR__CHUNK_TOKENS", "16"), ("VECTOR__OVERLAP_TOKENS", "0")];
+const SMALL: [(&str, &str); 2] = [
+    ("VECTOR__CHUNK_TOKENS", "16"),
+    ("VECTOR__OVERLAP_TOKENS", "0"),
+];
 
 /// A text for searches alone.
 fn brought(path: &str, text: &str) -> Value {
@@ -22,7 +25,11 @@ fn brought(path: &str, text: &str) -> Value {
 fn thirty() -> String {
     let line = |number: usize| {
         let (same, other) = (number / 3, 10 - number / 3);
-        format!("{}{}\n\n", "heron ".repeat(same), format!("thing{number} ").repeat(other.min(4)))
+        format!(
+            "{}{}\n\n",
+            "heron ".repeat(same),
+            format!("thing{number} ").repeat(other.min(4))
+        )
     };
     (0..30).map(line).collect::<Vec<_>>().concat()
 }
@@ -37,8 +44,24 @@ async fn search(ingest: &Ingest, body: &Value) -> Value {
 async fn vector(ingest: &Ingest, text: &str) -> Vec<f64> {
     let url = format!("{}/embeddings", ingest.model.openai_url());
     let body = json!({"model": "embedder", "input": [text]});
-    let reply: Value = ingest.app.client.post(url).json(&body).send().await.unwrap().json().await.unwrap();
-    reply["data"][0]["embedding"].as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+    let reply: Value = ingest
+        .app
+        .client
+        .post(url)
+        .json(&body)
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+
+    reply["data"][0]["embedding"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|number| number.as_f64().unwrap())
+        .collect()
 }
 
 #[tokio::test]
@@ -49,7 +72,15 @@ async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosine
         let job = ingest.succeed(&brought("/thirty.md", &thirty())).await;
         let passages = job["result"]["retrieval_chunks_written"].as_i64().unwrap();
         assert!(passages >= 30, "{job}");
-        let asked = |ingest: &Ingest| ingest.model.requests().iter().filter(|seen| seen.stage == "embed").count();
+        let asked = |ingest: &Ingest| {
+            ingest
+                .model
+                .requests()
+                .iter()
+                .filter(|seen| seen.stage == "embed")
+                .count()
+        };
+
         assert_eq!(asked(&ingest), 1, "all in one request");
         assert_eq!(job["result"]["llm_calls"], 1);
 
@@ -60,14 +91,21 @@ async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosine
         assert_eq!(items.len(), 20, "twenty unless somebody says otherwise");
         let question = vector(&ingest, "heron").await;
         let mut last = f64::INFINITY;
+
         for item in items {
             let passage = vector(&ingest, item["text_content"].as_str().unwrap()).await;
             let cosine: f64 = question.iter().zip(&passage).map(|(a, b)| a * b).sum();
-            assert!((cosine - item["score"].as_f64().unwrap()).abs() < 1e-5, "{cosine}: {item}");
+            assert!(
+                (cosine - item["score"].as_f64().unwrap()).abs() < 1e-5,
+                "{cosine}: {item}"
+            );
+
             assert!(cosine <= last + 1e-6);
             last = cosine;
         }
-        // The same question asks no model; nor does a restart for what is stored (R-ING-02, R-RSK-1).
+
+        // The same question asks no model; nor does a restart for what is stored (R-ING-02,
+        // R-RSK-1).
         let before = asked(&ingest);
         assert_eq!(search(&ingest, &body).await["items"], found["items"]);
         assert_eq!(asked(&ingest), before);
@@ -75,7 +113,12 @@ async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosine
         assert_eq!(search(&ingest, &body).await["items"], found["items"]);
         assert_eq!(asked(&ingest), before + 1, "only the question");
         let usage = ingest.app.get("/v1/usage").await.json();
-        let stages = usage["items"].as_array().unwrap().iter().map(|day| day["stage"].as_str().unwrap());
+        let stages = usage["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|day| day["stage"].as_str().unwrap());
+
         assert!(stages.collect::<Vec<_>>().contains(&"embed"), "{usage}");
         ingest.app.finish().await;
     }
@@ -87,31 +130,73 @@ async fn a_space_turns_to_another_model_while_the_former_still_answers() {
         let ingest = Ingest::on(database, &SMALL).await;
         ingest.succeed(&brought("/thirty.md", &thirty())).await;
         let body = json!({"query": "heron", "type": "semantic", "k": 200});
-        assert_eq!(search(&ingest, &body).await["embedding_model"], "local:embedded");
+        assert_eq!(
+            search(&ingest, &body).await["embedding_model"],
+            "local:embedded"
+        );
+
         assert_eq!(ingest.model.requests().len(), 0);
 
         ingest.model.edit_script(|script| script.latency_ms = 1_500);
         let settings = [OUTSIDE, PATIENT, SMALL[0], SMALL[1]];
         let ingest = ingest.restart(&settings).await;
-        assert!(ingest.model.wait_for_requests(1, Duration::from_secs(20)).await);
+        assert!(
+            ingest
+                .model
+                .wait_for_requests(1, Duration::from_secs(20))
+                .await
+        );
+
         // The model is at work. Searches, and what comes in meanwhile, go by the former.
-        assert_eq!(search(&ingest, &body).await["embedding_model"], "local:embedded");
-        ingest.succeed(&brought("/late.md", "A heron that came late.")).await;
+        assert_eq!(
+            search(&ingest, &body).await["embedding_model"],
+            "local:embedded"
+        );
+
+        ingest
+            .succeed(&brought("/late.md", "A heron that came late."))
+            .await;
         let found = search(&ingest, &body).await;
-        assert!(each(&found, "path").contains(&"/late.md".to_owned()), "{found}");
+        assert!(
+            each(&found, "path").contains(&"/late.md".to_owned()),
+            "{found}"
+        );
+
         assert_eq!(found["embedding_model"], "local:embedded");
 
         ingest.model.edit_script(|script| script.latency_ms = 0);
         let jobs = ingest.app.get("/v1/jobs?kind=reembed").await.json();
-        let job = ingest.finished(jobs["items"][0]["id"].as_str().unwrap()).await;
+        let job = ingest
+            .finished(jobs["items"][0]["id"].as_str().unwrap())
+            .await;
         assert_eq!(job["state"], "succeeded", "{job}");
         let found = search(&ingest, &body).await;
+
         assert_eq!(found["embedding_model"], "openai_stub:embedder");
-        assert_eq!(each(&found, "path").len(), found["items"].as_array().unwrap().len());
-        assert!(each(&found, "path").contains(&"/late.md".to_owned()), "{found}");
+        assert_eq!(
+            each(&found, "path").len(),
+            found["items"].as_array().unwrap().len()
+        );
+
+        assert!(
+            each(&found, "path").contains(&"/late.md".to_owned()),
+            "{found}"
+        );
+
         let sql = "SELECT COUNT(DISTINCT model), COUNT(*) - (SELECT COUNT(*) FROM chunk_terms) FROM embeddings";
-        let row = sqlx::query(sql).fetch_one(&mut ingest.app.database.connect().await).await.unwrap();
-        assert_eq!((sqlx::Row::get::<i64, _>(&row, 0), sqlx::Row::get::<i64, _>(&row, 1)), (1, 0));
+        let row = sqlx::query(sql)
+            .fetch_one(&mut ingest.app.database.connect().await)
+            .await
+            .unwrap();
+
+        assert_eq!(
+            (
+                sqlx::Row::get::<i64, _>(&row, 0),
+                sqlx::Row::get::<i64, _>(&row, 1)
+            ),
+            (1, 0)
+        );
+
         // Nothing more to do after another start.
         let ingest = ingest.restart(&settings).await;
         let jobs = ingest.app.get("/v1/jobs?kind=reembed").await.json();
@@ -130,21 +215,36 @@ async fn a_model_that_is_away_fails_what_needs_it_and_nothing_else() {
         ("JOBS__MAX_ATTEMPTS", "1"),
         ("JOBS__PATIENCE", "0"),
     ];
+
     let ingest = Ingest::with(&settings).await;
-    ingest.succeed(&brought("/one.md", "A heron by the weir.")).await;
+    ingest
+        .succeed(&brought("/one.md", "A heron by the weir."))
+        .await;
     ingest.model.always(Step::from(Fault::Status {
         status: 503,
         headers: std::collections::BTreeMap::new(),
         body: String::new(),
     }));
-    let job = ingest.run(&brought("/two.md", "An otter below the bridge.")).await;
+
+    let job = ingest
+        .run(&brought("/two.md", "An otter below the bridge."))
+        .await;
     assert_failed(&job, "llm_unavailable");
-    ingest.app.post("/v1/search", &json!({"query": "otter"})).await.assert_problem(502, "llm_unavailable");
+    ingest
+        .app
+        .post("/v1/search", &json!({"query": "otter"}))
+        .await
+        .assert_problem(502, "llm_unavailable");
+
     let found = search(&ingest, &json!({"query": "heron", "type": "keyword"})).await;
     assert_eq!(each(&found, "path"), ["/one.md"]);
     ingest.model.clear_faults();
     assert_eq!(ingest.retry(&job).await["state"], "succeeded");
-    assert_eq!(each(&search(&ingest, &json!({"query": "otter"})).await, "path")[0], "/two.md");
+    assert_eq!(
+        each(&search(&ingest, &json!({"query": "otter"})).await, "path")[0],
+        "/two.md"
+    );
+
     ingest.app.finish().await;
 }
 
@@ -156,14 +256,22 @@ async fn an_answer_that_does_not_fit_is_refused() {
         json!({"data": [{"index": 7, "embedding": [1.0]}]}),
         json!({"object": "list"}),
     ] {
-        let settings = [OUTSIDE, ("LLM__TRANSPORT__TRIES", "1"), ("JOBS__MAX_ATTEMPTS", "1"), ("JOBS__PATIENCE", "0")];
+        let settings = [
+            OUTSIDE,
+            ("LLM__TRANSPORT__TRIES", "1"),
+            ("JOBS__MAX_ATTEMPTS", "1"),
+            ("JOBS__PATIENCE", "0"),
+        ];
         let ingest = Ingest::with(&settings).await;
         ingest.model.always(Step::from(Fault::Status {
             status: 200,
             headers: std::collections::BTreeMap::new(),
             body: odd.to_string(),
         }));
-        assert_failed(&ingest.run(&brought("/one.md", "A heron.")).await, "llm_unavailable");
+        assert_failed(
+            &ingest.run(&brought("/one.md", "A heron.")).await,
+            "llm_unavailable",
+        );
         ingest.app.finish().await;
     }
 }
@@ -173,6 +281,14 @@ async fn a_model_without_a_provider_is_refused_at_the_start() {
     let database = TestDatabase::sqlite();
     let config = crate::support::app::load(&database.url, &[("VECTOR__MODEL", "nobody:x")]);
     let clock = std::sync::Arc::new(crate::support::clock::ManualClock::default());
-    let error = memoir::app::App::build(config, clock).await.err().unwrap().to_string();
-    assert!(error.contains("vector.model") && error.contains("no such provider"), "{error}");
+    let error = memoir::app::App::build(config, clock)
+        .await
+        .err()
+        .unwrap()
+        .to_string();
+
+    assert!(
+        error.contains("vector.model") && error.contains("no such provider"),
+        "{error}"
+    );
 }

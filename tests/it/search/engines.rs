@@ -11,7 +11,10 @@ pub struct Dice(pub u64);
 
 impl Dice {
     pub fn below(&mut self, most: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((self.0 >> 33) % most as u64).unwrap()
     }
 
@@ -59,12 +62,14 @@ impl Dice {
             "obelisk",
             "marzipan",
         ];
+
         let mut text = String::new();
         for _ in 0..words {
             let place = self.below(WORDS.len()) * self.below(WORDS.len()) / WORDS.len();
             text.push_str(WORDS[place]);
             text.push(' ');
         }
+
         text
     }
 }
@@ -75,31 +80,53 @@ pub fn told(found: &Value) -> Vec<(String, i64, i64)> {
         let rounded = (score.as_f64().unwrap_or(-1.0) * 1e8).round() as i64;
         rounded
     };
+
     let items = found["items"].as_array().unwrap().iter();
     items
         .map(|item| {
-            let parts = digits(&item["score_parts"]["keyword"]) ^ digits(&item["score_parts"]["semantic"]);
-            (format!("{}#{}", item["path"].as_str().unwrap(), item["ordinal"]), digits(&item["score"]), parts)
+            let parts =
+                digits(&item["score_parts"]["keyword"]) ^ digits(&item["score_parts"]["semantic"]);
+            (
+                format!("{}#{}", item["path"].as_str().unwrap(), item["ordinal"]),
+                digits(&item["score"]),
+                parts,
+            )
         })
         .collect()
 }
 
 #[tokio::test]
 async fn every_engine_gives_the_same_order_in_memory_and_in_the_database() {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a seed")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a seed"
+    )]
     let seed = (random_fraction() * 1e9) as u64;
     eprintln!("seed {seed}");
     let mut first: Option<Vec<Vec<(String, i64, i64)>>> = None;
+
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let settings = [("VECTOR__CHUNK_TOKENS", "64"), ("VECTOR__OVERLAP_TOKENS", "16")];
+        let settings = [
+            ("VECTOR__CHUNK_TOKENS", "64"),
+            ("VECTOR__OVERLAP_TOKENS", "16"),
+        ];
+
         let shelf = Shelf::on(database, &settings).await;
         let mut dice = Dice(seed);
         for number in 0..30 {
             let words = 20 + dice.below(400);
-            shelf.bring(&format!("/{number}.md"), &dice.text(words)).await;
+            shelf
+                .bring(&format!("/{number}.md"), &dice.text(words))
+                .await;
         }
-        let queries: Vec<String> = (0..8).map(|_| dice.text(5)).chain(["marzipan".to_owned()]).collect();
+
+        let queries: Vec<String> = (0..8)
+            .map(|_| dice.text(5))
+            .chain(["marzipan".to_owned()])
+            .collect();
+
         let mut all = Vec::new();
         for query in &queries {
             for kind in ["keyword", "semantic", "hybrid"] {
@@ -111,6 +138,7 @@ async fn every_engine_gives_the_same_order_in_memory_and_in_the_database() {
                 }
             }
         }
+
         // The same database without memory to spare.
         let small = crate::support::app::TestApp::at(
             &shelf.app.database.url,
@@ -118,6 +146,7 @@ async fn every_engine_gives_the_same_order_in_memory_and_in_the_database() {
             &[("VECTOR__MEMORY_MB", "0")],
         )
         .await;
+
         let small = Shelf { app: small };
         let mut place = 0;
         for query in &queries {
@@ -126,15 +155,22 @@ async fn every_engine_gives_the_same_order_in_memory_and_in_the_database() {
                     let body = json!({"query": query, "type": kind, "scope": scope, "k": 50});
                     let found = small.search(body).await;
                     assert_eq!(found["index"], "database");
-                    assert_eq!(told(&found), all[place], "{engine:?} in the database: {query:?} {kind} {scope}");
+                    assert_eq!(
+                        told(&found),
+                        all[place],
+                        "{engine:?} in the database: {query:?} {kind} {scope}"
+                    );
+
                     place += 1;
                 }
             }
         }
+
         match &first {
             None => first = Some(all),
             Some(first) => assert_eq!(first, &all, "{engine:?}"),
         }
+
         small.app.finish().await;
         shelf.app.finish().await;
     }
@@ -153,6 +189,7 @@ async fn the_full_text_index_follows_what_is_written_and_removed() {
         shelf.remove(&id).await;
         assert_eq!(find("saffron quartz").await, Vec::<String>::new());
         assert_eq!(find("else").await, ["/two.md"]);
+
         shelf.app.finish().await;
     }
 }
@@ -170,20 +207,28 @@ async fn filters_hold_where_the_space_does_not_fit_into_memory() {
             body["tags"] = json!([format!("of_{user}")]);
             shelf.bring_as(body).await;
         }
+
         for kind in ["keyword", "hybrid"] {
             // Only another user's document has the rarest word.
             for filters in [json!({"user_id": "bob"}), json!({"tags": ["of_bob"]})] {
-                let body = json!({"query": "saffron budget", "type": kind, "k": 1, "filters": filters});
+                let body =
+                    json!({"query": "saffron budget", "type": kind, "k": 1, "filters": filters});
                 let found = shelf.search(body).await;
-                assert_eq!((&found["index"], &found["items"][0]["path"]), (&json!("database"), &json!("/bob.md")));
+                assert_eq!(
+                    (&found["index"], &found["items"][0]["path"]),
+                    (&json!("database"), &json!("/bob.md"))
+                );
             }
+
             let body = json!({"query": "saffron budget", "type": kind, "scope": "sources"});
             assert_eq!(shelf.paths(body).await.len(), 3, "{kind}");
         }
+
         let body = json!({"query": "budget", "type": "semantic", "filters": {"user_id": "bob"}});
         assert_eq!(shelf.paths(body).await, ["/bob.md"]);
         let body = json!({"query": "budget", "filters": {"as_of": "2020-01-01T00:00:00Z"}});
         assert_eq!(shelf.paths(body).await, Vec::<String>::new());
+
         shelf.app.finish().await;
     }
 }
@@ -195,16 +240,20 @@ async fn a_document_that_was_removed_can_come_again() {
             let shelf = Shelf::on(database, &[("VECTOR__MEMORY_MB", memory)]).await;
             let find = || shelf.paths(json!({"query": "saffron", "type": "keyword", "k": 1}));
             let first = shelf.bring("/a.md", "saffron saffron").await;
-            let other = shelf.bring("/b.md", "saffron and more words than that").await;
+            let other = shelf
+                .bring("/b.md", "saffron and more words than that")
+                .await;
             assert_eq!(find().await, ["/a.md"]);
             shelf.remove(&first).await;
             assert_eq!(find().await, ["/b.md"]);
             let again = shelf.bring("/a.md", "saffron saffron").await;
+
             assert_eq!(find().await, ["/a.md"]);
             shelf.remove(&other).await;
             assert_eq!(find().await, ["/a.md"]);
             shelf.remove(&again).await;
             assert_eq!(find().await, Vec::<String>::new());
+
             shelf.app.finish().await;
         }
     }

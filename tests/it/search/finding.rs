@@ -10,12 +10,30 @@ use crate::support::database::TestDatabase;
 const KINDS: [&str; 3] = ["keyword", "semantic", "hybrid"];
 
 const TEXTS: [(&str, &str); 6] = [
-    ("/light.md", "The lighthouse on the northern cape was built in 1843. Its lamp burned whale oil until 1902."),
-    ("/bread.md", "Knead the dough for ten minutes, let it rise overnight, and bake the loaves on a hot stone."),
-    ("/orbit.md", "The satellite entered a polar orbit after its second engine burn. Telemetry was received at once."),
-    ("/tax.md", "Travel expenses are refunded within thirty days when the receipt is attached to the claim."),
-    ("/garden.md", "Prune the roses in late winter, before the buds swell, and burn what you cut off."),
-    ("/größe.md", "Die Größe der Bögen: 東京都 と 京都. Naïve café owners résumé."),
+    (
+        "/light.md",
+        "The lighthouse on the northern cape was built in 1843. Its lamp burned whale oil until 1902.",
+    ),
+    (
+        "/bread.md",
+        "Knead the dough for ten minutes, let it rise overnight, and bake the loaves on a hot stone.",
+    ),
+    (
+        "/orbit.md",
+        "The satellite entered a polar orbit after its second engine burn. Telemetry was received at once.",
+    ),
+    (
+        "/tax.md",
+        "Travel expenses are refunded within thirty days when the receipt is attached to the claim.",
+    ),
+    (
+        "/garden.md",
+        "Prune the roses in late winter, before the buds swell, and burn what you cut off.",
+    ),
+    (
+        "/größe.md",
+        "Die Größe der Bögen: 東京都 と 京都. Naïve café owners résumé.",
+    ),
 ];
 
 async fn filled(database: TestDatabase) -> Shelf {
@@ -23,6 +41,7 @@ async fn filled(database: TestDatabase) -> Shelf {
     for (path, text) in TEXTS {
         shelf.bring(path, text).await;
     }
+
     shelf
 }
 
@@ -31,37 +50,88 @@ async fn each_kind_finds_what_it_should_and_says_why() {
     for database in TestDatabase::each().await {
         let shelf = filled(database).await;
         for kind in KINDS {
-            let found = shelf.search(json!({"query": "When was the lighthouse built?", "type": kind})).await;
+            let found = shelf
+                .search(json!({"query": "When was the lighthouse built?", "type": kind}))
+                .await;
             assert_eq!(found["items"][0]["path"], "/light.md", "{kind}: {found}");
             assert_eq!(found["items"][0]["rank"], 1);
             assert_eq!(found["items"][0]["text_content"], TEXTS[0].1);
             assert_eq!(found["index"], "memory");
-            let scores: Vec<f64> =
-                found["items"].as_array().unwrap().iter().map(|item| item["score"].as_f64().unwrap()).collect();
-            assert!(scores.is_sorted_by(|a, b| a >= b) && scores[0] <= 1.0, "{scores:?}");
+            let scores: Vec<f64> = found["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| item["score"].as_f64().unwrap())
+                .collect();
+
+            assert!(
+                scores.is_sorted_by(|a, b| a >= b) && scores[0] <= 1.0,
+                "{scores:?}"
+            );
+
             let parts = &found["items"][0]["score_parts"];
             assert_eq!(parts["keyword"].is_number(), kind != "semantic", "{parts}");
             assert_eq!(parts["semantic"].is_number(), kind != "keyword", "{parts}");
+
             for item in found["items"].as_array().unwrap() {
                 let standing = |name: &str| item["score_parts"][name].as_f64();
-                let mean =
-                    standing("keyword_standing").zip(standing("semantic_standing")).map(|(a, b)| f64::midpoint(a, b));
+                let mean = standing("keyword_standing")
+                    .zip(standing("semantic_standing"))
+                    .map(|(a, b)| f64::midpoint(a, b));
                 assert_eq!(mean.is_some(), kind == "hybrid", "{item}");
                 let score = item["score"].as_f64().unwrap();
-                assert!(mean.is_none_or(|mean| (1.0 / (1.0 + (-mean).exp()) - score).abs() < 1e-6), "{item}");
+
+                assert!(
+                    mean.is_none_or(|mean| (1.0 / (1.0 + (-mean).exp()) - score).abs() < 1e-6),
+                    "{item}"
+                );
             }
+
             let timings = &found["timings"];
-            let sum = timings["provider_ms"].as_f64().unwrap() + timings["own_ms"].as_f64().unwrap();
+            let sum =
+                timings["provider_ms"].as_f64().unwrap() + timings["own_ms"].as_f64().unwrap();
             assert!((sum - timings["total_ms"].as_f64().unwrap()).abs() < 0.01);
         }
-        let found = shelf.search(json!({"query": "burning", "type": "keyword"})).await;
-        assert_eq!(each(&found, "path").len(), 3, "endings do not matter: {found}");
-        assert_eq!(shelf.paths(json!({"query": "grosse", "type": "keyword"})).await, Vec::<String>::new());
+
+        let found = shelf
+            .search(json!({"query": "burning", "type": "keyword"}))
+            .await;
+        assert_eq!(
+            each(&found, "path").len(),
+            3,
+            "endings do not matter: {found}"
+        );
+
+        assert_eq!(
+            shelf
+                .paths(json!({"query": "grosse", "type": "keyword"}))
+                .await,
+            Vec::<String>::new()
+        );
+
         for words in ["größe", "CAFE", "京都", "resume"] {
-            assert_eq!(shelf.paths(json!({"query": words, "type": "keyword"})).await, ["/größe.md"], "{words}");
+            assert_eq!(
+                shelf
+                    .paths(json!({"query": words, "type": "keyword"}))
+                    .await,
+                ["/größe.md"],
+                "{words}"
+            );
         }
-        assert_eq!(shelf.paths(json!({"query": "zzzz", "type": "keyword"})).await, Vec::<String>::new());
-        assert_eq!(shelf.paths(json!({"query": "the"})).await.len(), 6, "a question of stop words still finds");
+
+        assert_eq!(
+            shelf
+                .paths(json!({"query": "zzzz", "type": "keyword"}))
+                .await,
+            Vec::<String>::new()
+        );
+
+        assert_eq!(
+            shelf.paths(json!({"query": "the"})).await.len(),
+            6,
+            "a question of stop words still finds"
+        );
+
         shelf.app.finish().await;
     }
 }
@@ -71,23 +141,42 @@ async fn only_what_a_document_says_now_is_found_unless_the_time_is_named() {
     for database in TestDatabase::each().await {
         let shelf = Shelf::on(database, &[]).await;
         shelf.app.clock.advance_seconds(10);
-        let id = shelf.bring("/plan.md", "The heron nests by the weir.").await;
+        let id = shelf
+            .bring("/plan.md", "The heron nests by the weir.")
+            .await;
         let then = shelf.app.clock.now().to_string();
         shelf.app.clock.advance_seconds(60);
-        assert_eq!(shelf.bring("/plan.md", "The otter swims below the bridge.").await, id);
+        assert_eq!(
+            shelf
+                .bring("/plan.md", "The otter swims below the bridge.")
+                .await,
+            id
+        );
+
         for kind in KINDS {
-            let now = shelf.search(json!({"query": "heron otter", "type": kind})).await;
+            let now = shelf
+                .search(json!({"query": "heron otter", "type": kind}))
+                .await;
             assert_eq!(each(&now, "source_version"), ["2"], "{kind}");
-            let past = shelf.search(json!({"query": "heron otter", "type": kind, "filters": {"as_of": then}})).await;
+            let past = shelf
+                .search(json!({"query": "heron otter", "type": kind, "filters": {"as_of": then}}))
+                .await;
             assert_eq!(each(&past, "source_version"), ["1"], "{kind}: {past}");
             let before = json!({"query": "heron", "type": kind, "filters": {"as_of": "2001-01-01T00:00:00Z"}});
+
             assert_eq!(shelf.paths(before).await, Vec::<String>::new());
         }
+
         // The same text once more is a version that shares its passages.
         shelf.app.clock.advance_seconds(60);
-        shelf.bring("/plan.md", "The heron nests by the weir.").await;
-        let again = shelf.search(json!({"query": "heron", "type": "keyword"})).await;
+        shelf
+            .bring("/plan.md", "The heron nests by the weir.")
+            .await;
+        let again = shelf
+            .search(json!({"query": "heron", "type": "keyword"}))
+            .await;
         assert_eq!(each(&again, "source_version"), ["1"]);
+
         shelf.app.finish().await;
     }
 }
@@ -98,41 +187,105 @@ async fn filters_hold_and_never_leak() {
         let shelf = Shelf::on(database, &[]).await;
         let text = "A quiet harbour in the north.";
         let plain = shelf.bring("/a.md", text).await;
-        let ann =
-            shelf.bring_as(json!({"path": "/b.md", "text": text, "user_id": "ann", "tags": ["red", "old"]})).await;
-        shelf.bring_as(json!({"path": "/c.md", "text": text, "user_id": "bob", "tags": ["red"]})).await;
+        let ann = shelf
+            .bring_as(
+                json!({"path": "/b.md", "text": text, "user_id": "ann", "tags": ["red", "old"]}),
+            )
+            .await;
+
+        shelf
+            .bring_as(json!({"path": "/c.md", "text": text, "user_id": "bob", "tags": ["red"]}))
+            .await;
         let other = json!({"path": "/d.md", "text": text, "wait": true, "options": {"indexes": ["semantic"]}});
-        let request = shelf.app.request(reqwest::Method::POST, "/v1/ingestions").header("X-Memoir-Space", "other");
-        assert_eq!(send(request.json(&other)).await.json()["state"], "succeeded");
+        let request = shelf
+            .app
+            .request(reqwest::Method::POST, "/v1/ingestions")
+            .header("X-Memoir-Space", "other");
+
+        assert_eq!(
+            send(request.json(&other)).await.json()["state"],
+            "succeeded"
+        );
+
         for kind in KINDS {
-            let find =
-                |filters: Value| shelf.paths(json!({"query": "quiet harbour", "type": kind, "filters": filters}));
+            let find = |filters: Value| {
+                shelf.paths(json!({"query": "quiet harbour", "type": kind, "filters": filters}))
+            };
             assert_eq!(find(json!({})).await, ["/a.md", "/b.md", "/c.md"], "{kind}");
             assert_eq!(find(json!({"tags": ["red"]})).await, ["/b.md", "/c.md"]);
             assert_eq!(find(json!({"tags": ["red", "old"]})).await, ["/b.md"]);
             assert_eq!(find(json!({"user_id": "bob"})).await, ["/c.md"]);
-            assert_eq!(find(json!({"user_id": "nobody"})).await, Vec::<String>::new());
-            assert_eq!(find(json!({"source_ids": [plain, ann]})).await, ["/a.md", "/b.md"]);
-            assert_eq!(find(json!({"source_ids": [plain], "user_id": "ann"})).await, Vec::<String>::new());
+            assert_eq!(
+                find(json!({"user_id": "nobody"})).await,
+                Vec::<String>::new()
+            );
+
+            assert_eq!(
+                find(json!({"source_ids": [plain, ann]})).await,
+                ["/a.md", "/b.md"]
+            );
+
+            assert_eq!(
+                find(json!({"source_ids": [plain], "user_id": "ann"})).await,
+                Vec::<String>::new()
+            );
+
             let body = json!({"query": "quiet harbour", "type": kind});
-            let request = shelf.app.request(reqwest::Method::POST, "/v1/search").header("X-Memoir-Space", "other");
-            assert_eq!(each(&send(request.json(&body)).await.json(), "path"), ["/d.md"]);
-            let request = shelf.app.request(reqwest::Method::POST, "/v1/search").header("X-Memoir-Space", "empty");
-            assert_eq!(each(&send(request.json(&body)).await.json(), "path"), Vec::<String>::new());
+            let request = shelf
+                .app
+                .request(reqwest::Method::POST, "/v1/search")
+                .header("X-Memoir-Space", "other");
+
+            assert_eq!(
+                each(&send(request.json(&body)).await.json(), "path"),
+                ["/d.md"]
+            );
+
+            let request = shelf
+                .app
+                .request(reqwest::Method::POST, "/v1/search")
+                .header("X-Memoir-Space", "empty");
+
+            assert_eq!(
+                each(&send(request.json(&body)).await.json(), "path"),
+                Vec::<String>::new()
+            );
         }
+
         // What is switched off, and what is gone, is not found from that moment on.
         shelf.change(&ann, &json!({"eligible": false})).await;
         shelf.remove(&plain).await;
         for kind in KINDS {
-            assert_eq!(shelf.paths(json!({"query": "quiet harbour", "type": kind})).await, ["/c.md"]);
-            let named = json!({"query": "quiet", "type": kind, "filters": {"source_ids": [ann, plain]}});
+            assert_eq!(
+                shelf
+                    .paths(json!({"query": "quiet harbour", "type": kind}))
+                    .await,
+                ["/c.md"]
+            );
+
+            let named =
+                json!({"query": "quiet", "type": kind, "filters": {"source_ids": [ann, plain]}});
             assert_eq!(shelf.paths(named).await, Vec::<String>::new());
         }
+
         shelf.change(&ann, &json!({"eligible": true})).await;
-        assert_eq!(shelf.paths(json!({"query": "quiet harbour"})).await, ["/b.md", "/c.md"]);
+        assert_eq!(
+            shelf.paths(json!({"query": "quiet harbour"})).await,
+            ["/b.md", "/c.md"]
+        );
+
         let left = "SELECT (SELECT COUNT(*) FROM embeddings) - (SELECT COUNT(*) FROM chunk_terms)";
-        let row = sqlx::query(left).fetch_one(&mut shelf.app.database.connect().await).await.unwrap();
-        assert_eq!(sqlx::Row::get::<i64, _>(&row, 0), 0, "vectors go with their passages");
+        let row = sqlx::query(left)
+            .fetch_one(&mut shelf.app.database.connect().await)
+            .await
+            .unwrap();
+
+        assert_eq!(
+            sqlx::Row::get::<i64, _>(&row, 0),
+            0,
+            "vectors go with their passages"
+        );
+
         shelf.app.finish().await;
     }
 }
@@ -140,25 +293,51 @@ async fn filters_hold_and_never_leak() {
 #[tokio::test]
 async fn documents_are_found_by_their_best_passage() {
     for database in TestDatabase::each().await {
-        let settings = [("VECTOR__CHUNK_TOKENS", "32"), ("VECTOR__OVERLAP_TOKENS", "0")];
+        let settings = [
+            ("VECTOR__CHUNK_TOKENS", "32"),
+            ("VECTOR__OVERLAP_TOKENS", "0"),
+        ];
+
         let shelf = Shelf::on(database, &settings).await;
         let dull = "Nothing much happened on that day, and nobody minded. ".repeat(12);
-        shelf.bring("/long.md", &format!("{dull}The comet was seen from the comet observatory. {dull}")).await;
+        shelf
+            .bring(
+                "/long.md",
+                &format!("{dull}The comet was seen from the comet observatory. {dull}"),
+            )
+            .await;
+
         shelf.bring("/short.md", "A comet.").await;
         shelf.bring("/none.md", &dull).await;
         for kind in KINDS {
-            let body = json!({"query": "comet observatory", "type": kind, "scope": "sources", "k": 2});
+            let body =
+                json!({"query": "comet observatory", "type": kind, "scope": "sources", "k": 2});
             let found = shelf.search(body).await;
             let mut paths = each(&found, "path");
             paths.sort();
             assert_eq!(paths, ["/long.md", "/short.md"], "{kind}");
-            let long = found["items"].as_array().unwrap().iter().find(|item| item["path"] == "/long.md").unwrap();
-            assert!(long["text_content"].as_str().unwrap().contains("comet"), "{long}");
+            let long = found["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|item| item["path"] == "/long.md")
+                .unwrap();
+
+            assert!(
+                long["text_content"].as_str().unwrap().contains("comet"),
+                "{long}"
+            );
         }
-        let all = shelf.search(json!({"query": "nobody minded", "k": 200, "scope": "sources"})).await;
+
+        let all = shelf
+            .search(json!({"query": "nobody minded", "k": 200, "scope": "sources"}))
+            .await;
         assert_eq!(all["items"].as_array().unwrap().len(), 3);
-        let few = shelf.search(json!({"query": "nobody minded", "k": 3})).await;
+        let few = shelf
+            .search(json!({"query": "nobody minded", "k": 3}))
+            .await;
         assert_eq!(few["items"].as_array().unwrap().len(), 3);
+
         shelf.app.finish().await;
     }
 }
@@ -169,18 +348,26 @@ async fn a_category_narrows_the_search_to_what_lies_below_it() {
         let shelf = Shelf::on(database, &[]).await;
         let both = json!({"indexes": ["taxonomy", "semantic"]});
         for (path, text) in TEXTS {
-            shelf.bring_as(json!({"path": path, "text": text, "options": both})).await;
+            shelf
+                .bring_as(json!({"path": path, "text": text, "options": both}))
+                .await;
         }
+
         let roots = shelf.app.get("/v1/categories?level=1").await.json();
         let mut seen = Vec::new();
         for root in roots["items"].as_array().unwrap() {
             let body = json!({"query": "the", "filters": {"category_id": root["id"]}});
             seen.extend(shelf.paths(body).await);
         }
+
         seen.sort();
         let mut all: Vec<String> = TEXTS.iter().map(|(path, _)| (*path).to_owned()).collect();
         all.sort();
-        assert_eq!(seen, all, "each lies under one category of the first level: {roots}");
+        assert_eq!(
+            seen, all,
+            "each lies under one category of the first level: {roots}"
+        );
+
         let nowhere = json!({"query": "the", "filters": {"category_id": 999_999}});
         assert_eq!(shelf.paths(nowhere).await, Vec::<String>::new());
         shelf.app.finish().await;
@@ -190,12 +377,25 @@ async fn a_category_narrows_the_search_to_what_lies_below_it() {
 #[tokio::test]
 async fn scores_can_be_asked_for_and_bad_searches_are_told_what_is_wrong() {
     let shelf = filled(TestDatabase::sqlite()).await;
-    let all = shelf.search(json!({"query": "burn", "type": "keyword"})).await;
-    let scores: Vec<f64> =
-        all["items"].as_array().unwrap().iter().map(|item| item["score"].as_f64().unwrap()).collect();
+    let all = shelf
+        .search(json!({"query": "burn", "type": "keyword"}))
+        .await;
+    let scores: Vec<f64> = all["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["score"].as_f64().unwrap())
+        .collect();
+
     assert!(scores.len() == 3 && scores[0] > scores[2], "{scores:?}");
-    let some = shelf.search(json!({"query": "burn", "type": "keyword", "min_score": scores[0]})).await;
-    assert_eq!(some["items"].as_array().unwrap().len(), scores.iter().filter(|score| **score >= scores[0]).count());
+    let some = shelf
+        .search(json!({"query": "burn", "type": "keyword", "min_score": scores[0]}))
+        .await;
+    assert_eq!(
+        some["items"].as_array().unwrap().len(),
+        scores.iter().filter(|score| **score >= scores[0]).count()
+    );
+
     for (body, field) in [
         (json!({"query": " "}), "query"),
         (json!({"query": "x".repeat(10_001)}), "query"),
@@ -204,22 +404,45 @@ async fn scores_can_be_asked_for_and_bad_searches_are_told_what_is_wrong() {
         (json!({"query": "x", "min_score": 1.5}), "min_score"),
         (json!({"query": "x", "type": "fuzzy"}), "type"),
         (json!({"query": "x", "scope": "pages"}), "scope"),
-        (json!({"query": "x", "filters": {"source_ids": ["nope"]}}), "filters.source_ids[0]"),
-        (json!({"query": "x", "filters": {"as_of": "yesterday"}}), "filters.as_of"),
-        (json!({"query": "x", "filters": {"tags": [""]}}), "filters.tags[0]"),
-        (json!({"query": "x", "filters": {"user_id": ""}}), "filters.user_id"),
+        (
+            json!({"query": "x", "filters": {"source_ids": ["nope"]}}),
+            "filters.source_ids[0]",
+        ),
+        (
+            json!({"query": "x", "filters": {"as_of": "yesterday"}}),
+            "filters.as_of",
+        ),
+        (
+            json!({"query": "x", "filters": {"tags": [""]}}),
+            "filters.tags[0]",
+        ),
+        (
+            json!({"query": "x", "filters": {"user_id": ""}}),
+            "filters.user_id",
+        ),
         (json!({"query": "x", "filters": [["coast"]]}), "filters"),
     ] {
         let reply = shelf.ask(&body).await;
         reply.assert_problem(422, "invalid_request");
         assert_eq!(reply.json()["errors"][0]["field"], field, "{}", reply.text);
     }
-    for odd in ["'; DROP TABLE chunks;--", "\"", "AND OR NOT NEAR(", "*", "+-<>()~*\"@", "qa", "a'b\\c%_", "😀"] {
+
+    for odd in [
+        "'; DROP TABLE chunks;--",
+        "\"",
+        "AND OR NOT NEAR(",
+        "*",
+        "+-<>()~*\"@",
+        "qa",
+        "a'b\\c%_",
+        "😀",
+    ] {
         for kind in KINDS {
             let reply = shelf.ask(&json!({"query": odd, "type": kind})).await;
             assert_eq!(reply.status, 200, "{odd}: {}", reply.text);
         }
     }
+
     shelf.app.finish().await;
 }
 
@@ -228,23 +451,54 @@ async fn processes_that_share_a_database_find_the_same() {
     for database in TestDatabase::each().await {
         let here = filled(database).await;
         let database = std::sync::Arc::clone(&here.app.database);
-        let there = Shelf { app: TestApp::at(&database.url.clone(), database, &[]).await };
+        let there = Shelf {
+            app: TestApp::at(&database.url.clone(), database, &[]).await,
+        };
+
         // Both hold the vectors in memory before anything changes.
-        let question = json!({"query": "a kite above the dunes", "type": "semantic", "min_score": 0.3});
+        let question =
+            json!({"query": "a kite above the dunes", "type": "semantic", "min_score": 0.3});
         for shelf in [&here, &there] {
             assert_eq!(shelf.paths(question.clone()).await, Vec::<String>::new());
         }
-        let id = here.bring("/kite.md", "A kite flew above the dunes all day.").await;
-        assert_eq!(there.paths(question.clone()).await, ["/kite.md"], "what came in elsewhere");
-        there.bring("/kite.md", "Invoices are paid by the end of the month.").await;
-        assert_eq!(here.paths(question.clone()).await, Vec::<String>::new(), "it says something else now");
-        there.bring("/kite.md", "A kite flew above the dunes all day.").await;
+
+        let id = here
+            .bring("/kite.md", "A kite flew above the dunes all day.")
+            .await;
+        assert_eq!(
+            there.paths(question.clone()).await,
+            ["/kite.md"],
+            "what came in elsewhere"
+        );
+
+        there
+            .bring("/kite.md", "Invoices are paid by the end of the month.")
+            .await;
+        assert_eq!(
+            here.paths(question.clone()).await,
+            Vec::<String>::new(),
+            "it says something else now"
+        );
+
+        there
+            .bring("/kite.md", "A kite flew above the dunes all day.")
+            .await;
         assert_eq!(here.paths(question.clone()).await, ["/kite.md"]);
         there.change(&id, &json!({"eligible": false})).await;
-        assert_eq!(here.paths(question.clone()).await, Vec::<String>::new(), "switched off elsewhere");
+        assert_eq!(
+            here.paths(question.clone()).await,
+            Vec::<String>::new(),
+            "switched off elsewhere"
+        );
+
         there.change(&id, &json!({"eligible": true})).await;
         there.remove(&id).await;
-        assert_eq!(here.paths(question).await, Vec::<String>::new(), "removed elsewhere");
+        assert_eq!(
+            here.paths(question).await,
+            Vec::<String>::new(),
+            "removed elsewhere"
+        );
+
         there.app.finish().await;
         here.app.finish().await;
     }

@@ -18,15 +18,29 @@ async fn a_text_for_searches_alone_asks_no_model() {
         assert_eq!(job["state"], "succeeded", "{job}");
         assert_eq!(job["result"]["chunks_written"], 0);
         assert_eq!(job["result"]["retrieval_chunks_written"], 1);
-        assert_eq!(ingest.model.requests().len(), 0, "neither a description nor a filing nor a vector");
-        let found = ingest.app.post("/v1/search", &json!({"query": "violin wood"})).await.json();
+        assert_eq!(
+            ingest.model.requests().len(),
+            0,
+            "neither a description nor a filing nor a vector"
+        );
+
+        let found = ingest
+            .app
+            .post("/v1/search", &json!({"query": "violin wood"}))
+            .await
+            .json();
+
         assert_eq!(each(&found, "path"), ["/v.md"]);
         let id = found["items"][0]["source_id"].as_str().unwrap();
         let chunks = |profile: &str| format!("/v1/sources/{id}/chunks?profile={profile}");
         let listed = ingest.app.get(&chunks("retrieval")).await.json();
         assert_eq!(listed["items"][0]["text_content"], TEXT);
         assert_eq!(listed["items"][0]["category_id"], Value::Null);
-        assert_eq!(ingest.app.get(&chunks("taxonomy")).await.json()["items"], json!([]));
+        assert_eq!(
+            ingest.app.get(&chunks("taxonomy")).await.json()["items"],
+            json!([])
+        );
+
         // The same again shares what is there.
         let again = ingest.run(&body).await;
         assert_eq!(again["result"]["shares_chunks_of_version"], 1, "{again}");
@@ -41,13 +55,37 @@ async fn a_text_for_the_hierarchy_alone_is_found_by_its_words() {
         let job = ingest.run(&json!({"path": "/v.md", "text": TEXT})).await;
         assert_eq!(job["result"]["chunks_written"], 1, "{job}");
         assert_eq!(job["result"]["retrieval_chunks_written"], 0);
-        assert!(ingest.model.requests().iter().all(|seen| seen.stage != "embeddings"));
+        assert!(
+            ingest
+                .model
+                .requests()
+                .iter()
+                .all(|seen| seen.stage != "embeddings")
+        );
+
         for kind in ["keyword", "hybrid"] {
-            let found = ingest.app.post("/v1/search", &json!({"query": "violin spruce", "type": kind})).await.json();
+            let found = ingest
+                .app
+                .post(
+                    "/v1/search",
+                    &json!({"query": "violin spruce", "type": kind}),
+                )
+                .await
+                .json();
+
             assert_eq!(each(&found, "profile"), ["taxonomy"], "{found}");
             assert!(found["items"][0]["category_id"].is_number());
         }
-        let found = ingest.app.post("/v1/search", &json!({"query": "violin", "type": "semantic"})).await.json();
+
+        let found = ingest
+            .app
+            .post(
+                "/v1/search",
+                &json!({"query": "violin", "type": "semantic"}),
+            )
+            .await
+            .json();
+
         assert_eq!(found["items"], json!([]));
         ingest.app.finish().await;
     }
@@ -59,11 +97,24 @@ async fn a_text_may_also_just_be_kept() {
         let shelf = Shelf::on(database, &[]).await;
         let kept = json!({"path": "/v.md", "text": TEXT, "options": {"indexes": []}});
         let id = shelf.bring_as(kept.clone()).await;
-        assert_eq!(shelf.paths(json!({"query": "violin"})).await, Vec::<String>::new());
-        let content = shelf.app.get(&format!("/v1/sources/{id}/versions/1/content")).await;
+        assert_eq!(
+            shelf.paths(json!({"query": "violin"})).await,
+            Vec::<String>::new()
+        );
+
+        let content = shelf
+            .app
+            .get(&format!("/v1/sources/{id}/versions/1/content"))
+            .await;
+
         assert_eq!(content.text, TEXT);
         assert_eq!(shelf.bring_as(kept).await, id);
-        let version = shelf.app.get(&format!("/v1/sources/{id}/versions/2")).await.json();
+        let version = shelf
+            .app
+            .get(&format!("/v1/sources/{id}/versions/2"))
+            .await
+            .json();
+
         assert_eq!(version["version"], 2, "{version}");
         // Brought again to be found, it is.
         shelf.bring("/v.md", TEXT).await;
@@ -75,31 +126,55 @@ async fn a_text_may_also_just_be_kept() {
 #[tokio::test]
 async fn passages_for_searches_are_long_and_overlap() {
     let app = TestApp::spawn().await;
-    let text = "There is a sentence that speaks of a harbour, and another that does not. ".repeat(500);
+    let text =
+        "There is a sentence that speaks of a harbour, and another that does not. ".repeat(500);
     let body = json!({"path": "/long.md", "text": text, "wait": true, "options": {"indexes": ["semantic"]}});
-    let id = app.post("/v1/ingestions", &body).await.json()["result"]["source_id"].as_str().unwrap().to_owned();
-    let listed = app.get(&format!("/v1/sources/{id}/chunks?profile=retrieval")).await.json();
+    let id = app.post("/v1/ingestions", &body).await.json()["result"]["source_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+
+    let listed = app
+        .get(&format!("/v1/sources/{id}/chunks?profile=retrieval"))
+        .await
+        .json();
+
     let items = listed["items"].as_array().unwrap();
     assert!(items.len() > 5, "{}", items.len());
     for two in items.windows(2) {
         let number = |item: &Value, field: &str| item[field].as_i64().unwrap();
         assert!(number(&two[0], "token_count") <= 1024);
         let shared = number(&two[0], "end_char") - number(&two[1], "start_char");
-        let share = text.chars().skip(usize::try_from(number(&two[1], "start_char")).unwrap());
+        let share = text
+            .chars()
+            .skip(usize::try_from(number(&two[1], "start_char")).unwrap());
         let share: String = share.take(usize::try_from(shared).unwrap()).collect();
-        let counted = app.post("/v1/tokens/count", &json!({"text": share})).await.json();
+        let counted = app
+            .post("/v1/tokens/count", &json!({"text": share}))
+            .await
+            .json();
+
         let tokens = counted["tokens"].as_i64().unwrap();
         assert!((150..=250).contains(&tokens), "{tokens} tokens in common");
     }
+
     app.finish().await;
 }
 
 #[tokio::test]
 async fn settings_of_the_index_are_checked() {
     let refused = |name: &str, value: &str| {
-        let environment = [(format!("MEMOIR__{name}"), value.to_owned())].into_iter().collect();
-        let origin = memoir::config::Origin { file: None, environment };
-        memoir::config::Config::load(&origin).unwrap_err().to_string()
+        let environment = [(format!("MEMOIR__{name}"), value.to_owned())]
+            .into_iter()
+            .collect();
+        let origin = memoir::config::Origin {
+            file: None,
+            environment,
+        };
+
+        memoir::config::Config::load(&origin)
+            .unwrap_err()
+            .to_string()
     };
     for (name, value, key) in [
         ("VECTOR__STORE", "chroma", "vector.store"),

@@ -20,7 +20,9 @@ pub struct Shelf {
 
 impl Shelf {
     pub async fn on(database: TestDatabase, settings: &[(&str, &str)]) -> Self {
-        Self { app: TestApp::on(database, settings).await }
+        Self {
+            app: TestApp::on(database, settings).await,
+        }
     }
 
     /// Brings a text in for searches alone; gives the id of its document.
@@ -34,9 +36,13 @@ impl Shelf {
         if body["options"].is_null() {
             body["options"] = json!({"indexes": ["semantic"]});
         }
+
         let reply = self.app.post("/v1/ingestions", &body).await;
         assert_eq!(reply.json()["state"], "succeeded", "{}", reply.text);
-        reply.json()["result"]["source_id"].as_str().unwrap().to_owned()
+        reply.json()["result"]["source_id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     pub async fn ask(&self, body: &Value) -> Reply {
@@ -56,12 +62,21 @@ impl Shelf {
     }
 
     pub async fn change(&self, id: &str, change: &Value) {
-        let reply = send(self.app.request(Method::PATCH, &format!("/v1/sources/{id}")).json(change)).await;
+        let reply = send(
+            self.app
+                .request(Method::PATCH, &format!("/v1/sources/{id}"))
+                .json(change),
+        )
+        .await;
         assert_eq!(reply.status, 200, "{}", reply.text);
     }
 
     pub async fn remove(&self, id: &str) {
-        let reply = send(self.app.request(Method::DELETE, &format!("/v1/sources/{id}"))).await;
+        let reply = send(
+            self.app
+                .request(Method::DELETE, &format!("/v1/sources/{id}")),
+        )
+        .await;
         assert_eq!(reply.status, 204, "{}", reply.text);
     }
 }
@@ -69,5 +84,12 @@ impl Shelf {
 /// One field of every item.
 pub fn each(found: &Value, field: &str) -> Vec<String> {
     let items = found["items"].as_array().unwrap();
-    items.iter().map(|item| item[field].as_str().map_or_else(|| item[field].to_string(), str::to_owned)).collect()
+    items
+        .iter()
+        .map(|item| {
+            item[field]
+                .as_str()
+                .map_or_else(|| item[field].to_string(), str::to_owned)
+        })
+        .collect()
 }

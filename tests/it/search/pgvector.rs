@@ -1,4 +1,5 @@
-//! A space that does not fit into memory, where PostgreSQL has pgvector: the database compares, the order is the same.
+//! A space that does not fit into memory, where PostgreSQL has pgvector: the database compares, the
+//! order is the same.
 
 use std::sync::Arc;
 
@@ -15,51 +16,87 @@ const COPIED: &str = "SELECT COUNT(*) FROM embedding_vectors";
 
 #[tokio::test]
 async fn pgvector_finds_what_memory_finds() {
-    let Some(database) = TestDatabase::pgvector().await else { return };
-    let cut = [("VECTOR__CHUNK_TOKENS", "64"), ("VECTOR__OVERLAP_TOKENS", "16")];
+    let Some(database) = TestDatabase::pgvector().await else {
+        return;
+    };
+    let cut = [
+        ("VECTOR__CHUNK_TOKENS", "64"),
+        ("VECTOR__OVERLAP_TOKENS", "16"),
+    ];
+
     let shelf = Shelf::on(database, &cut).await;
     let mut dice = Dice(7);
     for number in 0..20 {
         let words = 20 + dice.below(400);
-        shelf.bring(&format!("/{number}.md"), &dice.text(words)).await;
+        shelf
+            .bring(&format!("/{number}.md"), &dice.text(words))
+            .await;
     }
+
     // The extension comes later than the first texts.
     let database = Arc::clone(&shelf.app.database);
     shelf.app.finish().await;
     database.execute("CREATE EXTENSION vector").await;
     let start = async |memory| {
         let settings = [cut[0], cut[1], ("VECTOR__MEMORY_MB", memory)];
-        Shelf { app: TestApp::at(&database.url, Arc::clone(&database), &settings).await }
+        Shelf {
+            app: TestApp::at(&database.url, Arc::clone(&database), &settings).await,
+        }
     };
+
     let (roomy, small) = (start("64").await, start("0").await);
     let all = count(&database, VECTORS).await;
     assert!(all > 50, "{all}");
-    until("every vector for pgvector", async || count(&database, COPIED).await == all).await;
+    until("every vector for pgvector", async || {
+        count(&database, COPIED).await == all
+    })
+    .await;
 
     // One whose copy is gone is not found by meaning any more: it is the copies that are compared.
-    let lost = roomy.bring("/lost.md", "A zeppelin over the glacier.").await;
-    assert_eq!(count(&database, COPIED).await, all + 1, "written with the text");
+    let lost = roomy
+        .bring("/lost.md", "A zeppelin over the glacier.")
+        .await;
+    assert_eq!(
+        count(&database, COPIED).await,
+        all + 1,
+        "written with the text"
+    );
+
     let asked = json!({"query": "zeppelin glacier", "type": "semantic", "k": 1});
     assert_eq!(small.paths(asked.clone()).await, ["/lost.md"]);
     let one = "(SELECT c.id FROM chunks c JOIN sources s ON s.id = c.source_id WHERE s.path = '/lost.md')";
+
     // Again and again: one that is still copying puts it back.
     until("pgvector is asked", async || {
-        database.execute(&format!("DELETE FROM embedding_vectors WHERE chunk_id IN {one}")).await;
+        database
+            .execute(&format!(
+                "DELETE FROM embedding_vectors WHERE chunk_id IN {one}"
+            ))
+            .await;
         small.paths(asked.clone()).await != ["/lost.md"]
     })
     .await;
+
     roomy.remove(&lost).await;
 
-    roomy.bring_as(json!({"path": "/bob.md", "text": dice.text(40), "user_id": "bob"})).await;
+    roomy
+        .bring_as(json!({"path": "/bob.md", "text": dice.text(40), "user_id": "bob"}))
+        .await;
     compare(&small, &roomy, &mut dice, &["semantic", "hybrid"]).await;
+
     // Former versions are in the table, too, and nobody's business.
     for number in 0..10 {
         roomy.bring(&format!("/{number}.md"), &dice.text(200)).await;
     }
+
     compare(&small, &roomy, &mut dice, &["semantic"]).await;
     let removed = roomy.bring("/gone.md", "An obelisk of quartz.").await;
     roomy.remove(&removed).await;
-    assert_eq!(count(&database, COPIED).await, count(&database, VECTORS).await);
+    assert_eq!(
+        count(&database, COPIED).await,
+        count(&database, VECTORS).await
+    );
+
     small.app.finish().await;
     roomy.app.finish().await;
 }
@@ -71,8 +108,16 @@ async fn compare(small: &Shelf, roomy: &Shelf, dice: &mut Dice, kinds: &[&str]) 
             for scope in ["chunks", "sources"] {
                 for filters in [json!({}), json!({"user_id": "bob"})] {
                     let body = json!({"query": query, "type": kind, "scope": scope, "k": 15, "filters": filters});
-                    let (there, here) = (small.search(body.clone()).await, roomy.search(body.clone()).await);
-                    assert_eq!((&there["index"], &here["index"]), (&json!("database"), &json!("memory")));
+                    let (there, here) = (
+                        small.search(body.clone()).await,
+                        roomy.search(body.clone()).await,
+                    );
+
+                    assert_eq!(
+                        (&there["index"], &here["index"]),
+                        (&json!("database"), &json!("memory"))
+                    );
+
                     assert_eq!(told(&there), told(&here), "{body}");
                     assert!(!each(&there, "path").is_empty());
                 }
@@ -83,20 +128,41 @@ async fn compare(small: &Shelf, roomy: &Shelf, dice: &mut Dice, kinds: &[&str]) 
 
 #[tokio::test]
 async fn another_embedding_model_leaves_no_copies_behind() {
-    let Some(database) = TestDatabase::pgvector().await else { return };
+    let Some(database) = TestDatabase::pgvector().await else {
+        return;
+    };
     database.execute("CREATE EXTENSION vector").await;
     let shelf = Shelf::on(database, &[("VECTOR__MEMORY_MB", "0")]).await;
     let database = Arc::clone(&shelf.app.database);
     shelf.bring("/a.md", "A zeppelin over the glacier.").await;
-    database.execute("UPDATE settings SET value_json = 'old:model' WHERE name = 'embedding_model'").await;
-    database.execute("UPDATE embeddings SET model = 'old:model'").await;
-    database.execute("UPDATE embedding_vectors SET model = 'old:model'").await;
+    database
+        .execute("UPDATE settings SET value_json = 'old:model' WHERE name = 'embedding_model'")
+        .await;
+    database
+        .execute("UPDATE embeddings SET model = 'old:model'")
+        .await;
+    database
+        .execute("UPDATE embedding_vectors SET model = 'old:model'")
+        .await;
     shelf.app.finish().await;
     let settings = [("VECTOR__MEMORY_MB", "0")];
-    let shelf = Shelf { app: TestApp::at(&database.url, Arc::clone(&database), &settings).await };
+    let shelf = Shelf {
+        app: TestApp::at(&database.url, Arc::clone(&database), &settings).await,
+    };
     let old = "SELECT COUNT(*) FROM embedding_vectors WHERE model = 'old:model'";
-    until("the old copies are gone", async || count(&database, old).await == 0).await;
+
+    until("the old copies are gone", async || {
+        count(&database, old).await == 0
+    })
+    .await;
+
     assert_eq!(count(&database, COPIED).await, 1);
-    assert_eq!(shelf.paths(json!({"query": "zeppelin", "type": "semantic"})).await, ["/a.md"]);
+    assert_eq!(
+        shelf
+            .paths(json!({"query": "zeppelin", "type": "semantic"}))
+            .await,
+        ["/a.md"]
+    );
+
     shelf.app.finish().await;
 }

@@ -58,11 +58,20 @@ impl TestApp {
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "ends with the test")]
         let served = tokio::spawn(app.serve(listener, stop.clone()));
-        Self { address, clock, database, stop, client: super::client::client(), served: Some(served) }
+
+        Self {
+            address,
+            clock,
+            database,
+            stop,
+            client: super::client::client(),
+            served: Some(served),
+        }
     }
 
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.client.request(method, format!("http://{}{path}", self.address))
+        self.client
+            .request(method, format!("http://{}{path}", self.address))
     }
 
     pub async fn get(&self, path: &str) -> Reply {
@@ -82,10 +91,17 @@ impl TestApp {
 
 /// Settings over a database URL.
 pub fn load(url: &str, settings: &[(&str, &str)]) -> Config {
-    let mut environment: HashMap<String, String> =
-        settings.iter().map(|(name, value)| (format!("MEMOIR__{name}"), (*value).to_owned())).collect();
+    let mut environment: HashMap<String, String> = settings
+        .iter()
+        .map(|(name, value)| (format!("MEMOIR__{name}"), (*value).to_owned()))
+        .collect();
+
     environment.insert("DATABASE_URL".to_owned(), url.to_owned());
-    Config::load(&Origin { file: None, environment }).unwrap()
+    Config::load(&Origin {
+        file: None,
+        environment,
+    })
+    .unwrap()
 }
 
 pub async fn send(request: RequestBuilder) -> Reply {
@@ -95,7 +111,11 @@ pub async fn send(request: RequestBuilder) -> Reply {
 impl Reply {
     async fn read(response: Response) -> Self {
         let (status, headers) = (response.status(), response.headers().clone());
-        Self { status, headers, text: response.text().await.unwrap() }
+        Self {
+            status,
+            headers,
+            text: response.text().await.unwrap(),
+        }
     }
 
     pub fn json(&self) -> Value {
@@ -103,7 +123,9 @@ impl Reply {
     }
 
     pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
     }
 
     /// Checks that this is a complete problem document with this status and code.
@@ -116,8 +138,15 @@ impl Reply {
         assert_eq!(problem["status"], status);
         assert_eq!(problem["type"], format!("urn:memoir:problem:{code}"));
         assert_eq!(problem["request_id"], self.header("x-request-id"));
+
         for member in ["title", "detail", "remediation", "request_id"] {
-            assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {}", self.text);
+            assert!(
+                problem[member]
+                    .as_str()
+                    .is_some_and(|text| !text.is_empty()),
+                "{member}: {}",
+                self.text
+            );
         }
     }
 }

@@ -16,7 +16,10 @@ pub struct Binary {
 
 impl Binary {
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), environment: Vec::new() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            environment: Vec::new(),
+        }
     }
 
     pub fn env(mut self, name: &str, value: &str) -> Self {
@@ -26,11 +29,19 @@ impl Binary {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_memoir"));
-        command.args(arguments).env_clear().current_dir(self.folder.path());
+        command
+            .args(arguments)
+            .env_clear()
+            .current_dir(self.folder.path());
+
         // Somebody else on this machine may have the default port.
         command.env("MEMOIR__SERVER__LISTEN", "127.0.0.1:0");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+
         command
     }
 
@@ -52,23 +63,47 @@ impl Binary {
         command.env("MEMOIR__SERVER__LISTEN", address.to_string());
         let log = std::fs::File::create(self.folder.path().join("stderr.log")).unwrap();
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let running = Running { child: Mutex::new(child), address };
+        let running = Running {
+            child: Mutex::new(child),
+            address,
+        };
+
         let began = Instant::now();
-        while !self.run(&["healthcheck", "--address", &address.to_string()]).status.success() {
+        while !self
+            .run(&["healthcheck", "--address", &address.to_string()])
+            .status
+            .success()
+        {
             if running.ended().is_some() {
                 break;
             }
-            assert!(began.elapsed() < Duration::from_secs(30), "memoir did not get ready: {}", self.log());
+
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "memoir did not get ready: {}",
+                self.log()
+            );
+
             std::thread::sleep(Duration::from_millis(20));
         }
+
         running
     }
 
     /// Starts a command that goes on until it is told to stop.
     pub fn start(&self, arguments: &[&str]) -> Running {
         let log = std::fs::File::create(self.folder.path().join("stderr.log")).unwrap();
-        let child = self.command(arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        Running { child: Mutex::new(child), address: free_address() }
+        let child = self
+            .command(arguments)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+
+        Running {
+            child: Mutex::new(child),
+            address: free_address(),
+        }
     }
 
     /// What the service wrote to stderr.
@@ -93,7 +128,13 @@ impl Running {
     }
 
     fn signal(&self, signal: &str) {
-        assert!(Command::new("kill").args(["-s", signal, &self.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-s", signal, &self.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     /// Asks it to stop.
@@ -114,7 +155,12 @@ impl Running {
             if let Some(status) = self.ended() {
                 return status.code();
             }
-            assert!(began.elapsed() < Duration::from_secs(40), "memoir did not stop");
+
+            assert!(
+                began.elapsed() < Duration::from_secs(40),
+                "memoir did not stop"
+            );
+
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -129,7 +175,10 @@ impl Drop for Running {
 }
 
 pub fn free_address() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
 }
 
 pub fn text(bytes: &[u8]) -> String {

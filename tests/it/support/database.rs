@@ -1,7 +1,8 @@
 //! A database of one's own, on each engine that is there.
 //!
-//! SQLite always is. `scripts/test` starts the others and names them in `TEST_PG_URL` and `TEST_MYSQL_URL`;
-//! it also says with `MEMOIR_TEST_ENGINES` how many there must be, so that none is left out silently.
+//! SQLite always is. `scripts/test` starts the others and names them in `TEST_PG_URL` and
+//! `TEST_MYSQL_URL`; it also says with `MEMOIR_TEST_ENGINES` how many there must be, so that none
+//! is left out silently.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,7 +22,11 @@ impl TestDatabase {
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}/memoir.db", folder.path().display());
-        Self { engine: Engine::Sqlite, url, _folder: Some(folder) }
+        Self {
+            engine: Engine::Sqlite,
+            url,
+            _folder: Some(folder),
+        }
     }
 
     /// A new, empty database on every engine that is there.
@@ -32,6 +37,7 @@ impl TestDatabase {
         if let Some(wanted) = variable("MEMOIR_TEST_ENGINES") {
             assert_eq!(all.len().to_string(), wanted, "an engine is missing");
         }
+
         all
     }
 
@@ -41,30 +47,49 @@ impl TestDatabase {
         let name = fresh_name();
         execute(&server, &format!("CREATE SCHEMA {name}")).await;
         let url = format!("{server}?options[search_path]={name}");
-        Some(Self { engine: Engine::Postgres, url, _folder: None })
+
+        Some(Self {
+            engine: Engine::Postgres,
+            url,
+            _folder: None,
+        })
     }
 
-    /// A new database on the PostgreSQL server that has pgvector, which is there wherever all tests are run, for x86-64;
-    /// the extension is not in it yet.
+    /// A new database on the PostgreSQL server that has pgvector, which is there wherever all tests
+    /// are run, for x86-64; the extension is not in it yet.
     pub async fn pgvector() -> Option<Self> {
         let Some(server) = variable("TEST_PGVECTOR_URL") else {
             let wanted = variable("MEMOIR_TEST_ENGINES").is_some() && cfg!(target_arch = "x86_64");
             assert!(!wanted, "the server with pgvector is missing");
             return None;
         };
+
         let name = fresh_name();
         execute(&server, &format!("CREATE DATABASE {name}")).await;
         let (base, _) = server.rsplit_once('/').unwrap();
-        Some(Self { engine: Engine::Postgres, url: format!("{base}/{name}"), _folder: None })
+        Some(Self {
+            engine: Engine::Postgres,
+            url: format!("{base}/{name}"),
+            _folder: None,
+        })
     }
 
     /// A new database on the MariaDB server, if there is one.
     pub async fn mysql() -> Option<Self> {
         let server = variable("TEST_MYSQL_URL")?;
         let name = fresh_name();
-        execute(&server, &format!("CREATE DATABASE {name} CHARACTER SET utf8mb4")).await;
+        execute(
+            &server,
+            &format!("CREATE DATABASE {name} CHARACTER SET utf8mb4"),
+        )
+        .await;
+
         let (base, _) = server.rsplit_once('/').unwrap();
-        Some(Self { engine: Engine::Mysql, url: format!("{base}/{name}"), _folder: None })
+        Some(Self {
+            engine: Engine::Mysql,
+            url: format!("{base}/{name}"),
+            _folder: None,
+        })
     }
 
     /// A connection past the store, to look at or to spoil what it holds.
@@ -86,7 +111,10 @@ impl TestDatabase {
 }
 
 pub fn variable(name: &str) -> Option<String> {
-    #[expect(clippy::disallowed_methods, reason = "tests take their databases from the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests take their databases from the environment"
+    )]
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -97,11 +125,19 @@ async fn connect(url: &str) -> AnyConnection {
 
 async fn execute(url: &str, sql: &str) {
     let mut connection = connect(url).await;
-    connection.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
+    connection
+        .execute(AssertSqlSafe(sql.to_owned()))
+        .await
+        .unwrap();
+
     connection.close().await.unwrap();
 }
 
 fn fresh_name() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!("t{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
+    format!(
+        "t{}_{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::SeqCst)
+    )
 }

@@ -34,16 +34,27 @@ impl Door {
         Self::with(&[]).await
     }
 
-    /// With providers `openai_stub`, `anthropic_stub` and `gemini_stub`, all at one scripted server.
+    /// With providers `openai_stub`, `anthropic_stub` and `gemini_stub`, all at one scripted
+    /// server.
     pub async fn with(settings: &[(&str, &str)]) -> Self {
         Self::on(TestDatabase::sqlite(), settings).await
     }
 
     pub async fn on(database: TestDatabase, settings: &[(&str, &str)]) -> Self {
         let model = ScriptedModel::local().await.unwrap();
-        let urls = [model.openai_url(), model.anthropic_url(), model.gemini_url()];
+        let urls = [
+            model.openai_url(),
+            model.anthropic_url(),
+            model.gemini_url(),
+        ];
+
         let mut all = QUICK.to_vec();
-        let names = [("OPENAI_STUB", "openai"), ("ANTHROPIC_STUB", "anthropic"), ("GEMINI_STUB", "gemini")];
+        let names = [
+            ("OPENAI_STUB", "openai"),
+            ("ANTHROPIC_STUB", "anthropic"),
+            ("GEMINI_STUB", "gemini"),
+        ];
+
         let entries: Vec<(String, String)> = names
             .iter()
             .zip(&urls)
@@ -56,16 +67,36 @@ impl Door {
                 ]
             })
             .collect();
-        all.extend(entries.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+
+        all.extend(
+            entries
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str())),
+        );
+
         all.extend_from_slice(settings);
         let config = load(&database.url, &all);
         let store = Store::connect(&config.database).await.unwrap();
         store.migrate().await.unwrap();
-        let llm = Llm::new(config.llm, &config.telemetry.otlp_endpoint, store.clone(), Arc::new(SystemClock));
-        Self { llm, model, store, _database: database }
+        let llm = Llm::new(
+            config.llm,
+            &config.telemetry.otlp_endpoint,
+            store.clone(),
+            Arc::new(SystemClock),
+        );
+
+        Self {
+            llm,
+            model,
+            store,
+            _database: database,
+        }
     }
 
-    #[expect(clippy::unused_self, reason = "reads like what it is: somebody at this door")]
+    #[expect(
+        clippy::unused_self,
+        reason = "reads like what it is: somebody at this door"
+    )]
     pub fn session(&self) -> Session {
         Session::of_caller(Space::default())
     }
@@ -80,12 +111,19 @@ pub fn in_mode(mode: &'static str) -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-pub const MODES: [(&str, OutputMode); 3] =
-    [("native", OutputMode::Native), ("tool", OutputMode::Tool), ("prompted", OutputMode::Prompted)];
+pub const MODES: [(&str, OutputMode); 3] = [
+    ("native", OutputMode::Native),
+    ("tool", OutputMode::Tool),
+    ("prompted", OutputMode::Prompted),
+];
 
 /// Five passages under the root, open to new categories.
 pub fn five_passages() -> Classify {
-    passages(&["one", "two", "three", "four", "five"], &["Alpha", "Beta"], true)
+    passages(
+        &["one", "two", "three", "four", "five"],
+        &["Alpha", "Beta"],
+        true,
+    )
 }
 
 pub fn passages(texts: &[&str], categories: &[&str], may_create: bool) -> Classify {
@@ -98,7 +136,10 @@ pub fn passages(texts: &[&str], categories: &[&str], may_create: bool) -> Classi
         contents: [].into(),
         may_create,
         homes: Arc::default(),
-        chunks: (1..).zip(texts).map(|(id, text)| (id, (*text).into())).collect(),
+        chunks: (1..)
+            .zip(texts)
+            .map(|(id, text)| (id, (*text).into()))
+            .collect(),
     }
 }
 

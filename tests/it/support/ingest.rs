@@ -47,11 +47,15 @@ impl Ingest {
         Self { app, model }
     }
 
-    /// Stops the application and starts it again with these settings, on the same database and model.
+    /// Stops the application and starts it again with these settings, on the same database and
+    /// model.
     pub async fn restart(self, settings: &[(&str, &str)]) -> Self {
         let database = Arc::clone(&self.app.database);
         self.app.finish().await;
-        Self { app: start(database, &self.model, settings).await, model: self.model }
+        Self {
+            app: start(database, &self.model, settings).await,
+            model: self.model,
+        }
     }
 
     pub async fn submit(&self, body: &Value) -> Reply {
@@ -104,7 +108,11 @@ impl Ingest {
     /// Queues a failed job again and sees it to its end.
     pub async fn retry(&self, job: &Value) -> Value {
         let id = job["id"].as_str().unwrap();
-        let reply = self.app.post(&format!("/v1/jobs/{id}/retry"), &Value::Null).await;
+        let reply = self
+            .app
+            .post(&format!("/v1/jobs/{id}/retry"), &Value::Null)
+            .await;
+
         assert_eq!(reply.status, 202, "{}", reply.text);
         self.finished(id).await
     }
@@ -115,7 +123,11 @@ impl Ingest {
         let mut cursor = String::new();
         loop {
             let mark = if path.contains('?') { '&' } else { '?' };
-            let page = self.app.get(&format!("{path}{mark}limit=500{cursor}")).await;
+            let page = self
+                .app
+                .get(&format!("{path}{mark}limit=500{cursor}"))
+                .await;
+
             assert_eq!(page.status, 200, "{}", page.text);
             let page = page.json();
             all.extend(page["items"].as_array().unwrap().iter().cloned());
@@ -128,13 +140,17 @@ impl Ingest {
 
     /// The passages of the document of a job.
     pub async fn chunks(&self, job: &Value) -> Vec<Value> {
-        self.list(&format!("/v1/sources/{}/chunks", source(job))).await
+        self.list(&format!("/v1/sources/{}/chunks", source(job)))
+            .await
     }
 
     /// Names on a level, in the order of their making.
     pub async fn names(&self, level: i64) -> Vec<String> {
         let found = self.list(&format!("/v1/categories?level={level}")).await;
-        found.iter().map(|category| category["name"].as_str().unwrap().to_owned()).collect()
+        found
+            .iter()
+            .map(|category| category["name"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     pub async fn put(&self, path: &str, body: &Value) -> Reply {
@@ -143,7 +159,11 @@ impl Ingest {
 
     /// What the model was asked in a stage since the last clear.
     pub fn asked(&self, stage: &str) -> Vec<Seen> {
-        self.model.requests().into_iter().filter(|seen| seen.stage == stage).collect()
+        self.model
+            .requests()
+            .into_iter()
+            .filter(|seen| seen.stage == stage)
+            .collect()
     }
 
     /// Rows of a table, counted past the store.
@@ -154,20 +174,30 @@ impl Ingest {
     /// Rows of everything that an ingestion files.
     pub async fn rows(&self) -> [i64; 5] {
         let mut all = [0; 5];
-        for (place, table) in
-            all.iter_mut().zip(["sources", "source_versions", "contextual_helpers", "categories", FILED])
-        {
+        for (place, table) in all.iter_mut().zip([
+            "sources",
+            "source_versions",
+            "contextual_helpers",
+            "categories",
+            FILED,
+        ]) {
             *place = self.count(table).await;
         }
+
         all
     }
 }
 
-async fn start(database: Arc<TestDatabase>, model: &ScriptedModel, settings: &[(&str, &str)]) -> TestApp {
+async fn start(
+    database: Arc<TestDatabase>,
+    model: &ScriptedModel,
+    settings: &[(&str, &str)],
+) -> TestApp {
     let url = model.openai_url();
     let mut all = QUICK.to_vec();
     all.push(("LLM__PROVIDERS__OPENAI_STUB__BASE_URL", &url));
     all.extend_from_slice(settings);
+
     TestApp::at(&database.url.clone(), database, &all).await
 }
 
@@ -177,7 +207,11 @@ pub const FILED: &str = "chunks WHERE profile = 'taxonomy'";
 
 pub async fn count(database: &TestDatabase, sql: &str) -> i64 {
     let mut connection = database.connect().await;
-    let row = sqlx::query(AssertSqlSafe(sql.to_owned())).fetch_one(&mut connection).await.unwrap();
+    let row = sqlx::query(AssertSqlSafe(sql.to_owned()))
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+
     row.get(0)
 }
 
@@ -191,20 +225,33 @@ pub fn assert_failed(job: &Value, code: &str) {
     assert_eq!(job["state"], "failed", "{job:#}");
     assert_eq!(job["error"]["code"], code, "{job:#}");
     for member in ["title", "detail", "remediation"] {
-        assert!(job["error"][member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {job:#}");
+        assert!(
+            job["error"][member]
+                .as_str()
+                .is_some_and(|text| !text.is_empty()),
+            "{member}: {job:#}"
+        );
     }
 }
 
 /// A passage of some fifty tokens that says where it belongs: `Finance/Tax/Income`.
 pub fn passage(path: &str, number: usize) -> String {
-    let labels = path.split('/').zip(1..).map(|(name, level)| format!("category{level}: {name}\n"));
+    let labels = path
+        .split('/')
+        .zip(1..)
+        .map(|(name, level)| format!("category{level}: {name}\n"));
+
     let labels = labels.collect::<Vec<_>>().concat();
     format!("{labels}Passage {number}:{}.\n\n", " word".repeat(30))
 }
 
 /// A text that is cut into one passage for each of the paths, by the options that go with it.
 pub fn text(paths: &[&str]) -> String {
-    paths.iter().zip(1..).map(|(path, number)| passage(path, number)).collect()
+    paths
+        .iter()
+        .zip(1..)
+        .map(|(path, number)| passage(path, number))
+        .collect()
 }
 
 /// A request for such a text, with other fields over it.
@@ -222,7 +269,9 @@ pub fn document(paths: &[&str], more: &Value) -> Value {
 }
 
 fn merge(into: &mut Value, more: &Value) {
-    let Some(fields) = more.as_object() else { return };
+    let Some(fields) = more.as_object() else {
+        return;
+    };
     for (name, value) in fields {
         if into[name].is_object() && value.is_object() {
             merge(&mut into[name], value);
@@ -234,7 +283,10 @@ fn merge(into: &mut Value, more: &Value) {
 
 /// The numbers of the chunks in a prompt, in order.
 pub fn ids(seen: &Seen) -> Vec<i64> {
-    let headings = seen.user.lines().filter_map(|line| line.strip_prefix("Chunk ")?.strip_suffix(':'));
+    let headings = seen
+        .user
+        .lines()
+        .filter_map(|line| line.strip_prefix("Chunk ")?.strip_suffix(':'));
     headings.filter_map(|number| number.parse().ok()).collect()
 }
 
@@ -249,7 +301,11 @@ pub fn line<'s>(seen: &'s Seen, label: &str) -> &'s str {
 
 /// The categories that a prompt lists.
 pub fn offered(seen: &Seen) -> Vec<&str> {
-    let below = seen.user.lines().skip_while(|line| *line != "categories:").skip(1);
+    let below = seen
+        .user
+        .lines()
+        .skip_while(|line| *line != "categories:")
+        .skip(1);
     below.map_while(|line| line.strip_prefix("- ")).collect()
 }
 
@@ -257,7 +313,10 @@ pub fn offered(seen: &Seen) -> Vec<&str> {
 pub async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
     let began = std::time::Instant::now();
     while !look().await {
-        assert!(began.elapsed() < Duration::from_mins(1), "it does not come: {what}");
+        assert!(
+            began.elapsed() < Duration::from_mins(1),
+            "it does not come: {what}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

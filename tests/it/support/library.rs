@@ -1,5 +1,5 @@
-//! A library to ask questions of: documents, versions, categories and passages, put in place without a model, and the
-//! application over it with a scripted model.
+//! A library to ask questions of: documents, versions, categories and passages, put in place
+//! without a model, and the application over it with a scripted model.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -36,7 +36,11 @@ pub type Filed<'t> = (&'t [&'t str], &'t str);
 impl Library {
     pub async fn at(url: &str) -> Self {
         let store = Store::connect(&load(url, &[]).database).await.unwrap();
-        Self { store, space: Space::default(), clock: AtomicI64::new(START) }
+        Self {
+            store,
+            space: Space::default(),
+            clock: AtomicI64::new(START),
+        }
     }
 
     /// The moment of the last write.
@@ -53,7 +57,13 @@ impl Library {
         self.add_of("default", &[], path, chunks).await
     }
 
-    pub async fn add_of(&self, user_id: &str, tags: &[&str], path: &str, chunks: &[Filed<'_>]) -> SourceId {
+    pub async fn add_of(
+        &self,
+        user_id: &str,
+        tags: &[&str],
+        path: &str,
+        chunks: &[Filed<'_>],
+    ) -> SourceId {
         let now = self.tick();
         let mut all = vec!["file_ingest".to_owned()];
         all.extend(tags.iter().map(ToString::to_string));
@@ -69,11 +79,14 @@ impl Library {
             created_at: now,
             updated_at: now,
         };
+
         let mut tx = self.store.begin().await.unwrap();
         tx.lock_chunks(&self.space).await.unwrap();
         tx.add_source(&self.space, &source).await.unwrap();
-        self.write_version(&mut tx, &source.id, 1, chunks, now).await;
+        self.write_version(&mut tx, &source.id, 1, chunks, now)
+            .await;
         tx.commit().await.unwrap();
+
         source.id
     }
 
@@ -82,7 +95,9 @@ impl Library {
         let now = self.tick();
         let mut tx = self.store.begin().await.unwrap();
         tx.lock_chunks(&self.space).await.unwrap();
-        self.write_version(&mut tx, source_id, version, chunks, now).await;
+        self.write_version(&mut tx, source_id, version, chunks, now)
+            .await;
+
         tx.commit().await.unwrap();
     }
 
@@ -95,26 +110,44 @@ impl Library {
         now: Timestamp,
     ) {
         let text: String = chunks.iter().map(|(_, text)| *text).collect();
-        let before = tx.find_current_content(&self.space, source_id).await.unwrap();
+        let before = tx
+            .find_current_content(&self.space, source_id)
+            .await
+            .unwrap();
+
         let shared = before.filter(|_| chunks.is_empty());
         let facts = facts(&text);
-        let new = NewVersion { source_id, version, content: &text, facts: &facts, content_version_id: shared };
+        let new = NewVersion {
+            source_id,
+            version,
+            content: &text,
+            facts: &facts,
+            content_version_id: shared,
+        };
+
         let id = tx.add_source_version(&self.space, new, now).await.unwrap();
         let content = shared.unwrap_or(id);
         if let Some(before) = before.filter(|before| *before != content) {
             let counts = tx.count_version_chunks(&self.space, before).await.unwrap();
-            let gone = counts.into_iter().map(|(leaf, count)| (leaf, -count)).collect();
+            let gone = counts
+                .into_iter()
+                .map(|(leaf, count)| (leaf, -count))
+                .collect();
+
             tx.add_chunk_counts(&self.space, &gone).await.unwrap();
         }
+
         let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
         let mut rows = Vec::new();
         let mut start = 0;
+
         for (ordinal, (path, text)) in (1..).zip(chunks) {
             let category_id = self.leaf(tx, path, now).await;
             *counts.entry(category_id).or_default() += 1;
             let end = start + i64::try_from(char_count(text)).unwrap();
             let token_count = tokens(text);
             let tokenizer = TokenCounter::for_model(None).name();
+
             rows.push(NewChunk {
                 tokenizer,
                 ordinal,
@@ -124,11 +157,17 @@ impl Library {
                 end_char: end,
                 category_id,
             });
+
             start = end;
         }
-        tx.add_chunks(&self.space, source_id, id, &rows, now).await.unwrap();
+
+        tx.add_chunks(&self.space, source_id, id, &rows, now)
+            .await
+            .unwrap();
         tx.add_chunk_counts(&self.space, &counts).await.unwrap();
-        tx.update_latest_version(&self.space, source_id, version, content, now).await.unwrap();
+        tx.update_latest_version(&self.space, source_id, version, content, now)
+            .await
+            .unwrap();
     }
 
     /// Makes a category, with all that is above it; gives its id.
@@ -138,6 +177,7 @@ impl Library {
         tx.lock_chunks(&self.space).await.unwrap();
         let id = self.leaf(&mut tx, path, now).await;
         tx.commit().await.unwrap();
+
         id
     }
 
@@ -145,16 +185,27 @@ impl Library {
         let mut parent = 0;
         for (level, name) in (1..).zip(path) {
             let key = name_key(name);
-            let here = |all: Vec<memoir::model::category::Category>| all.into_iter().find(|c| name_key(&c.name) == key);
+            let here = |all: Vec<memoir::model::category::Category>| {
+                all.into_iter().find(|c| name_key(&c.name) == key)
+            };
             let found = here(tx.list_children(&self.space, &[parent]).await.unwrap());
+
             if found.is_none() {
                 let parent_id = Some(parent).filter(|parent| *parent != 0);
-                let new = NewCategory { parent_id, level, name: (*name).to_owned(), name_key: key.clone() };
+                let new = NewCategory {
+                    parent_id,
+                    level,
+                    name: (*name).to_owned(),
+                    name_key: key.clone(),
+                };
+
                 tx.add_categories(&self.space, &[new], now).await.unwrap();
             }
+
             let children = tx.list_children(&self.space, &[parent]).await.unwrap();
             parent = found.or_else(|| here(children)).unwrap().id;
         }
+
         parent
     }
 
@@ -171,8 +222,11 @@ impl Library {
             tokens_prompt: 0,
             tokens_completion: 0,
         };
+
         let mut tx = self.store.begin().await.unwrap();
-        tx.add_helper(&self.space, source_id, &helper, self.tick()).await.unwrap();
+        tx.add_helper(&self.space, source_id, &helper, self.tick())
+            .await
+            .unwrap();
         tx.commit().await.unwrap();
     }
 }
@@ -225,10 +279,15 @@ impl Desk {
             ("LLM__PROVIDERS__STUB__API_KEY", "sk-test"),
             ("INGESTION__CHUNK_MIN_TOKENS", "10"),
         ];
+
         all.extend_from_slice(settings);
         let app = TestApp::on(database, &all).await;
         let library = Library::at(&app.database.url).await;
-        Self { app, model, library }
+        Self {
+            app,
+            model,
+            library,
+        }
     }
 
     pub async fn ask(&self, body: Value) -> Reply {
@@ -248,7 +307,11 @@ impl Desk {
 
     /// The requests of one stage.
     pub fn seen(&self, stage: &str) -> Vec<Seen> {
-        self.model.requests().into_iter().filter(|seen| seen.stage == stage).collect()
+        self.model
+            .requests()
+            .into_iter()
+            .filter(|seen| seen.stage == stage)
+            .collect()
     }
 
     pub async fn close(self) {
@@ -257,20 +320,43 @@ impl Desk {
     }
 }
 
-/// A model that chooses as it is told: by level, the options (all if none is named) with their ranks from the best down.
-pub fn choosing(choices: &'static [(&'static str, &'static [&'static str])]) -> impl Fn(&Seen) -> ModelReply {
+/// A model that chooses as it is told: by level, the options (all if none is named) with their
+/// ranks from the best down.
+pub fn choosing(
+    choices: &'static [(&'static str, &'static [&'static str])],
+) -> impl Fn(&Seen) -> ModelReply {
     move |seen: &Seen| {
-        let level = seen.user.lines().find_map(|line| line.strip_prefix("level: ")).unwrap_or_default();
-        let chosen = choices.iter().find(|(wanted, _)| seen.stage == "select" && level.starts_with(wanted));
-        let Some((_, chosen)) = chosen else { return ModelReply::sensible(seen) };
-        let most = seen.user.lines().find_map(|line| line.strip_prefix("select: at most ")).unwrap();
-        let options = seen.user.lines().filter(|line| line.starts_with("- ")).count();
+        let level = seen
+            .user
+            .lines()
+            .find_map(|line| line.strip_prefix("level: "))
+            .unwrap_or_default();
+
+        let chosen = choices
+            .iter()
+            .find(|(wanted, _)| seen.stage == "select" && level.starts_with(wanted));
+        let Some((_, chosen)) = chosen else {
+            return ModelReply::sensible(seen);
+        };
+        let most = seen
+            .user
+            .lines()
+            .find_map(|line| line.strip_prefix("select: at most "))
+            .unwrap();
+
+        let options = seen
+            .user
+            .lines()
+            .filter(|line| line.starts_with("- "))
+            .count();
+
         let best = most.parse::<usize>().unwrap().min(options);
         let selections: Vec<Value> = chosen
             .iter()
             .enumerate()
             .map(|(place, name)| json!({"category": name, "ranked_relevance": best - place}))
             .collect();
+
         ModelReply::json(json!({"selections": selections}))
     }
 }

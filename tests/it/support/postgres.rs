@@ -15,26 +15,62 @@ impl Cluster {
     /// Starts one, if PostgreSQL is installed here (`scripts/test` sees to that).
     pub fn start() -> Option<Self> {
         super::database::variable("TEST_PG_URL")?;
-        let mut versions: Vec<PathBuf> =
-            std::fs::read_dir("/usr/lib/postgresql").ok()?.map(|entry| entry.unwrap().path().join("bin")).collect();
+        let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+            .ok()?
+            .map(|entry| entry.unwrap().path().join("bin"))
+            .collect();
+
         versions.sort();
         let cluster = Self {
             folder: tempfile::tempdir().unwrap(),
             bin: versions.pop()?,
             port: super::binary::free_address().port(),
         };
+
         let folder = cluster.folder.path();
         if is_root() {
             // PostgreSQL refuses to run as root.
-            assert!(Command::new("chown").arg("nobody").arg(folder).status().unwrap().success());
+            assert!(
+                Command::new("chown")
+                    .arg("nobody")
+                    .arg(folder)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
         }
+
         let data = cluster.data();
         cluster.run(
             "initdb",
-            &["-D", &data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"],
+            &[
+                "-D",
+                &data,
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C.UTF-8",
+                "--no-sync",
+            ],
         );
+
         cluster.control("start");
-        cluster.run("createdb", &["-h", "127.0.0.1", "-p", &cluster.port.to_string(), "-U", "postgres", "test"]);
+        cluster.run(
+            "createdb",
+            &[
+                "-h",
+                "127.0.0.1",
+                "-p",
+                &cluster.port.to_string(),
+                "-U",
+                "postgres",
+                "test",
+            ],
+        );
+
         Some(cluster)
     }
 
@@ -48,9 +84,26 @@ impl Cluster {
     }
 
     pub fn control(&self, command: &str) {
-        let options = format!("-p {} -h 127.0.0.1 -k {} -c fsync=off", self.port, self.folder.path().display());
+        let options = format!(
+            "-p {} -h 127.0.0.1 -k {} -c fsync=off",
+            self.port,
+            self.folder.path().display()
+        );
+
         let log = self.folder.path().join("log").display().to_string();
-        self.run("pg_ctl", &["-D", &self.data(), "-l", &log, "-o", &options, "-w", command]);
+        self.run(
+            "pg_ctl",
+            &[
+                "-D",
+                &self.data(),
+                "-l",
+                &log,
+                "-o",
+                &options,
+                "-w",
+                command,
+            ],
+        );
     }
 
     fn data(&self) -> String {
@@ -60,15 +113,27 @@ impl Cluster {
     fn run(&self, program: &str, arguments: &[&str]) {
         let mut command = if is_root() {
             let mut command = Command::new("setpriv");
-            command.args(["--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]).arg(self.bin.join(program));
+            command
+                .args(["--reuid", "nobody", "--regid", "nogroup", "--clear-groups"])
+                .arg(self.bin.join(program));
             command
         } else {
             Command::new(self.bin.join(program))
         };
-        // pg_ctl leaves the server behind with its own stdout: it must not keep a pipe of ours open.
+
+        // pg_ctl leaves the server behind with its own stdout: it must not keep a pipe of ours
+        // open.
         let log = std::fs::File::create(self.folder.path().join(format!("{program}.out"))).unwrap();
-        let command = command.args(arguments).current_dir("/tmp").stdout(log.try_clone().unwrap()).stderr(log);
-        assert!(command.status().unwrap().success(), "{program} {arguments:?}");
+        let command = command
+            .args(arguments)
+            .current_dir("/tmp")
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+
+        assert!(
+            command.status().unwrap().success(),
+            "{program} {arguments:?}"
+        );
     }
 }
 
@@ -79,5 +144,8 @@ impl Drop for Cluster {
 }
 
 fn is_root() -> bool {
-    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
+    Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|output| output.stdout == b"0\n")
 }

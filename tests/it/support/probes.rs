@@ -15,12 +15,19 @@ pub struct Api {
 
 impl Api {
     pub fn at(address: std::net::SocketAddr) -> Self {
-        Self { base: format!("http://{address}"), client: super::client::client() }
+        Self {
+            base: format!("http://{address}"),
+            client: super::client::client(),
+        }
     }
 
     /// Queues a probe; `None` if the service did not take it.
     pub async fn queue(&self, space: &str, request: &Value) -> Option<String> {
-        let sent = self.client.post(format!("{}/v1/testing/jobs", self.base)).header("x-memoir-space", space);
+        let sent = self
+            .client
+            .post(format!("{}/v1/testing/jobs", self.base))
+            .header("x-memoir-space", space);
+
         let reply = sent.json(request).send().await.ok()?;
         let taken = reply.status() == 202;
         let job: Value = reply.json().await.ok()?;
@@ -28,12 +35,19 @@ impl Api {
     }
 
     pub async fn get(&self, space: &str, path: &str) -> Value {
-        let sent = self.client.get(format!("{}{path}", self.base)).header("x-memoir-space", space);
+        let sent = self
+            .client
+            .get(format!("{}{path}", self.base))
+            .header("x-memoir-space", space);
         sent.send().await.unwrap().json().await.unwrap()
     }
 
     pub async fn post(&self, space: &str, path: &str) -> (u16, Value) {
-        let sent = self.client.post(format!("{}{path}", self.base)).header("x-memoir-space", space);
+        let sent = self
+            .client
+            .post(format!("{}{path}", self.base))
+            .header("x-memoir-space", space);
+
         let reply = sent.send().await.unwrap();
         (reply.status().as_u16(), reply.json().await.unwrap())
     }
@@ -43,16 +57,23 @@ impl Api {
         let began = Instant::now();
         loop {
             let job = self.get(space, &format!("/v1/jobs/{id}?wait=10")).await;
-            if ["succeeded", "failed", "cancelled"].contains(&job["state"].as_str().unwrap_or("?")) {
+            if ["succeeded", "failed", "cancelled"].contains(&job["state"].as_str().unwrap_or("?"))
+            {
                 return job;
             }
-            assert!(began.elapsed() < Duration::from_mins(1), "it does not end: {job}");
+            assert!(
+                began.elapsed() < Duration::from_mins(1),
+                "it does not end: {job}"
+            );
         }
     }
 
     /// How many effects a job has left behind.
     pub async fn effects(&self, space: &str, id: &str) -> usize {
-        self.get(space, &format!("/v1/sources?tag={id}")).await["items"].as_array().unwrap().len()
+        self.get(space, &format!("/v1/sources?tag={id}")).await["items"]
+            .as_array()
+            .unwrap()
+            .len()
     }
 }
 
@@ -63,10 +84,14 @@ pub fn check_log(path: &std::path::Path) {
     for line in text.lines() {
         let (what, step) = line.split_once(' ').unwrap();
         match what {
-            "begin" => assert!(!saved.contains(step), "{step} was done again after it was saved"),
+            "begin" => assert!(
+                !saved.contains(step),
+                "{step} was done again after it was saved"
+            ),
             _ => assert!(saved.insert(step), "{step} was saved twice"),
         }
     }
+
     assert!(!saved.is_empty(), "no probe wrote anything");
 }
 
@@ -82,7 +107,10 @@ impl Dice {
     }
 
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 }

@@ -33,6 +33,7 @@ impl Proxy {
                 tokio::spawn(pass(client, target.clone(), watched.subscribe()));
             }
         });
+
         Self { address, door }
     }
 

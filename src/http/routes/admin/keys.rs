@@ -1,4 +1,5 @@
-//! API keys over the API: made, listed, changed, revoked. The secret is in the answer that makes a key, and nowhere else.
+//! API keys over the API: made, listed, changed, revoked. The secret is in the answer that makes a
+//! key, and nowhere else.
 
 use axum::Json;
 use axum::extract::State;
@@ -139,7 +140,8 @@ pub struct KeyDayResponse {
 /// A new key with its secret.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CreatedKeyResponse {
-    /// What callers send as `Authorization: Bearer`. Shown now and never again: only its hash is stored.
+    /// What callers send as `Authorization: Bearer`. Shown now and never again: only its hash is
+    /// stored.
     pub secret: String,
     pub key: KeyResponse,
 }
@@ -171,10 +173,11 @@ pub struct ListKeysQuery {
 
 /// Make a key
 ///
-/// The answer shows the secret, once: only its hash is stored. So an `Idempotency-Key` is refused here; if an answer is
-/// lost, revoke the key and make another. A key cannot make one that is worth more than itself: an admin of one space
-/// makes keys of that space, none lives longer than its maker, and a key with limits makes none. Where the service has no
-/// key yet, the first must be an admin of all spaces; from then on every request needs a key.
+/// The answer shows the secret, once: only its hash is stored. So an `Idempotency-Key` is refused
+/// here; if an answer is lost, revoke the key and make another. A key cannot make one that is worth
+/// more than itself: an admin of one space makes keys of that space, none lives longer than its
+/// maker, and a key with limits makes none. Where the service has no key yet, the first must be an
+/// admin of all spaces; from then on every request needs a key.
 #[utoipa::path(
     post, path = "/v1/admin/keys", tag = "admin", operation_id = "create_key", request_body = CreateKeyRequest,
     responses(
@@ -192,11 +195,13 @@ pub async fn create_key(
         let rule = "is not taken here: the answer holds a secret, which is not stored";
         return Err(ApiError::invalid_field("Idempotency-Key", rule));
     }
+
     let space = match request.space.as_deref() {
         None => Some(caller.space.clone()),
         Some("*") => None,
         Some(name) => Some(parse_space("space", name)?),
     };
+
     let new = NewKey {
         name: request.name,
         space,
@@ -207,14 +212,18 @@ pub async fn create_key(
 
     let (key, secret) = keys.make(caller.key.as_deref(), new).await?;
     let location = idempotency::location(&format!("/v1/admin/keys/{}", key.id))?;
-    let body = CreatedKeyResponse { secret, key: KeyResponse::of(&key, caller.now) };
+    let body = CreatedKeyResponse {
+        secret,
+        key: KeyResponse::of(&key, caller.now),
+    };
+
     Ok((StatusCode::CREATED, [location], Json(body)).into_response())
 }
 
 /// List keys
 ///
-/// Those of the configuration first, then the oldest first; without their secrets. An admin of one space sees the keys of
-/// that space.
+/// Those of the configuration first, then the oldest first; without their secrets. An admin of one
+/// space sees the keys of that space.
 #[utoipa::path(
     get, path = "/v1/admin/keys", tag = "admin", operation_id = "list_keys", params(ListKeysQuery),
     responses((status = 200, description = "A page of keys.", body = KeyListResponse))
@@ -225,13 +234,22 @@ pub async fn list_keys(
     QueryParams(query): QueryParams<ListKeysQuery>,
 ) -> Result<Json<KeyListResponse>, ApiError> {
     let limit = page::limit(query.limit)?;
-    let space = query.space.as_deref().map(|name| parse_space("space", name)).transpose()?;
+    let space = query
+        .space
+        .as_deref()
+        .map(|name| parse_space("space", name))
+        .transpose()?;
+
     let fingerprint = format!("keys|{space:?}");
     let after: Option<[String; 1]> = page::decode_texts(query.cursor.as_deref(), &fingerprint)?;
     let mut found = keys.list(caller.key.as_deref(), space.as_ref()).await?;
     found.retain(|key| after.as_ref().is_none_or(|[after]| key.place() > *after));
     let (found, next_cursor) = page::cut(found, limit, &fingerprint, |key| [key.place()]);
-    let items = found.iter().map(|key| KeyResponse::of(key, caller.now)).collect();
+    let items = found
+        .iter()
+        .map(|key| KeyResponse::of(key, caller.now))
+        .collect();
+
     Ok(Json(KeyListResponse { items, next_cursor }))
 }
 
@@ -254,8 +272,8 @@ pub async fn get_key(
 
 /// Change a key
 ///
-/// Its name, its expiry, its limits. Its role and space stay: make another key for those. Jobs that are queued keep the
-/// daily caps that they were queued with.
+/// Its name, its expiry, its limits. Its role and space stay: make another key for those. Jobs that
+/// are queued keep the daily caps that they were queued with.
 #[utoipa::path(
     patch, path = "/v1/admin/keys/{id}", tag = "admin", operation_id = "update_key", request_body = UpdateKeyRequest,
     params(("id" = String, Path, description = "The key's id.")),
@@ -275,15 +293,22 @@ pub async fn update_key(
         Some("never") => Some(None),
         Some(text) => Some(moment("expires_at", Some(text))?),
     };
-    let change = KeyChange { name: request.name, expires_at, limits: request.limits.map(Into::into) };
+
+    let change = KeyChange {
+        name: request.name,
+        expires_at,
+        limits: request.limits.map(Into::into),
+    };
+
     let key = keys.update(caller.key.as_deref(), &id, change).await?;
     Ok(Json(KeyResponse::of(&key, caller.now)))
 }
 
 /// Revoke a key
 ///
-/// It opens nothing from now on, in every process within two seconds. Requests and jobs that it has begun go on. A key of
-/// the configuration cannot be revoked here (409). Revoking it again changes nothing.
+/// It opens nothing from now on, in every process within two seconds. Requests and jobs that it has
+/// begun go on. A key of the configuration cannot be revoked here (409). Revoking it again changes
+/// nothing.
 #[utoipa::path(
     delete, path = "/v1/admin/keys/{id}", tag = "admin", operation_id = "revoke_key",
     params(("id" = String, Path, description = "The key's id.")),
@@ -302,7 +327,8 @@ pub async fn revoke_key(
 }
 
 fn parse_space(field: &str, name: &str) -> Result<Space, ApiError> {
-    name.parse().map_err(|()| ApiError::invalid_field(field, format!("must be {}", Space::RULE)))
+    name.parse()
+        .map_err(|()| ApiError::invalid_field(field, format!("must be {}", Space::RULE)))
 }
 
 impl KeyResponse {
@@ -313,11 +339,17 @@ impl KeyResponse {
             KeyState::Expired(_) => "expired",
             KeyState::Revoked(_) => "revoked",
         };
+
         let day = key.limits.day;
         Self {
             id: key.id.clone(),
             name: key.name.clone(),
-            origin: if key.origin == Origin::Config { "config" } else { "api" }.to_owned(),
+            origin: if key.origin == Origin::Config {
+                "config"
+            } else {
+                "api"
+            }
+            .to_owned(),
             prefix: key.prefix.clone(),
             space: key.space.as_ref().map_or("*", Space::as_str).to_owned(),
             role: key.role.as_str().to_owned(),
@@ -325,7 +357,11 @@ impl KeyResponse {
             limits: KeyLimitsResponse {
                 requests_per_minute: key.limits.requests_per_minute,
                 models: key.limits.models.clone(),
-                day: KeyDayResponse { calls: day.calls, tokens: day.tokens, usd: day.usd },
+                day: KeyDayResponse {
+                    calls: day.calls,
+                    tokens: day.tokens,
+                    usd: day.usd,
+                },
             },
             expires_at: text(key.expires_at),
             created_at: text(key.created_at),
@@ -348,7 +384,16 @@ impl From<KeyRole> for Role {
 impl From<KeyLimitsRequest> for KeyLimits {
     fn from(limits: KeyLimitsRequest) -> Self {
         let day = limits.day.unwrap_or_default();
-        let day = DayCaps { calls: day.calls, tokens: day.tokens, usd: day.usd };
-        Self { requests_per_minute: limits.requests_per_minute, models: limits.models, day }
+        let day = DayCaps {
+            calls: day.calls,
+            tokens: day.tokens,
+            usd: day.usd,
+        };
+
+        Self {
+            requests_per_minute: limits.requests_per_minute,
+            models: limits.models,
+            day,
+        }
     }
 }

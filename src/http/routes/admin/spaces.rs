@@ -86,7 +86,8 @@ pub struct DeletedSpaceResponse {
 
 /// List spaces
 ///
-/// Every space that holds anything, in the order of their names, in pages. An admin of one space sees that space.
+/// Every space that holds anything, in the order of their names, in pages. An admin of one space
+/// sees that space.
 #[utoipa::path(
     get, path = "/v1/admin/spaces", tag = "admin", operation_id = "list_spaces", params(ListSpacesQuery),
     responses((status = 200, description = "A page of spaces.", body = SpaceListResponse))
@@ -98,13 +99,22 @@ pub async fn list_spaces(
 ) -> Result<Json<SpaceListResponse>, ApiError> {
     let limit = page::limit(query.limit)?;
     let after: Option<[String; 1]> = page::decode_texts(query.cursor.as_deref(), "spaces")?;
-    let after = after.map(|[after]| after).filter(|after| after.is_ascii()).unwrap_or_default();
+    let after = after
+        .map(|[after]| after)
+        .filter(|after| after.is_ascii())
+        .unwrap_or_default();
+
     let found = match caller.only_space() {
         Some(own) => Vec::from_iter(spaces.exists(own).await?.then(|| own.to_string())),
         None => spaces.list(&after, limit + 1).await?,
     };
+
     let (found, next_cursor) = page::cut(found, limit, "spaces", |space| [space.clone()]);
-    let items = found.into_iter().map(|space| SpaceNameResponse { space }).collect();
+    let items = found
+        .into_iter()
+        .map(|space| SpaceNameResponse { space })
+        .collect();
+
     Ok(Json(SpaceListResponse { items, next_cursor }))
 }
 
@@ -123,18 +133,24 @@ pub async fn get_space(
 ) -> Result<Json<SpaceResponse>, ApiError> {
     let space = managed(&caller, &name)?;
     if !spaces.exists(&space).await? {
-        return Err(ApiError::not_found(format!("the space {space} holds nothing"))
-            .fix("List the spaces that hold something with GET /v1/admin/spaces."));
+        return Err(
+            ApiError::not_found(format!("the space {space} holds nothing"))
+                .fix("List the spaces that hold something with GET /v1/admin/spaces."),
+        );
     }
-    Ok(Json(SpaceResponse::of(&space, spaces.measure(&space).await?)))
+
+    Ok(Json(SpaceResponse::of(
+        &space,
+        spaces.measure(&space).await?,
+    )))
 }
 
 /// Remove a space
 ///
-/// Everything in it, for good: sources, chunks, categories, jobs, receipts, the ledger, and the API keys that open this
-/// space alone. Its jobs are cancelled first. Needs `?confirm=` with the name once more. The answer comes when all is
-/// gone and counts it; the removal goes on when you hang up, and repeating it removes what is left. Later writes
-/// create the space again.
+/// Everything in it, for good: sources, chunks, categories, jobs, receipts, the ledger, and the API
+/// keys that open this space alone. Its jobs are cancelled first. Needs `?confirm=` with the name
+/// once more. The answer comes when all is gone and counts it; the removal goes on when you hang
+/// up, and repeating it removes what is left. Later writes create the space again.
 #[utoipa::path(
     delete, path = "/v1/admin/spaces/{space}", tag = "admin", operation_id = "delete_space",
     params(("space" = String, Path, description = "The name of the space."), DeleteSpaceQuery),
@@ -152,22 +168,30 @@ pub async fn delete_space(
         let rule = format!("must be {space}, the name of the space to remove");
         return Err(ApiError::invalid_field("confirm", rule));
     }
+
     let removed = spaces.remove(&space, caller.now).await?;
     keys.refresh().await?;
     Ok(Json(DeletedSpaceResponse {
         space: space.to_string(),
         jobs_cancelled: removed.jobs_cancelled as u64,
-        removed: removed.rows.into_iter().map(|(table, rows)| (table.to_owned(), rows)).collect(),
+        removed: removed
+            .rows
+            .into_iter()
+            .map(|(table, rows)| (table.to_owned(), rows))
+            .collect(),
     }))
 }
 
 /// A space that this admin manages.
 fn managed(caller: &Caller, name: &str) -> Result<Space, ApiError> {
-    let space: Space =
-        name.parse().map_err(|()| ApiError::invalid_field("space", format!("must be {}", Space::RULE)))?;
+    let space: Space = name
+        .parse()
+        .map_err(|()| ApiError::invalid_field("space", format!("must be {}", Space::RULE)))?;
     match caller.only_space() {
-        Some(own) if *own != space => Err(ApiError::forbidden("the API key opens another space than this one")
-            .fix("Name the key's own space, or use an admin key whose space is \"*\".")),
+        Some(own) if *own != space => Err(ApiError::forbidden(
+            "the API key opens another space than this one",
+        )
+        .fix("Name the key's own space, or use an admin key whose space is \"*\".")),
         _ => Ok(space),
     }
 }

@@ -107,7 +107,11 @@ impl RetrieveDocumentRequest {
     pub fn into_wish(self) -> Result<Wish, ApiError> {
         let meta = Description {
             // An empty name is none.
-            filename: self.meta.filename.filter(|name| !name.trim().is_empty()).or(self.meta.file_name),
+            filename: self
+                .meta
+                .filename
+                .filter(|name| !name.trim().is_empty())
+                .or(self.meta.file_name),
             topic: self.meta.topic,
             note: self.meta.note,
             provider: self.meta.provider,
@@ -254,17 +258,36 @@ impl From<&DocumentCandidate> for DocumentMetadata {
 
 /// The filters that were left out, and why.
 pub fn relaxed(retrieved: &Retrieved) -> Vec<RelaxedFilter> {
-    let say = |filter: &str, reason: String| RelaxedFilter { filter: filter.to_owned(), reason };
+    let say = |filter: &str, reason: String| RelaxedFilter {
+        filter: filter.to_owned(),
+        reason,
+    };
+
     let mut all = Vec::new();
     if retrieved.relaxed.filename == Some(true) {
-        all.push(say("filename", "no document of this user has that name".to_owned()));
+        all.push(say(
+            "filename",
+            "no document of this user has that name".to_owned(),
+        ));
     }
+
     if retrieved.relaxed.tags {
-        all.push(say("tags", format!("no such document carries all of {}", retrieved.required_tags.join(", "))));
+        all.push(say(
+            "tags",
+            format!(
+                "no such document carries all of {}",
+                retrieved.required_tags.join(", ")
+            ),
+        ));
     }
+
     if let (true, Some(moment)) = (retrieved.relaxed.as_of, retrieved.wish.as_of) {
-        all.push(say("as_of", format!("there was no such version yet at {moment}")));
+        all.push(say(
+            "as_of",
+            format!("there was no such version yet at {moment}"),
+        ));
     }
+
     all
 }
 
@@ -275,6 +298,7 @@ pub fn warnings(retrieved: &Retrieved) -> Vec<DocumentWarning> {
         code: "as_of_ignored".to_owned(),
         message: format!("as_of goes with the strategy latest; {strategy} does not look at it"),
     });
+
     ignored.into_iter().collect()
 }
 
@@ -282,7 +306,11 @@ impl From<Retrieved> for DocumentResponse {
     fn from(retrieved: Retrieved) -> Self {
         let (relaxed, warnings) = (relaxed(&retrieved), warnings(&retrieved));
         let Retrieved { found, wish, .. } = retrieved;
-        let (strategy, as_of) = (wish.choice.as_str().to_owned(), wish.as_of.map(|moment| moment.to_string()));
+        let (strategy, as_of) = (
+            wish.choice.as_str().to_owned(),
+            wish.as_of.map(|moment| moment.to_string()),
+        );
+
         let k = i64::try_from(wish.k).unwrap_or(i64::MAX);
         let explain = retrieved.candidates.map(|candidates| DocumentExplanation {
             query: retrieved.query,
@@ -292,8 +320,12 @@ impl From<Retrieved> for DocumentResponse {
             as_of: as_of.clone(),
             raw_candidates: retrieved.raw_candidates,
             store_queries: retrieved.store_queries,
-            candidates: candidates.into_iter().map(DocumentCandidateInfo::from).collect(),
+            candidates: candidates
+                .into_iter()
+                .map(DocumentCandidateInfo::from)
+                .collect(),
         });
+
         Self {
             content: retrieved.content,
             source_id: found.source.id.to_string(),

@@ -1,6 +1,7 @@
 //! A file of the server, named by its path instead of sent: only below `ingestion.root` (K-21).
 //!
-//! What is outside of it and what is not there are refused in the same words, so that nobody can ask what the machine has.
+//! What is outside of it and what is not there are refused in the same words, so that nobody can
+//! ask what the machine has.
 
 use std::fs::Metadata;
 use std::io::Read as _;
@@ -20,61 +21,89 @@ pub async fn fill(
     settings: &HttpSettings,
     reservation: &mut Reservation,
 ) -> Result<CreateIngestionRequest, ApiError> {
-    let (None, Some(root), Some(path)) = (&request.text, &settings.ingestion_root, &request.path) else {
+    let (None, Some(root), Some(path)) = (&request.text, &settings.ingestion_root, &request.path)
+    else {
         return Ok(request);
     };
+
     // One file has one address: without doubled slashes, and (see `inside`) without detours.
     let path: PathBuf = Path::new(path).components().collect();
     request.path = Some(path.to_string_lossy().into_owned());
     let (root, most) = (root.clone(), settings.max_body_bytes);
     let measured = (root.clone(), path.clone());
     #[expect(clippy::disallowed_methods, reason = "looks at one file and ends")]
-    let size = tokio::task::spawn_blocking(move || size(&measured.0, &measured.1)).await.unwrap_or(0);
+    let size = tokio::task::spawn_blocking(move || size(&measured.0, &measured.1))
+        .await
+        .unwrap_or(0);
+
     reservation.grow_to(size.min(most))?;
-    #[expect(clippy::disallowed_methods, reason = "reads one file of bounded size and ends")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "reads one file of bounded size and ends"
+    )]
     let read = tokio::task::spawn_blocking(move || read(&root, &path, most)).await;
     let (text, mtime) = read.unwrap_or_else(|error| Err(ApiError::internal(error.to_string())))?;
     request.text = Some(text);
     request.mtime = request.mtime.or(mtime);
+
     Ok(request)
 }
 
 /// The bytes of a file below the root; 0 for any other, of which nobody learns anything.
 fn size(root: &Path, path: &Path) -> usize {
     let facts = inside(root, path).and_then(|place| place.metadata().ok());
-    facts.map_or(0, |facts| usize::try_from(facts.len()).unwrap_or(usize::MAX))
+    facts.map_or(0, |facts| {
+        usize::try_from(facts.len()).unwrap_or(usize::MAX)
+    })
 }
 
 /// The text, and when it was last changed.
 fn read(root: &Path, path: &Path, most: usize) -> Result<(String, Option<String>), ApiError> {
-    let unreadable = || ApiError::invalid_field("path", "is no file below ingestion.root that can be read");
+    let unreadable =
+        || ApiError::invalid_field("path", "is no file below ingestion.root that can be read");
     let place = inside(root, path).ok_or_else(unreadable)?;
     upload::check_type(&place.file_name().unwrap_or_default().to_string_lossy())?;
     let file = std::fs::File::open(&place).map_err(|_| unreadable())?;
     let facts = file.metadata().map_err(|_| unreadable())?;
+
     // Somebody may have put a link in its place meanwhile: what was opened must be what is inside.
     let same = |there: &Metadata| (there.dev(), there.ino()) == (facts.dev(), facts.ino());
     let still = inside(root, path).and_then(|place| place.symlink_metadata().ok());
     if !facts.is_file() || !still.is_some_and(|there| same(&there)) {
         return Err(unreadable());
     }
+
     let mut bytes = Vec::new();
-    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|_| unreadable())?;
+    file.take(most as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|_| unreadable())?;
     if bytes.len() > most {
         return Err(body::too_large("the file", most));
     }
-    let text = String::from_utf8(bytes).map_err(|_| ApiError::invalid_field("path", "the file must be UTF-8 text"))?;
-    Ok((text, facts.modified().ok().and_then(Timestamp::of_file).map(|time| time.to_string())))
+
+    let text = String::from_utf8(bytes)
+        .map_err(|_| ApiError::invalid_field("path", "the file must be UTF-8 text"))?;
+    Ok((
+        text,
+        facts
+            .modified()
+            .ok()
+            .and_then(Timestamp::of_file)
+            .map(|time| time.to_string()),
+    ))
 }
 
-/// Where a plain file really is, if that is below the root and not hidden there. What links lead to counts; `..` is refused,
-/// so that one file is not several documents.
+/// Where a plain file really is, if that is below the root and not hidden there. What links lead to
+/// counts; `..` is refused, so that one file is not several documents.
 fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
     if path.components().any(|part| part == Component::ParentDir) {
         return None;
     }
+
     let place = path.canonicalize().ok()?;
     let below = place.strip_prefix(root.canonicalize().ok()?).ok()?;
-    let hidden = below.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."));
+    let hidden = below
+        .components()
+        .any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."));
     (!hidden && place.is_file()).then_some(place)
 }

@@ -11,21 +11,24 @@ use crate::http::extract::{object, object_or_null};
 use crate::http::routes::sources::{Tag, to_texts};
 use crate::ingestion::{Facts, GivenHelper, NewIngestion, Options};
 
-/// A text to bring in, and what is known of it. Only `text` is needed, or the `path` of a file of the server.
+/// A text to bring in, and what is known of it. Only `text` is needed, or the `path` of a file of
+/// the server.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({
     "text": "The lighthouse on the northern cape was built in 1843.", "path": "/docs/lighthouse.md", "tags": ["coast"]
 }))]
 pub struct CreateIngestionRequest {
-    /// The text itself, kept verbatim (U+0000 alone is taken out, with a warning). May be left out only where the service
-    /// has an `ingestion.root`, and `path` names a text file below it: then that file is read.
+    /// The text itself, kept verbatim (U+0000 alone is taken out, with a warning). May be left out
+    /// only where the service has an `ingestion.root`, and `path` names a text file below it: then
+    /// that file is read.
     #[schema(value_type = String, min_length = 1)]
     pub text: Option<String>,
     /// The file's name; of a path, the last segment is taken.
     #[schema(max_length = 255)]
     pub filename: Option<String>,
-    /// Where it lives: absolute, unique per user. The same path again is a new version of the document.
+    /// Where it lives: absolute, unique per user. The same path again is a new version of the
+    /// document.
     #[schema(max_length = 4096)]
     pub path: Option<String>,
     /// The document that this is a new version of, instead of `path`.
@@ -59,7 +62,8 @@ pub struct CreateIngestionRequest {
     pub user_id: Option<String>,
     /// A description of the document in your words, which no model will replace.
     pub contextual_helper: Option<HelperRequest>,
-    /// Whether a model may describe it where there is no description; if not, the job waits for yours.
+    /// Whether a model may describe it where there is no description; if not, the job waits for
+    /// yours.
     pub auto_source_identification: Option<bool>,
     /// Settings for this text alone.
     #[serde(deserialize_with = "object_or_null")]
@@ -77,7 +81,10 @@ pub struct CreateIngestionRequest {
 
 /// A description: free text of at most 300 tokens, or four fields.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(untagged, expecting = "must be a text, or an object with date, author, topic and description")]
+#[serde(
+    untagged,
+    expecting = "must be a text, or an object with date, author, topic and description"
+)]
 pub enum HelperRequest {
     Text(String),
     Fields(#[serde(deserialize_with = "object")] HelperFieldsRequest),
@@ -128,8 +135,8 @@ pub struct IngestionOptionsRequest {
     pub indexes: Option<Vec<IngestionIndex>>,
 }
 
-/// `taxonomy`: passages under the hierarchy, which takes a model. `semantic`: passages for searches by meaning. Either
-/// makes the text found by its words as well.
+/// `taxonomy`: passages under the hierarchy, which takes a model. `semantic`: passages for searches
+/// by meaning. Either makes the text found by its words as well.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IngestionIndex {
@@ -167,6 +174,7 @@ impl CreateIngestionRequest {
             };
             ApiError::invalid_field("text", rule)
         })?;
+
         let mtime = match self.mtime.as_deref().map(Timestamp::parse_rfc3339) {
             None => None,
             Some(Some(moment)) => Some(moment.as_micros()),
@@ -175,6 +183,7 @@ impl CreateIngestionRequest {
                 return Err(ApiError::invalid_field("mtime", rule));
             }
         };
+
         let options = self.options.unwrap_or_default();
         Ok(NewIngestion {
             at: None,
@@ -208,7 +217,9 @@ impl CreateIngestionRequest {
                     TransactionScopeName::Ingestion => TransactionScope::Ingestion,
                     TransactionScopeName::Batch => TransactionScope::Batch,
                 }),
-                indexes: options.indexes.map(|indexes| indexes.into_iter().map(Into::into).collect()),
+                indexes: options
+                    .indexes
+                    .map(|indexes| indexes.into_iter().map(Into::into).collect()),
             },
             regenerate_helper: self.regenerate_helper.unwrap_or(false),
             force: self.force.unwrap_or(false),
@@ -227,6 +238,11 @@ impl From<IngestionIndex> for IndexName {
 
 impl From<HelperFieldsRequest> for HelperFields {
     fn from(fields: HelperFieldsRequest) -> Self {
-        Self { date: fields.date, author: fields.author, topic: fields.topic, description: fields.description }
+        Self {
+            date: fields.date,
+            author: fields.author,
+            topic: fields.topic,
+            description: fields.description,
+        }
     }
 }

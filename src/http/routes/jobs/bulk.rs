@@ -83,7 +83,8 @@ pub struct RetryJobsRequest {
     #[serde(default)]
     #[schema(format = DateTime)]
     pub finished_before: Option<String>,
-    /// Set to true to retry all failed jobs of the space; required if no filter is given. Filters narrow it all the same.
+    /// Set to true to retry all failed jobs of the space; required if no filter is given. Filters
+    /// narrow it all the same.
     #[serde(default)]
     pub all: bool,
     /// Jobs to try again at the most.
@@ -117,8 +118,8 @@ pub struct CancelJobsRequest {
     #[serde(default)]
     #[schema(format = DateTime)]
     pub created_before: Option<String>,
-    /// Set to true to cancel all jobs of the space that are not over; required if no filter is given. Filters
-    /// narrow it all the same.
+    /// Set to true to cancel all jobs of the space that are not over; required if no filter is
+    /// given. Filters narrow it all the same.
     #[serde(default)]
     pub all: bool,
     /// Jobs to cancel at the most.
@@ -135,8 +136,9 @@ pub struct RetryJobsResponse {
     pub matched: usize,
     /// How many of them are queued again.
     pub changed: usize,
-    /// How many more match but were left alone, counted up to `limit`: their source has got a newer text since, which theirs
-    /// would replace. `POST /v1/jobs/{id}/retry` tries one again nevertheless.
+    /// How many more match but were left alone, counted up to `limit`: their source has got a newer
+    /// text since, which theirs would replace. `POST /v1/jobs/{id}/retry` tries one again
+    /// nevertheless.
     pub superseded: usize,
     /// Whether more jobs are left to try again: repeat the request.
     pub more: bool,
@@ -158,9 +160,10 @@ pub struct CancelJobsResponse {
 
 /// Retry many jobs
 ///
-/// Queues all failed jobs of the space again that match the filters, or all cancelled ones; the steps that they have finished
-/// are not repeated. At least one filter or `"all": true` is needed. A job is left alone if its source has got a newer text
-/// since. One request changes up to `limit` jobs; while `more` is true, repeat it.
+/// Queues all failed jobs of the space again that match the filters, or all cancelled ones; the
+/// steps that they have finished are not repeated. At least one filter or `"all": true` is needed.
+/// A job is left alone if its source has got a newer text since. One request changes up to `limit`
+/// jobs; while `more` is true, repeat it.
 #[utoipa::path(
     post, path = "/v1/jobs/retry", tag = "jobs", operation_id = "retry_jobs", request_body = RetryJobsRequest,
     responses((status = 200, description = "How many jobs are queued again.", body = RetryJobsResponse))
@@ -175,12 +178,23 @@ pub async fn retry_jobs(
         kind: request.kind,
         source_id: request.source_id,
         code: request.code,
-        created: span("created", request.created_after.as_deref(), request.created_before.as_deref())?,
-        finished: span("finished", request.finished_after.as_deref(), request.finished_before.as_deref())?,
+        created: span(
+            "created",
+            request.created_after.as_deref(),
+            request.created_before.as_deref(),
+        )?,
+        finished: span(
+            "finished",
+            request.finished_after.as_deref(),
+            request.finished_before.as_deref(),
+        )?,
     };
+
     check(&filter, request.all)?;
     let most = limit(request.limit)?;
-    let done = jobs.retry_many(&caller.space, &filter, most, caller.now).await?;
+    let done = jobs
+        .retry_many(&caller.space, &filter, most, caller.now)
+        .await?;
     Ok(Json(RetryJobsResponse {
         matched: done.matched,
         changed: done.changed,
@@ -192,9 +206,9 @@ pub async fn retry_jobs(
 
 /// Cancel many jobs
 ///
-/// Cancels all jobs of the space that match the filters and are not over. At least one filter or `"all": true` is needed.
-/// Whoever runs one of them stops within a second or two. One request changes up to `limit` jobs; while `more` is true,
-/// repeat it.
+/// Cancels all jobs of the space that match the filters and are not over. At least one filter or
+/// `"all": true` is needed. Whoever runs one of them stops within a second or two. One request
+/// changes up to `limit` jobs; while `more` is true, repeat it.
 #[utoipa::path(
     post, path = "/v1/jobs/cancel", tag = "jobs", operation_id = "cancel_jobs", request_body = CancelJobsRequest,
     responses((status = 200, description = "How many jobs are cancelled.", body = CancelJobsResponse))
@@ -209,32 +223,56 @@ pub async fn cancel_jobs(
         kind: request.kind,
         source_id: request.source_id,
         code: request.code,
-        created: span("created", request.created_after.as_deref(), request.created_before.as_deref())?,
+        created: span(
+            "created",
+            request.created_after.as_deref(),
+            request.created_before.as_deref(),
+        )?,
         finished: Span::default(),
     };
+
     check(&filter, request.all)?;
     let most = limit(request.limit)?;
-    let done = jobs.cancel_many(&caller.space, &filter, most, caller.now).await?;
-    Ok(Json(CancelJobsResponse { matched: done.matched, changed: done.changed, more: done.more }))
+    let done = jobs
+        .cancel_many(&caller.space, &filter, most, caller.now)
+        .await?;
+    Ok(Json(CancelJobsResponse {
+        matched: done.matched,
+        changed: done.changed,
+        more: done.more,
+    }))
 }
 
 /// The stretch of time between `NAME_after` and `NAME_before`.
-pub(super) fn span(name: &str, after: Option<&str>, before: Option<&str>) -> Result<Span, ApiError> {
+pub(super) fn span(
+    name: &str,
+    after: Option<&str>,
+    before: Option<&str>,
+) -> Result<Span, ApiError> {
     let after = moment(&format!("{name}_after"), after)?;
-    Ok(Span { after, before: moment(&format!("{name}_before"), before)? })
+    Ok(Span {
+        after,
+        before: moment(&format!("{name}_before"), before)?,
+    })
 }
 
 fn limit(asked: Option<usize>) -> Result<usize, ApiError> {
     match asked.unwrap_or(MAX_LIMIT) {
         limit @ 1..=MAX_LIMIT => Ok(limit),
-        _ => Err(ApiError::invalid_field("limit", format!("must be from 1 to {MAX_LIMIT}"))),
+        _ => Err(ApiError::invalid_field(
+            "limit",
+            format!("must be from 1 to {MAX_LIMIT}"),
+        )),
     }
 }
 
 /// A body without a filter is more likely a slip than a wish for everything.
 fn check(filter: &JobFilter, all: bool) -> Result<(), ApiError> {
     if *filter == JobFilter::default() && !all {
-        return Err(ApiError::invalid_field("all", "must be true where no filter is given: every job would match"));
+        return Err(ApiError::invalid_field(
+            "all",
+            "must be true where no filter is given: every job would match",
+        ));
     }
     Ok(())
 }

@@ -27,25 +27,47 @@ struct Watch {
 
 /// Everything after an event, until the job is over or the service stops.
 pub fn stream(jobs: Jobs, job: Job, after: i64, stop: CancellationToken) -> Response {
-    let watch = Watch { jobs, job, after, final_seen: false, over: false };
-    let events = stream::unfold(watch, next).flat_map(stream::iter).take_until(stop.cancelled_owned());
-    Sse::new(to_sse(events)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+    let watch = Watch {
+        jobs,
+        job,
+        after,
+        final_seen: false,
+        over: false,
+    };
+
+    let events = stream::unfold(watch, next)
+        .flat_map(stream::iter)
+        .take_until(stop.cancelled_owned());
+    Sse::new(to_sse(events))
+        .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+        .into_response()
 }
 
 /// The next few events; none while nothing happens.
 async fn next(mut watch: Watch) -> Option<(Vec<JobEvent>, Watch)> {
     while !watch.over {
-        let Ok(events) = watch.jobs.events(&watch.job.space, &watch.job.id, watch.after).await else {
+        let Ok(events) = watch
+            .jobs
+            .events(&watch.job.space, &watch.job.id, watch.after)
+            .await
+        else {
             // The client reconnects with its last id once the database is back.
             return None;
         };
+
         if let Some(last) = events.last() {
             watch.after = last.seq;
             watch.over = ends(last);
             return Some((events, watch));
         }
-        // A client that has seen the last event already would wait for ever; so would one whose job was pruned.
-        match watch.jobs.find(&watch.job.space, watch.job.id.as_str()).await {
+
+        // A client that has seen the last event already would wait for ever; so would one whose job
+        // was pruned.
+        match watch
+            .jobs
+            .find(&watch.job.space, watch.job.id.as_str())
+            .await
+        {
             Ok(job) if !job.state.is_final() => {}
             // Looked at once more: its last event may have come between the two looks.
             Ok(_) if !watch.final_seen => watch.final_seen = true,
@@ -63,6 +85,9 @@ fn ends(event: &JobEvent) -> bool {
 fn to_sse(events: impl Stream<Item = JobEvent>) -> impl Stream<Item = Result<Event, Infallible>> {
     events.map(|event| {
         let data = json!({"at": event.created_at.to_string(), "data": event.data});
-        Ok(Event::default().id(event.seq.to_string()).event(event.kind).data(data.to_string()))
+        Ok(Event::default()
+            .id(event.seq.to_string())
+            .event(event.kind)
+            .data(data.to_string()))
     })
 }

@@ -13,7 +13,8 @@ use crate::http::state::AppState;
 
 /// Describe the document of a waiting job
 ///
-/// Gives the paragraph that would be stored and its tokens. Send it again to edit it; the job goes on once you confirm.
+/// Gives the paragraph that would be stored and its tokens. Send it again to edit it; the job goes
+/// on once you confirm.
 #[utoipa::path(
     put, path = "/v1/jobs/{id}/helper", tag = "jobs", operation_id = "update_job_helper",
     request_body = HelperFieldsRequest, params(("id" = String, Path, description = "The job's id.")),
@@ -28,8 +29,14 @@ pub async fn update_job_helper(
     PathId(id): PathId,
     JsonBody { value: request, .. }: JsonBody<HelperFieldsRequest>,
 ) -> Result<Json<HelperPreviewResponse>, ApiError> {
-    let helper = state.ingestion.preview_helper(&caller.space, &id, &request.into(), caller.now).await?;
-    Ok(Json(HelperPreviewResponse { preview: helper.text, token_count: helper.token_count }))
+    let helper = state
+        .ingestion
+        .preview_helper(&caller.space, &id, &request.into(), caller.now)
+        .await?;
+    Ok(Json(HelperPreviewResponse {
+        preview: helper.text,
+        token_count: helper.token_count,
+    }))
 }
 
 /// Confirm the description of a waiting job
@@ -48,7 +55,11 @@ pub async fn confirm_job_helper(
     State(state): State<AppState>,
     PathId(id): PathId,
 ) -> Result<Json<JobResponse>, ApiError> {
-    state.ingestion.confirm_helper(&caller.space, &id, caller.now).await?;
+    state
+        .ingestion
+        .confirm_helper(&caller.space, &id, caller.now)
+        .await?;
+
     let job = state.jobs.find(&caller.space, &id).await?;
     Ok(Json(JobResponse::of(&state.jobs, job).await?))
 }

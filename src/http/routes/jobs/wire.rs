@@ -6,7 +6,9 @@ use utoipa::ToSchema;
 
 use crate::http::error::{ApiError, Problem};
 use crate::jobs::Jobs;
-use crate::model::job::{Batch, Job, JobEvent, JobState, WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE};
+use crate::model::job::{
+    Batch, Job, JobEvent, JobState, WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE,
+};
 use crate::model::llm_call::LlmCall;
 
 /// A piece of background work with all that is known of it.
@@ -22,7 +24,8 @@ pub struct JobResponse {
     pub helper_events: Vec<HelperEventResponse>,
     /// The last few errors, oldest first; those of earlier attempts too.
     pub last_errors: Vec<Problem>,
-    /// How often the database was asked again, because it was away or busy; counted when an attempt ends.
+    /// How often the database was asked again, because it was away or busy; counted when an attempt
+    /// ends.
     pub db_retries: i64,
 }
 
@@ -39,8 +42,8 @@ pub struct JobSummaryResponse {
     /// What kind of work it is.
     pub kind: String,
     pub state: JobStateName,
-    /// What a running job is doing. Of a queued one, `waiting_for_provider` if a provider does not answer or is paused:
-    /// `error` says why and what to do, `waiting` since when.
+    /// What a running job is doing. Of a queued one, `waiting_for_provider` if a provider does not
+    /// answer or is paused: `error` says why and what to do, `waiting` since when.
     pub phase: Option<String>,
     /// The end user inside the space.
     pub user_id: String,
@@ -49,19 +52,21 @@ pub struct JobSummaryResponse {
     /// How far it is.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub progress: Option<Map<String, Value>>,
-    /// Since when it waits for a provider, or for room in the database; null if it does not. Waiting costs no attempt: for up to `jobs.patience`
-    /// during an outage, and indefinitely while the provider is paused.
+    /// Since when it waits for a provider, or for room in the database; null if it does not.
+    /// Waiting costs no attempt: for up to `jobs.patience` during an outage, and indefinitely while
+    /// the provider is paused.
     pub waiting: Option<JobWaitingResponse>,
     /// How often it was begun. A run whose process died or froze does not count.
     pub attempt: i64,
     /// How often it is begun at the most.
     pub max_attempts: i64,
-    /// How many processes in a row died or froze while they ran it; a saved step sets it back to 0. At `jobs.max_losses` the
-    /// job fails with the code `worker_lost`.
+    /// How many processes in a row died or froze while they ran it; a saved step sets it back to 0.
+    /// At `jobs.max_losses` the job fails with the code `worker_lost`.
     pub losses: i64,
     pub warnings: Vec<JobWarningResponse>,
-    /// What it has achieved, once it has succeeded. Of an ingestion also which passages of others it has moved to
-    /// another category (`moved`: `chunk_id`, `from`, `to`), which only the embedded model does.
+    /// What it has achieved, once it has succeeded. Of an ingestion also which passages of others
+    /// it has moved to another category (`moved`: `chunk_id`, `from`, `to`), which only the
+    /// embedded model does.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub result: Option<Map<String, Value>>,
     /// Why it failed, or why it is tried again.
@@ -217,7 +222,10 @@ impl JobResponse {
             summary: JobSummaryResponse::from(&job),
             batches: batches.into_iter().map(BatchResponse::from).collect(),
             responses: calls.into_iter().map(LlmCallResponse::from).collect(),
-            last_errors: errors.into_iter().filter_map(|event| serde_json::from_value(event.data).ok()).collect(),
+            last_errors: errors
+                .into_iter()
+                .filter_map(|event| serde_json::from_value(event.data).ok())
+                .collect(),
             db_retries,
         })
     }
@@ -255,7 +263,11 @@ impl From<&JobEvent> for HelperEventResponse {
 impl From<&Job> for JobSummaryResponse {
     fn from(job: &Job) -> Self {
         let object = |value: &Option<Value>| value.as_ref().and_then(Value::as_object).cloned();
-        let warnings = job.warnings.iter().filter_map(|warning| serde_json::from_value(warning.clone()).ok());
+        let warnings = job
+            .warnings
+            .iter()
+            .filter_map(|warning| serde_json::from_value(warning.clone()).ok());
+
         Self {
             id: job.id.to_string(),
             kind: job.kind.clone(),
@@ -270,7 +282,10 @@ impl From<&Job> for JobSummaryResponse {
             losses: job.losses,
             warnings: warnings.collect(),
             result: object(&job.result),
-            error: job.error.clone().and_then(|error| serde_json::from_value(error).ok()),
+            error: job
+                .error
+                .clone()
+                .and_then(|error| serde_json::from_value(error).ok()),
             created_at: job.created_at.to_string(),
             started_at: job.started_at.map(|moment| moment.to_string()),
             finished_at: job.finished_at.map(|moment| moment.to_string()),
@@ -280,10 +295,18 @@ impl From<&Job> for JobSummaryResponse {
 
 fn waiting(job: &Job) -> Option<JobWaitingResponse> {
     let waits = job.state == JobState::Queued
-        && matches!(job.phase.as_deref(), Some(WAITING_FOR_PROVIDER | WAITING_FOR_STORAGE));
+        && matches!(
+            job.phase.as_deref(),
+            Some(WAITING_FOR_PROVIDER | WAITING_FOR_STORAGE)
+        );
+
     let since = job.waiting_since.filter(|_| waits)?;
     let next_try_at = job.run_after.to_string();
-    Some(JobWaitingResponse { since: since.to_string(), waits: job.waits, next_try_at })
+    Some(JobWaitingResponse {
+        since: since.to_string(),
+        waits: job.waits,
+        next_try_at,
+    })
 }
 
 impl From<Batch> for BatchResponse {

@@ -10,8 +10,8 @@ use crate::http::error::ApiError;
 use crate::http::routes::jobs::LlmCallResponse;
 use crate::model::query::StoredQuery;
 use crate::queries::{
-    Ask, DroppedChunk, DroppedPath, Level, LevelRank, PathError, PathRecord, PromptEstimate, QueryResult, QueryWarning,
-    Receipt, Remembered, Replay, ReplayWish, SummaryPart, Totals,
+    Ask, DroppedChunk, DroppedPath, Level, LevelRank, PathError, PathRecord, PromptEstimate,
+    QueryResult, QueryWarning, Receipt, Remembered, Replay, ReplayWish, SummaryPart, Totals,
 };
 
 /// A question that was asked.
@@ -207,12 +207,19 @@ impl ReplayQueryRequest {
     pub fn wish(self) -> Result<ReplayWish, ApiError> {
         let mut faults = Vec::new();
         let mut number = |field: &str, given: Option<i64>, least: u64| {
-            let number = u64::try_from(given?).ok().filter(|number| (least..=MOST_N).contains(number));
+            let number = u64::try_from(given?)
+                .ok()
+                .filter(|number| (least..=MOST_N).contains(number));
             if number.is_none() {
-                faults.push(FieldError::new(field, format!("must be a whole number from {least} to {MOST_N}")));
+                faults.push(FieldError::new(
+                    field,
+                    format!("must be a whole number from {least} to {MOST_N}"),
+                ));
             }
+
             number
         };
+
         let (n, n2) = (number("n", self.n, 1), number("n2", self.n2, 0));
         let live = self.mode == Some(ReplayMode::Live);
         for (field, given) in [
@@ -222,14 +229,24 @@ impl ReplayQueryRequest {
             ("model", self.model.is_some()),
         ] {
             if given && !live {
-                faults.push(FieldError::new(field, "goes with mode live only: a record is what it is"));
+                faults.push(FieldError::new(
+                    field,
+                    "goes with mode live only: a record is what it is",
+                ));
             }
         }
+
         if !faults.is_empty() {
             return Err(ApiError::invalid(faults));
         }
+
         Ok(if live {
-            ReplayWish::Live { strategy: self.strategy.map(Into::into), n, n2, model: self.model }
+            ReplayWish::Live {
+                strategy: self.strategy.map(Into::into),
+                n,
+                n2,
+                model: self.model,
+            }
         } else {
             ReplayWish::Recorded
         })
@@ -258,21 +275,41 @@ impl From<&StoredQuery> for QuerySummaryResponse {
 
 impl From<Totals> for QueryTotalsResponse {
     fn from(totals: Totals) -> Self {
-        let Totals { calls, tokens_prompt, tokens_completion, cost_usd, total_latency } = totals;
-        Self { calls, tokens_prompt, tokens_completion, cost_usd, total_latency }
+        let Totals {
+            calls,
+            tokens_prompt,
+            tokens_completion,
+            cost_usd,
+            total_latency,
+        } = totals;
+        Self {
+            calls,
+            tokens_prompt,
+            tokens_completion,
+            cost_usd,
+            total_latency,
+        }
     }
 }
 
 impl From<Remembered> for QueryReceiptResponse {
     fn from(remembered: Remembered) -> Self {
-        let Remembered { stored, receipt, calls } = remembered;
-        let summarization = receipt.summarization.map(|record| QuerySummarizationResponse {
-            ratio: record.ratio,
-            part_token_cap: record.part_token_cap,
-            parts: record.parts,
-            combined_char_count: record.combined_char_count,
-            allowed_char_count: record.allowed_char_count,
-        });
+        let Remembered {
+            stored,
+            receipt,
+            calls,
+        } = remembered;
+
+        let summarization = receipt
+            .summarization
+            .map(|record| QuerySummarizationResponse {
+                ratio: record.ratio,
+                part_token_cap: record.part_token_cap,
+                parts: record.parts,
+                combined_char_count: record.combined_char_count,
+                allowed_char_count: record.allowed_char_count,
+            });
+
         Self {
             summary: QuerySummaryResponse::from(&stored),
             parameters: Receipt::ask(&stored),
@@ -293,7 +330,14 @@ impl From<Remembered> for QueryReceiptResponse {
 
 impl From<Level> for QueryLevelResponse {
     fn from(level: Level) -> Self {
-        let label = |id: i64| level.options.iter().find(|offer| offer.id == id).map(|offer| offer.label.clone());
+        let label = |id: i64| {
+            level
+                .options
+                .iter()
+                .find(|offer| offer.id == id)
+                .map(|offer| offer.label.clone())
+        };
+
         let chosen: Vec<QueryChoiceResponse> = level
             .chosen
             .iter()
@@ -303,23 +347,53 @@ impl From<Level> for QueryLevelResponse {
                 ranked_relevance: choice.ranked_relevance,
             })
             .collect();
+
         let options: Vec<QueryOptionResponse> = level
             .options
             .iter()
-            .map(|offer| QueryOptionResponse { category_id: offer.id, label: offer.label.clone() })
+            .map(|offer| QueryOptionResponse {
+                category_id: offer.id,
+                label: offer.label.clone(),
+            })
             .collect();
-        let taken =
-            |option: &&QueryOptionResponse| chosen.iter().any(|choice| choice.category_id == option.category_id);
-        let rejected = options.iter().filter(|option| !taken(option)).cloned().collect();
-        Self { level: level.level, asked: level.asked, max_selectable: level.max_selectable, options, chosen, rejected }
+
+        let taken = |option: &&QueryOptionResponse| {
+            chosen
+                .iter()
+                .any(|choice| choice.category_id == option.category_id)
+        };
+
+        let rejected = options
+            .iter()
+            .filter(|option| !taken(option))
+            .cloned()
+            .collect();
+
+        Self {
+            level: level.level,
+            asked: level.asked,
+            max_selectable: level.max_selectable,
+            options,
+            chosen,
+            rejected,
+        }
     }
 }
 
 impl From<PathRecord> for QueryPathResponse {
     fn from(record: PathRecord) -> Self {
-        let rank = |(ranked_relevance, best)| LevelRank { ranked_relevance, best };
+        let rank = |(ranked_relevance, best)| LevelRank {
+            ranked_relevance,
+            best,
+        };
+
         let ranks = record.ranks.into_iter().map(rank).collect();
-        Self { names: record.names, ids: record.ids, ranks, chunk_ids: record.chunk_ids }
+        Self {
+            names: record.names,
+            ids: record.ids,
+            ranks,
+            chunk_ids: record.chunk_ids,
+        }
     }
 }
 
@@ -327,15 +401,26 @@ impl From<Replay> for QueryReplayResponse {
     fn from(replay: Replay) -> Self {
         let (before, after) = (replay.original.receipt.totals, replay.totals);
         Self {
-            mode: if replay.identical.is_some() { ReplayMode::Recorded } else { ReplayMode::Live },
+            mode: if replay.identical.is_some() {
+                ReplayMode::Recorded
+            } else {
+                ReplayMode::Live
+            },
             identical: replay.identical,
             original: QuerySummaryResponse::from(&replay.original.stored),
             differences: QueryDifferencesResponse {
-                leaves: QueryLeavesResponse { kept: replay.kept, added: replay.added, removed: replay.removed },
+                leaves: QueryLeavesResponse {
+                    kept: replay.kept,
+                    added: replay.added,
+                    removed: replay.removed,
+                },
                 calls: after.calls - before.calls,
                 tokens_prompt: after.tokens_prompt - before.tokens_prompt,
                 tokens_completion: after.tokens_completion - before.tokens_completion,
-                cost_usd: after.cost_usd.zip(before.cost_usd).map(|(after, before)| after - before),
+                cost_usd: after
+                    .cost_usd
+                    .zip(before.cost_usd)
+                    .map(|(after, before)| after - before),
                 total_latency: after.total_latency - before.total_latency,
             },
             error: replay.error,

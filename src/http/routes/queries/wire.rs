@@ -36,8 +36,8 @@ pub struct QueryRequest {
     /// What to do when the passages do not fit the budget.
     #[serde(default)]
     pub prompt_limiting_strategy: Option<QueryPromptLimiting>,
-    /// Most tokens of the prompt that asks for the answer: instruction, question, descriptions, frame and passages. With
-    /// `mode: retrieve` it holds only where it is given here.
+    /// Most tokens of the prompt that asks for the answer: instruction, question, descriptions,
+    /// frame and passages. With `mode: retrieve` it holds only where it is given here.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_token_budget: Option<i64>,
@@ -88,7 +88,8 @@ pub struct QueryRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub max_calls: Option<i64>,
-    /// Most US dollars, by the configured prices. Refused before the first call where more may be needed.
+    /// Most US dollars, by the configured prices. Refused before the first call where more may be
+    /// needed.
     #[serde(default)]
     #[schema(exclusive_minimum = 0)]
     pub max_cost_usd: Option<f64>,
@@ -109,7 +110,8 @@ pub enum QueryMode {
     Retrieve,
 }
 
-/// How the hierarchy is walked: one category a level; `n` a level; `n`, then `n2` fewer each level; `n`, then `n2` more.
+/// How the hierarchy is walked: one category a level; `n` a level; `n`, then `n2` fewer each level;
+/// `n`, then `n2` more.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryStrategy {
@@ -160,13 +162,19 @@ impl From<QueryRequest> for Wish {
             QueryPromptLimiting::Prune => PromptLimiting::Prune,
             QueryPromptLimiting::Summarize => PromptLimiting::Summarize,
         };
+
         let overflow = |overflow| match overflow {
             QueryOverflow::Trim => Overflow::Trim,
             QueryOverflow::Error => Overflow::Error,
         };
+
         Self {
             query: request.query,
-            mode: if matches!(request.mode, Some(QueryMode::Retrieve)) { Mode::Retrieve } else { Mode::Answer },
+            mode: if matches!(request.mode, Some(QueryMode::Retrieve)) {
+                Mode::Retrieve
+            } else {
+                Mode::Answer
+            },
             strategy: request.strategy.map(Into::into),
             n: request.n,
             n2: request.n2,
@@ -246,7 +254,12 @@ impl From<Estimates> for QueryEstimateResponse {
     fn from(estimates: Estimates) -> Self {
         let tokenizer = estimates.tokenizer.to_owned();
         let strategies = estimates.strategies.into_iter().map(Into::into).collect();
-        Self { model: estimates.model, tokenizer, exact: estimates.exact, strategies }
+        Self {
+            model: estimates.model,
+            tokenizer,
+            exact: estimates.exact,
+            strategies,
+        }
     }
 }
 
@@ -271,7 +284,17 @@ impl From<Bound> for StrategyEstimateResponse {
 
 impl From<LevelBound> for LevelEstimateResponse {
     fn from(bound: LevelBound) -> Self {
-        let LevelBound { level, options, max_selectable, tokens_prompt } = bound;
-        Self { level, options, max_selectable, tokens_prompt }
+        let LevelBound {
+            level,
+            options,
+            max_selectable,
+            tokens_prompt,
+        } = bound;
+        Self {
+            level,
+            options,
+            max_selectable,
+            tokens_prompt,
+        }
     }
 }

@@ -113,17 +113,31 @@ impl From<&ContextualHelper> for HelperOriginResponse {
 
 impl UpdateHelperRequest {
     fn compose(self) -> Result<NewHelper, HelperError> {
-        let fields =
-            HelperFields { date: self.date, author: self.author, topic: self.topic, description: self.description };
-        let some =
-            [&fields.date, &fields.author, &fields.topic, &fields.description].iter().any(|field| field.is_some());
+        let fields = HelperFields {
+            date: self.date,
+            author: self.author,
+            topic: self.topic,
+            description: self.description,
+        };
+
+        let some = [
+            &fields.date,
+            &fields.author,
+            &fields.topic,
+            &fields.description,
+        ]
+        .iter()
+        .any(|field| field.is_some());
+
         match self.text {
             Some(_) if some => {
                 let rule = "give either text or the four fields";
                 Err(HelperError::Invalid(FieldError::new("text", rule).into()))
             }
             None => compose(&fields).map_err(HelperError::Invalid),
-            Some(text) => from_text("text", &text).map_err(|error| HelperError::Invalid(error.into())),
+            Some(text) => {
+                from_text("text", &text).map_err(|error| HelperError::Invalid(error.into()))
+            }
         }
     }
 }
@@ -143,7 +157,9 @@ pub async fn get_helper(
 ) -> Result<Json<HelperResponse>, ApiError> {
     let source = state.sources.find(&caller.space, &id).await?;
     let current = state.helpers.current(&caller.space, &source.id).await?;
-    Ok(Json(HelperResponse::from(&current.ok_or(HelperError::NotFound(id))?)))
+    Ok(Json(HelperResponse::from(
+        &current.ok_or(HelperError::NotFound(id))?,
+    )))
 }
 
 /// List the descriptions of a document
@@ -162,7 +178,10 @@ pub async fn list_helpers(
     let source = state.sources.find(&caller.space, &id).await?;
     let all = state.helpers.list(&caller.space, &source.id).await?;
     let items = all.iter().map(HelperResponse::from).collect();
-    Ok(Json(HelperListResponse { items, helper_events: all.iter().map(HelperOriginResponse::from).collect() }))
+    Ok(Json(HelperListResponse {
+        items,
+        helper_events: all.iter().map(HelperOriginResponse::from).collect(),
+    }))
 }
 
 /// Preview a description
@@ -181,7 +200,10 @@ pub async fn preview_helper(
 ) -> Result<Json<HelperPreviewResponse>, ApiError> {
     state.sources.find(&caller.space, &id).await?;
     let helper = compose(&request.into()).map_err(HelperError::Invalid)?;
-    Ok(Json(HelperPreviewResponse { preview: helper.text, token_count: helper.token_count }))
+    Ok(Json(HelperPreviewResponse {
+        preview: helper.text,
+        token_count: helper.token_count,
+    }))
 }
 
 /// Give a description
@@ -200,7 +222,11 @@ pub async fn update_helper(
 ) -> Result<Json<HelperResponse>, ApiError> {
     let source = state.sources.find(&caller.space, &id).await?;
     let helper = request.compose()?;
-    let stored = state.helpers.store(&caller.space, &source.id, &helper, caller.now).await?;
+    let stored = state
+        .helpers
+        .store(&caller.space, &source.id, &helper, caller.now)
+        .await?;
+
     Ok(Json(HelperResponse::from(&stored)))
 }
 
@@ -223,6 +249,10 @@ pub async fn regenerate_helper(
     PathId(id): PathId,
 ) -> Result<Json<HelperResponse>, ApiError> {
     let source = state.sources.find(&caller.space, &id).await?;
-    let stored = state.helpers.regenerate(&caller.space, &source, caller.payer(), caller.now).await?;
+    let stored = state
+        .helpers
+        .regenerate(&caller.space, &source, caller.payer(), caller.now)
+        .await?;
+
     Ok(Json(HelperResponse::from(&stored)))
 }

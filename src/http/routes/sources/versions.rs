@@ -146,9 +146,14 @@ pub async fn list_source_versions(
     let limit = page::limit(query.limit)?;
     let as_of = moment("as_of", query.as_of.as_deref())?;
     let fingerprint = format!("versions of {id} {as_of:?}");
-    let before = page::decode_numbers(query.cursor.as_deref(), &fingerprint)?.map(|(version, _)| version);
-    let found = sources.versions(&caller.space, &id, before, as_of, limit + 1).await?;
-    let (items, next_cursor) = page::cut(found, limit, &fingerprint, |version| (version.version, 0));
+    let before =
+        page::decode_numbers(query.cursor.as_deref(), &fingerprint)?.map(|(version, _)| version);
+    let found = sources
+        .versions(&caller.space, &id, before, as_of, limit + 1)
+        .await?;
+    let (items, next_cursor) =
+        page::cut(found, limit, &fingerprint, |version| (version.version, 0));
+
     Ok(Json(SourceVersionListResponse {
         items: items.into_iter().map(SourceVersionResponse::from).collect(),
         next_cursor,
@@ -168,7 +173,9 @@ pub async fn get_source_version(
     State(sources): State<Sources>,
     PathIds(id, version): PathIds,
 ) -> Result<Json<SourceVersionResponse>, ApiError> {
-    let found = sources.version(&caller.space, &id, number(&version, "version")?).await?;
+    let found = sources
+        .version(&caller.space, &id, number(&version, "version")?)
+        .await?;
     Ok(Json(found.into()))
 }
 
@@ -185,15 +192,22 @@ pub async fn get_source_content(
     State(sources): State<Sources>,
     PathIds(id, version): PathIds,
 ) -> Result<Response, ApiError> {
-    let content = sources.content(&caller.space, &id, number(&version, "version")?).await?;
+    let content = sources
+        .content(&caller.space, &id, number(&version, "version")?)
+        .await?;
     // Whatever the text is, a browser must not run it.
-    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    let headers = [
+        (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+
     Ok((headers, content).into_response())
 }
 
 /// Compare two versions of a document
 ///
-/// What changed from the first to the second, line by line, as unified text; nothing if they say the same.
+/// What changed from the first to the second, line by line, as unified text; nothing if they say
+/// the same.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/versions/{a}/diff/{b}", tag = "sources", operation_id = "diff_source_versions",
     params(
@@ -210,13 +224,18 @@ pub async fn diff_source_versions(
 ) -> Result<Response, ApiError> {
     let (from, to) = (number(&a, "version")?, number(&b, "version")?);
     let text = documents.difference(&caller.space, &id, from, to).await?;
-    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    let headers = [
+        (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+
     Ok((headers, text).into_response())
 }
 
 /// List the passages of a document
 ///
-/// Of its latest version or of another, in the order of the text. Those of the profile `taxonomy`, joined, are the text.
+/// Of its latest version or of another, in the order of the text. Those of the profile `taxonomy`,
+/// joined, are the text.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/chunks", tag = "sources", operation_id = "list_source_chunks",
     params(("id" = String, Path, description = "The document's id."), SourceChunksQuery),
@@ -233,13 +252,33 @@ pub async fn list_source_chunks(
         None | Some(ProfileName::Taxonomy) => TAXONOMY,
         Some(ProfileName::Retrieval) => RETRIEVAL,
     };
+
     let as_of = moment("as_of", query.as_of.as_deref())?;
     let fingerprint = format!("chunks of {id} {:?} {profile} {as_of:?}", query.version);
-    let after = page::decode_numbers(query.cursor.as_deref(), &fingerprint)?.map_or(0, |(ordinal, _)| ordinal);
-    let found = match state.sources.version_as_of(&caller.space, &id, query.version, as_of).await? {
-        Some(version) => state.sources.chunks(&caller.space, &version, profile, after, limit + 1).await?,
+    let after = page::decode_numbers(query.cursor.as_deref(), &fingerprint)?
+        .map_or(0, |(ordinal, _)| ordinal);
+    let found = match state
+        .sources
+        .version_as_of(&caller.space, &id, query.version, as_of)
+        .await?
+    {
+        Some(version) => {
+            state
+                .sources
+                .chunks(&caller.space, &version, profile, after, limit + 1)
+                .await?
+        }
         None => Vec::new(),
     };
+
     let key = |chunk: &Chunk| (chunk.ordinal, 0);
-    page_of(&state.categories, &caller.space, found, limit, &fingerprint, key).await
+    page_of(
+        &state.categories,
+        &caller.space,
+        found,
+        limit,
+        &fingerprint,
+        key,
+    )
+    .await
 }
