@@ -292,7 +292,7 @@ impl Refusal {
 
 /// The account has no money left; OpenAI's word for it.
 const OUT_OF_QUOTA: &str = "insufficient_quota";
-/// Our own word for an error that lists why a text was stopped (OpenRouter).
+/// Our own word for an error that lists why a text was stopped (`OpenRouter`).
 const MODERATED: &str = "moderated";
 
 fn named(codes: &[String], name: &str) -> bool {

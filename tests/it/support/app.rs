@@ -97,6 +97,12 @@ pub fn load(url: &str, settings: &[(&str, &str)]) -> Config {
         .collect();
 
     environment.insert("DATABASE_URL".to_owned(), url.to_owned());
+
+    // Survives a killed process all the same, and takes half the time; tests that start the binary
+    // run with the default.
+    environment
+        .entry("MEMOIR__DATABASE__SQLITE_SYNCHRONOUS".to_owned())
+        .or_insert_with(|| "normal".to_owned());
     Config::load(&Origin {
         file: None,
         environment,
