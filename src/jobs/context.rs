@@ -313,7 +313,7 @@ impl JobContext {
         match inner.jobs.store.end_wait(&inner.claim).await {
             Ok(()) => inner.counts_waits.store(false, Ordering::Relaxed),
             Err(error) => {
-                tracing::debug!(job_id = %inner.job.id, %error, "progress could not be written yet")
+                tracing::debug!(job_id = %inner.job.id, %error, "progress could not be written yet");
             }
         }
     }

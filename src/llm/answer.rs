@@ -156,12 +156,12 @@ fn judge_items<T: Task>(
         match seen.get(id) {
             Some(1) => {}
             Some(_) => {
-                _ = wrong.insert(*id, format!("{} {id} is there more than once", items.noun))
+                _ = wrong.insert(*id, format!("{} {id} is there more than once", items.noun));
             }
             None => {
                 _ = wrong
                     .entry(*id)
-                    .or_insert_with(|| format!("{} {id} is missing", items.noun))
+                    .or_insert_with(|| format!("{} {id} is missing", items.noun));
             }
         }
     }

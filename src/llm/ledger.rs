@@ -161,7 +161,7 @@ impl Writer {
             match message {
                 Message::Write(entry) if self.held.len() < MOST_HELD => self.held.push(*entry),
                 Message::Write(_) => {
-                    tracing::error!("the ledger is full: a model call is not recorded")
+                    tracing::error!("the ledger is full: a model call is not recorded");
                 }
                 Message::Flush(done) => waiting.push(done),
                 Message::Record(record, done) => records.push((record, done)),
@@ -271,7 +271,7 @@ impl Writer {
             {
                 Err(error) if waits(&error) => return Err(error),
                 Err(error) => {
-                    tracing::error!(%error, stage = entry.call.stage, "a model call cannot be recorded")
+                    tracing::error!(%error, stage = entry.call.stage, "a model call cannot be recorded");
                 }
                 Ok(()) => {}
             }

@@ -397,7 +397,7 @@ mod tests {
         let refuse = || {
             pauses
                 .knock("m")
-                .failed(&status(403), false, Timestamp::from_micros(0))
+                .failed(&status(403), false, Timestamp::from_micros(0));
         };
 
         assert!(pauses.knock("m").succeeded());

@@ -239,13 +239,15 @@ async fn clear(Shared(state): App) -> StatusCode {
 
 async fn set_script(Shared(state): App, body: Bytes) -> Response {
     accept::<Script>(&body, |script| {
-        state.edit_script(|current| *current = script)
+        state.edit_script(|current| *current = script);
     })
 }
 
 async fn add_faults(Shared(state): App, body: Bytes) -> Response {
     accept::<Vec<Step>>(&body, |steps| {
-        steps.into_iter().for_each(|step| state.push(step))
+        for step in steps {
+            state.push(step);
+        }
     })
 }
 

@@ -266,7 +266,7 @@ impl IndexCache {
             let entry = Arc::clone(entry);
             let add = move || {
                 rows.chunks(HELD)
-                    .for_each(|some| entry.change(|index| index.add(some)))
+                    .for_each(|some| entry.change(|index| index.add(some)));
             };
 
             // The database reads the next while these are taken apart.
@@ -318,7 +318,7 @@ impl IndexCache {
             let entry = Arc::clone(entry);
             let add = move || {
                 rows.chunks(HELD)
-                    .for_each(|some| entry.change(|index| index.add_vectors(some)))
+                    .for_each(|some| entry.change(|index| index.add_vectors(some)));
             };
 
             let (next, added) = tokio::join!(next, blocking(add));

@@ -372,7 +372,7 @@ mod tests {
         );
 
         for_each_token(&of_passage("wing wing wing").tokens, |token, count| {
-            assert_eq!((token, count), ("qawing", 3))
+            assert_eq!((token, count), ("qawing", 3));
         });
         for_each_token("", |_, _| panic!("there is none"));
     }

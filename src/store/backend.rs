@@ -113,9 +113,9 @@ impl Backend {
             let connection = knock(&url, &place, config.retry, (engine, synchronous)).await?;
             // Not yet that of a SQLite file: its last connection folds the log away.
             if sqlite {
-                knocked = Some(connection)
+                knocked = Some(connection);
             } else {
-                drop(connection.close().await)
+                drop(connection.close().await);
             }
         }
 

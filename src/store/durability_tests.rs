@@ -142,7 +142,7 @@ async fn with_normal_a_power_cut_takes_what_was_committed() {
 async fn commits_that_come_together_share_a_flush() {
     let place = Place::new("full").await;
     seam::with(&place.log(), |flushes| {
-        (flushes.count, flushes.delay) = (0, Duration::from_millis(200))
+        (flushes.count, flushes.delay) = (0, Duration::from_millis(200));
     });
 
     let commits = (0..50).map(|n| {

@@ -68,12 +68,13 @@ impl StoreError {
         let cause = error.to_string();
         let place = shown.to_owned();
         match error {
+            // A connection that breaks in the middle of an answer shows as a protocol error.
             sqlx::Error::Io(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => Self::Unavailable { place, cause },
-            // A connection that breaks in the middle of an answer shows as a protocol error.
-            sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) => Self::Unavailable { place, cause },
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::Tls(_) => Self::Unavailable { place, cause },
             sqlx::Error::Database(database) => {
                 let of_kind = if let Some(mysql) = database.try_downcast_ref::<MySqlDatabaseError>()
                 {

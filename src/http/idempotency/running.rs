@@ -209,7 +209,7 @@ impl Run {
             {
                 Ok(true) => {}
                 Ok(false) => {
-                    tracing::warn!("an answer was not kept: its key was taken over meanwhile")
+                    tracing::warn!("an answer was not kept: its key was taken over meanwhile");
                 }
                 Err(error) => tracing::warn!(%error, "an answer could not be kept for its key"),
             }

@@ -58,7 +58,7 @@ fn terms(text: &str) -> HashSet<String> {
 fn terms_among<'w>(text: &str, wanted: &'w HashSet<String>) -> HashSet<&'w str> {
     let mut held = HashSet::new();
     words::each(text, |term| {
-        held.extend(wanted.get(term).map(String::as_str))
+        held.extend(wanted.get(term).map(String::as_str));
     });
     held
 }

@@ -103,7 +103,7 @@ async fn bodies_share_a_budget() {
 async fn a_client_that_vanishes_gives_its_memory_back() {
     let app = TestApp::with(&[("LIMITS__BODY_MEMORY", "1048576")]).await;
     let mut vanishing = busy(&app, 1_000_000).await;
-    vanishing.write_all(&[b' '; 300_000]).await.unwrap();
+    vanishing.write_all(&vec![b' '; 300_000]).await.unwrap();
     until_refused(&app, 500_000).await;
     drop(vanishing);
     let began = Instant::now();

@@ -452,9 +452,9 @@ async fn requests_a_minute_are_counted_over_all_processes() {
             for app in [&here, &there] {
                 let reply = get(app, "slow-key", "/v1/info").await;
                 if reply.status == 200 {
-                    fine += 1
+                    fine += 1;
                 } else {
-                    refused = Some(reply)
+                    refused = Some(reply);
                 }
             }
         }

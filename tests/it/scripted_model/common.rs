@@ -63,7 +63,7 @@ pub fn request(protocol: Protocol, mode: OutputMode, user: &str) -> Value {
             body["tool_choice"] = json!({"type": "tool", "name": "select"});
         }
         (Protocol::Gemini, OutputMode::Native) => {
-            body["generationConfig"]["responseJsonSchema"] = schema
+            body["generationConfig"]["responseJsonSchema"] = schema;
         }
         (Protocol::Gemini, OutputMode::Tool) => {
             body["tools"] =
