@@ -37,7 +37,7 @@ fn sampled(texts: &Filed) -> Vec<&str> {
     samples
 }
 
-/// Passages of a leaf that can be looked at again, as `SampleCache` reads them.
+/// Chunks of a leaf that can be looked at again, as `SampleCache` reads them.
 fn at_hand(texts: &Filed) -> impl Iterator<Item = usize> {
     let late = texts.len().saturating_sub(READ);
     let read = texts

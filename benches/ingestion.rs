@@ -1,5 +1,5 @@
-//! How fast and how cheaply texts are filed: calls per passage, the schedule of the calls against
-//! an ideal one, passages a second with a model that takes no time, a ten-megabyte text, a thousand
+//! How fast and how cheaply texts are filed: calls per chunk, the schedule of the calls against
+//! an ideal one, chunks a second with a model that takes no time, a ten-megabyte text, a thousand
 //! texts at once, and a long queue.
 //!
 //! `scripts/bench ingestion [DIR]` runs it on SQLite and on a PostgreSQL that waits for its disk;
@@ -225,7 +225,7 @@ fn chunk_ten_megabytes(prose: &str) {
     let began = Instant::now();
     let count = cut(&text, &rules, counter).len();
     println!(
-        "10 MB of prose cut into {count} passages in {:.2} s",
+        "10 MB of prose cut into {count} chunks in {:.2} s",
         began.elapsed().as_secs_f64()
     );
 
@@ -233,7 +233,7 @@ fn chunk_ten_megabytes(prose: &str) {
     let began = Instant::now();
     let count = cut(&text, &rules, counter).len();
     println!(
-        "10 MB without a delimiter cut into {count} passages in {:.2} s",
+        "10 MB without a delimiter cut into {count} chunks in {:.2} s",
         began.elapsed().as_secs_f64()
     );
 }
@@ -255,7 +255,7 @@ async fn schedule_and_calls(database: &str, model: &ScriptedModel, texts: &[Stri
     bench.finished(&first).await;
     model.edit_script(|script| script.latency_ms = 200);
 
-    // About 500 passages.
+    // About 500 chunks.
     let cut = text.floor_char_boundary(text.len().min(830_000));
     let id = bench
         .submit(&json!({"text": &text[..cut], "path": "/measured.txt"}))
@@ -267,7 +267,7 @@ async fn schedule_and_calls(database: &str, model: &ScriptedModel, texts: &[Stri
     let calls = job["batches"].as_array().unwrap().len() as f64;
 
     println!(
-        "  {chunks} passages, settled tree: {:.3} model calls per passage (0.60 is the least, 3 one by one)",
+        "  {chunks} chunks, settled tree: {:.3} model calls per chunk (0.60 is the least, 3 one by one)",
         calls / chunks
     );
 
@@ -284,7 +284,7 @@ async fn schedule_and_calls(database: &str, model: &ScriptedModel, texts: &[Stri
     bench.end().await;
 }
 
-/// Passages a second through the whole pipeline, with a model that takes no time.
+/// Chunks a second through the whole pipeline, with a model that takes no time.
 async fn throughput(
     database: &str,
     model: &ScriptedModel,
@@ -328,7 +328,7 @@ async fn throughput(
     }
 
     println!(
-        "  model of 0 ms, 8 texts of {:.0} passages at once, {indexes}: {:.0} passages/s",
+        "  model of 0 ms, 8 texts of {:.0} chunks at once, {indexes}: {:.0} chunks/s",
         chunks / 8.0,
         chunks / began.elapsed().as_secs_f64()
     );
@@ -377,7 +377,7 @@ async fn large_text(database: &str, model: &ScriptedModel, texts: &[String]) {
     let (waits, peak) = watch.await.unwrap();
 
     println!(
-        "  9.5 MB: {} passages in {:.1} s; memory {} MiB before, {} MiB at the peak (client and model included); \
+        "  9.5 MB: {} chunks in {:.1} s; memory {} MiB before, {} MiB at the peak (client and model included); \
          GET /v1/info meanwhile p50 {:.1}, p99 {:.1}, longest {:.1} ms",
         job["result"]["chunks_written"],
         began.elapsed().as_secs_f64(),
@@ -473,7 +473,7 @@ async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
         .await;
 }
 
-/// Jobs a second to the end of a queue of 5,000 texts of three passages, with a model that takes no
+/// Jobs a second to the end of a queue of 5,000 texts of three chunks, with a model that takes no
 /// time.
 async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) {
     const JOBS: usize = 5000;
@@ -541,7 +541,7 @@ async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) 
     }
 
     let took = began.elapsed().as_secs_f64();
-    let (mut passages, mut documents, mut cursor) = (0, 0, String::new());
+    let (mut chunks, mut documents, mut cursor) = (0, 0, String::new());
     loop {
         let url = format!("{}/v1/jobs?state=succeeded&limit=500{cursor}", bench.url);
         let sent = bench
@@ -555,7 +555,7 @@ async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) 
         let page: Value = sent.json().await.unwrap();
         for job in page["items"].as_array().unwrap() {
             documents += 1;
-            passages += job["result"]["chunks_written"].as_i64().unwrap();
+            chunks += job["result"]["chunks_written"].as_i64().unwrap();
         }
 
         match page["next_cursor"].as_str() {
@@ -566,7 +566,7 @@ async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) 
 
     assert_eq!(documents, JOBS, "some were lost, or failed");
     println!(
-        "  {JOBS} queued texts, {passages} passages, model of 0 ms: {:.0} jobs/s to the end",
+        "  {JOBS} queued texts, {chunks} chunks, model of 0 ms: {:.0} jobs/s to the end",
         JOBS as f64 / took
     );
 

@@ -128,7 +128,7 @@ fn embedded_model(folder: &str) {
     println!("afterwards: {}", memory());
 }
 
-/// Lines joined to passages of some 400 tokens.
+/// Lines joined to chunks of some 400 tokens.
 fn cut(text: &str, into: &mut Vec<String>) {
     let mut chunk = String::new();
     for line in text.lines() {
@@ -220,7 +220,7 @@ async fn door(model: &ScriptedModel) {
 
     let [bare, whole, own] = [bare, whole, own].map(median);
     println!(
-        "door, 5 passages of 400 tokens, 40 categories, scripted model without latency, {ROUNDS} calls, medians:"
+        "door, 5 chunks of 400 tokens, 40 categories, scripted model without latency, {ROUNDS} calls, medians:"
     );
     println!(
         "  the bare request {bare:.3} ms, through the door {whole:.3} ms: the door costs {:.3} ms",

@@ -1,8 +1,8 @@
-//! How long a question takes beside its model: over few and over many passages, with a model of 0
+//! How long a question takes beside its model: over few and over many chunks, with a model of 0
 //! and of 200 ms, alone and with 64 at once.
 //!
 //! `scripts/bench queries [SIZES]` runs it on SQLite and on a PostgreSQL that waits for its disk.
-//! Every leaf holds a hundred passages of some 350 tokens; a million of them lie in 10,000 leaves.
+//! Every leaf holds a hundred chunks of some 350 tokens; a million of them lie in 10,000 leaves.
 
 #![expect(
     clippy::unwrap_used,
@@ -110,7 +110,7 @@ async fn bench(database: &str, size: usize) {
     fill(&store, size).await;
     store.analyze().await.unwrap();
     println!(
-        "{} with {size} passages, filled in {:.0} s:",
+        "{} with {size} chunks, filled in {:.0} s:",
         store.engine().name(),
         begun.elapsed().as_secs_f64()
     );
@@ -307,11 +307,11 @@ fn resident() -> u64 {
         .unwrap_or(0)
 }
 
-/// Writes the hierarchy and the passages, a hundred to a leaf.
+/// Writes the hierarchy and the chunks, a hundred to a leaf.
 async fn fill(store: &Store, size: usize) {
     let space = Space::default();
     let leaves = make_leaves(store, &space, (size / PER_LEAF).max(1)).await;
-    let texts: Vec<String> = (0..97).map(passage).collect();
+    let texts: Vec<String> = (0..97).map(chunk).collect();
     let counter = TokenCounter::for_model(Some("gpt-4o"));
     let tokens: Vec<i64> = texts
         .iter()
@@ -435,7 +435,7 @@ fn facts() -> VersionFacts {
 }
 
 /// Some 350 tokens of ordinary words.
-fn passage(number: usize) -> String {
+fn chunk(number: usize) -> String {
     const WORDS: [&str; 16] = [
         "river",
         "council",

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use memoir::llm::local::LocalModel;
-use memoir::model::search::{PassageRow, SearchSource, VectorRow};
+use memoir::model::search::{SearchChunkRow, SearchSource, VectorRow};
 use memoir::search::index::{Filter, Index};
 use memoir::search::rank::{Kind, Question};
 use memoir::search::{terms, vectors};
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 const K: usize = 10;
 
-/// Judged passages of one question: its number to its grade.
+/// Judged chunks of one question: its number to its grade.
 type Judged = HashMap<usize, f64>;
 
 struct Set {
@@ -79,7 +79,7 @@ fn evaluate(set: &Set) -> Vec<String> {
     }
 
     println!(
-        "{} ({} passages, {} questions)",
+        "{} ({} chunks, {} questions)",
         set.name,
         set.docs.len(),
         set.queries.len()
@@ -134,15 +134,15 @@ fn difference(one: &[(f64, f64)], other: &[(f64, f64)]) -> (f64, f64) {
     (mean, (spread / count).sqrt())
 }
 
-/// The service's index over passages numbered from 1, all of one document.
+/// The service's index over chunks numbered from 1, all of one document.
 fn fill(docs: &[String]) -> Index {
     let mut index = Index::default();
-    let rows: Vec<PassageRow> = (1..)
+    let rows: Vec<SearchChunkRow> = (1..)
         .zip(docs)
         .map(|(chunk_id, text)| {
-            let found = terms::of_passage(text);
+            let found = terms::of_chunk(text);
             let (source_id, length) = ("s".to_owned(), i64::from(found.length));
-            PassageRow {
+            SearchChunkRow {
                 chunk_id,
                 source_id,
                 version_id: 1,
@@ -256,7 +256,7 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
         .map(str::to_lowercase)
 }
 
-/// nDCG with the grades as they stand, and the share of the judged passages that was found.
+/// nDCG with the grades as they stand, and the share of the judged chunks that was found.
 fn measure(ranked: &[usize], judged: &Judged) -> (f64, f64) {
     let discount = |at: usize| 1.0 / ((at + 2) as f64).log2();
     let gain =

@@ -1,8 +1,8 @@
-//! How long a search takes over many passages, by words, by meaning and by both; what loading its
+//! How long a search takes over many chunks, by words, by meaning and by both; what loading its
 //! index takes, in time and in memory.
 //!
 //! `scripts/bench search [DIR] [SIZES]` runs it on SQLite and on a PostgreSQL that waits for its
-//! disk. Passages are some 120 words of sentences from DIR/prose/*.txt, shuffled.
+//! disk. Chunks are some 120 words of sentences from DIR/prose/*.txt, shuffled.
 
 #![expect(
     clippy::unwrap_used,
@@ -119,7 +119,7 @@ impl Dice {
         usize::try_from((self.0 >> 33) % most as u64).unwrap()
     }
 
-    fn passage(&mut self, sentences: &[String]) -> String {
+    fn chunk(&mut self, sentences: &[String]) -> String {
         let mut text = String::new();
         while text.split(' ').count() < WORDS {
             text.push_str(&sentences[self.below(sentences.len())]);
@@ -168,7 +168,7 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
 
     store.analyze().await.unwrap();
     println!(
-        "{} with {size} passages; written at {:.0} a second ({:.0} with cutting, terms and vectors)",
+        "{} with {size} chunks; written at {:.0} a second ({:.0} with cutting, terms and vectors)",
         store.engine().name(),
         size as f64 / writing,
         size as f64 / whole
@@ -268,7 +268,7 @@ fn resident() -> u64 {
         .unwrap_or(0)
 }
 
-/// Writes the passages as an ingestion does, a hundred to a document; gives the seconds of the
+/// Writes the chunks as an ingestion does, a hundred to a document; gives the seconds of the
 /// transactions, and of all.
 async fn fill(
     store: &Store,
@@ -283,7 +283,7 @@ async fn fill(
 
     while written < size {
         let count = PER_SOURCE.min(size - written);
-        let texts: Vec<Arc<str>> = (0..count).map(|_| dice.passage(sentences).into()).collect();
+        let texts: Vec<Arc<str>> = (0..count).map(|_| dice.chunk(sentences).into()).collect();
         let begun = Instant::now();
         let prepared = search.prepare(texts.clone()).await.unwrap();
         let session = Session::of_caller(space.clone());

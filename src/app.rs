@@ -65,7 +65,7 @@ impl App {
     /// Connects to the database, brings its schema up to date, and puts the parts together.
     ///
     /// # Errors
-    /// The database cannot be used, or holds passages that the settings do not go with.
+    /// The database cannot be used, or holds chunks that the settings do not go with.
     pub async fn build(config: Config, clock: Arc<dyn Clock>) -> Result<Self, BuildError> {
         fail_point::arm(&config.testing.fail_point);
         clock::set_ahead(config.testing.clock_ahead_ms);
@@ -254,7 +254,7 @@ impl App {
     }
 }
 
-/// Passages hang on the leaves of the hierarchy; with another depth these would no longer be leaves
+/// Chunks hang on the leaves of the hierarchy; with another depth these would no longer be leaves
 /// (K-43).
 async fn check_depth(config: &Config, store: &Store) -> Result<(), BuildError> {
     let depth = config.taxonomy.hierarchy_depth;
@@ -266,7 +266,7 @@ async fn check_depth(config: &Config, store: &Store) -> Result<(), BuildError> {
         violations.add(
             Violation::new("taxonomy.hierarchy_depth", depth.to_string())
                 .allowed(&format!(
-                    "{stored}, as the space {space:?} holds passages that are filed {stored} levels deep. To change the \
+                    "{stored}, as the space {space:?} holds chunks that are filed {stored} levels deep. To change the \
                      depth start with a new database, or delete the documents of that space and bring them in again"
                 ))
                 .example(&format!("hierarchy_depth = {stored}")),
@@ -359,7 +359,7 @@ async fn prune(state: &AppState) {
 }
 
 /// Empties the results of questions that were asked as jobs or with a key, an hour after they
-/// ended: passages are kept in one place.
+/// ended: chunks are kept in one place.
 async fn forget(state: &AppState) {
     loop {
         let before = state.clock.now().minus_seconds(RESULT_KEEP_SECONDS);

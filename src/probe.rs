@@ -39,7 +39,7 @@ pub struct ProbeRequest {
     pub await_helper: bool,
     /// A warning to give.
     pub warning: Option<String>,
-    /// Passages to file, two at a time; each answer is saved.
+    /// Chunks to file, two at a time; each answer is saved.
     pub classify: Vec<String>,
 }
 

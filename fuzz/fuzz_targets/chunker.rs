@@ -1,4 +1,4 @@
-//! Any text, any rules: the passages are the text, none is empty, none is larger than it may be.
+//! Any text, any rules: the chunks are the text, none is empty, none is larger than it may be.
 //!
 //! `cargo +nightly fuzz run chunker` (cargo install cargo-fuzz); see CONTRIBUTING.md.
 
@@ -19,13 +19,13 @@ fuzz_target!(|input: (u8, u8, Vec<String>, String)| {
 
     let counter = TokenCounter::for_model(None);
     let mut end = 0;
-    for passage in cut(&text, &rules, counter) {
-        assert_eq!(passage.range.start, end);
-        end = passage.range.end;
-        let part = &text[passage.range];
+    for chunk in cut(&text, &rules, counter) {
+        assert_eq!(chunk.range.start, end);
+        end = chunk.range.end;
+        let part = &text[chunk.range];
         assert!(!part.is_empty());
 
-        assert!(passage.token_count <= rules.max_tokens || char_count(part) == 1);
+        assert!(chunk.token_count <= rules.max_tokens || char_count(part) == 1);
     }
 
     assert_eq!(end, text.len());

@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS categories (
     level BIGINT NOT NULL,
     name VARCHAR(100) NOT NULL,
     name_key VARCHAR(400) NOT NULL,  -- the name folded: NFKC, case, spaces
-    chunk_count BIGINT NOT NULL DEFAULT 0,  -- passages below it, of what the documents say now
+    chunk_count BIGINT NOT NULL DEFAULT 0,  -- chunks below it, of what the documents say now
     created_at BIGINT NOT NULL,
     CONSTRAINT categories_level CHECK (level BETWEEN 1 AND 100),
     CONSTRAINT categories_root CHECK ((level = 1 AND parent_id IS NULL AND parent_key = 0) OR (level > 1 AND parent_id IS NOT NULL AND parent_key <> 0)),
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS categories (
     KEY categories_level_index (space, level)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- A passage, verbatim. Filed passages (profile taxonomy) hang on a leaf of the hierarchy.
+-- A chunk, verbatim. Filed chunks (profile taxonomy) hang on a leaf of the hierarchy.
 CREATE TABLE IF NOT EXISTS chunks (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

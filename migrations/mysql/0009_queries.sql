@@ -1,4 +1,4 @@
--- The receipt of a question: what was asked, offered, chosen and left out. No text of a passage.
+-- The receipt of a question: what was asked, offered, chosen and left out. No text of a chunk.
 CREATE TABLE IF NOT EXISTS queries (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

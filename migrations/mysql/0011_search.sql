@@ -1,4 +1,4 @@
--- What a search compares by words: the terms of a passage, each once, grouped by how often it occurs.
+-- What a search compares by words: the terms of a chunk, each once, grouped by how often it occurs.
 -- The full-text index spans spaces: whoever asks it names the space besides.
 CREATE TABLE IF NOT EXISTS chunk_terms (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

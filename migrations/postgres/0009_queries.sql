@@ -1,4 +1,4 @@
--- The receipt of a question: what was asked, offered, chosen and left out. No text of a passage.
+-- The receipt of a question: what was asked, offered, chosen and left out. No text of a chunk.
 CREATE TABLE queries (
     space VARCHAR(64) NOT NULL,
     id VARCHAR(36) NOT NULL,

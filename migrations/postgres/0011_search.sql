@@ -1,4 +1,4 @@
--- What a search compares by words: the terms of a passage, each once, grouped by how often it occurs.
+-- What a search compares by words: the terms of a chunk, each once, grouped by how often it occurs.
 CREATE TABLE chunk_terms (
     space VARCHAR(64) NOT NULL,
     chunk_id BIGINT NOT NULL PRIMARY KEY,
@@ -11,7 +11,7 @@ CREATE TABLE chunk_terms (
 );
 CREATE INDEX chunk_terms_space ON chunk_terms (space, chunk_id);
 -- The full-text index. It spans spaces: whoever asks it names the space besides. What is new waits in its list, of up to
--- 16 MiB, until the process brings it up to date (every 2,000 passages) or autovacuum does.
+-- 16 MiB, until the process brings it up to date (every 2,000 chunks) or autovacuum does.
 CREATE INDEX chunk_terms_tokens ON chunk_terms USING GIN (array_to_tsvector(array_remove(string_to_array(translate(tokens, ';', ' '), ' '), '')))
     WITH (gin_pending_list_limit = 16384);
 

@@ -1,4 +1,4 @@
--- What a search compares by words: the terms of a passage, each once, grouped by how often it occurs.
+-- What a search compares by words: the terms of a chunk, each once, grouped by how often it occurs.
 CREATE TABLE chunk_terms (
     space TEXT NOT NULL,
     chunk_id INTEGER NOT NULL PRIMARY KEY,

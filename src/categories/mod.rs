@@ -1,4 +1,4 @@
-//! The hierarchy as its readers and its librarians see it: lists, paths, passages, checked creation
+//! The hierarchy as its readers and its librarians see it: lists, paths, chunks, checked creation
 //! (M-3).
 
 pub mod options;
@@ -57,11 +57,11 @@ pub enum CategoryError {
     /// 422: the level is full (M-2.8).
     #[error("level {level} has its {limit} categories already")]
     Full { level: i64, limit: i64 },
-    /// 422: passages hang on leaves alone (M-3.6).
-    #[error("category {id} is on level {level}; passages are filed on level {depth}")]
+    /// 422: chunks hang on leaves alone (M-3.6).
+    #[error("category {id} is on level {level}; chunks are filed on level {depth}")]
     NotALeaf { id: i64, level: i64, depth: i64 },
     /// 409: it is not empty.
-    #[error("passages lie in category {0}, or below it; those of former versions count, too")]
+    #[error("chunks lie in category {0}, or below it; those of former versions count, too")]
     NotEmpty(i64),
     /// 503 and 500, as the store says.
     #[error(transparent)]
@@ -101,7 +101,7 @@ impl Categories {
         Ok(found)
     }
 
-    /// Says how many passages there were at a moment, instead of now.
+    /// Says how many chunks there were at a moment, instead of now.
     async fn count_as_of(
         &self,
         space: &Space,
@@ -159,7 +159,7 @@ impl Categories {
         Ok(self.store.find_category_paths(space, ids).await?)
     }
 
-    /// Passages of a leaf, in the order in which they came.
+    /// Chunks of a leaf, in the order in which they came.
     ///
     /// # Errors
     /// [`CategoryError::NotFound`], [`CategoryError::NotALeaf`], or the store's.
@@ -194,7 +194,7 @@ impl Categories {
             .await?)
     }
 
-    /// A passage, with the way down to it.
+    /// A chunk, with the way down to it.
     pub async fn find_chunk(&self, space: &Space, id: i64) -> Result<Option<Chunk>, CategoryError> {
         Ok(self.store.find_chunk(space, id).await?)
     }
@@ -246,7 +246,7 @@ impl Categories {
         })?)
     }
 
-    /// Removes a category with all below it, if no passage of any version lies there.
+    /// Removes a category with all below it, if no chunk of any version lies there.
     ///
     /// # Errors
     /// [`CategoryError::NotFound`], [`CategoryError::NotEmpty`], or the store's.
@@ -254,7 +254,7 @@ impl Categories {
         self.store
             .retry_as("remove_category", || async {
                 let mut tx = self.store.begin().await?;
-                // Nobody files a passage there until it is gone.
+                // Nobody files a chunk there until it is gone.
                 tx.lock_chunks(space).await?;
                 tx.find_category(space, id)
                     .await?

@@ -1,5 +1,5 @@
 //! What lies in each category, for the embedded model: other models know a category by its name,
-//! this one by some of its passages. Kept between jobs, and read again when the space has been
+//! this one by some of its chunks. Kept between jobs, and read again when the space has been
 //! written to; never so often that reading it is what the service does.
 
 use std::collections::HashMap;
@@ -11,18 +11,18 @@ use crate::base::text::char_count;
 use crate::model::category::{Category, CategoryContents};
 use crate::store::{CategoryFilter, CategoryPage, Sample, Store, StoreError};
 
-/// How many of the first and of the latest passages are shown, and how much of each. The first ones
+/// How many of the first and of the latest chunks are shown, and how much of each. The first ones
 /// are always among them: the embedded model goes by at least four of those as long as they are
 /// there (`llm::local::frame`).
 pub const FIRST: usize = 4;
 pub const LATEST: usize = 12;
 pub const CHARS: usize = 600;
-/// Passages of each leaf that are read, and most of a category that are told to whoever looks for
+/// Chunks of each leaf that are read, and most of a category that are told to whoever looks for
 /// an answer.
 pub const READ: usize = 28;
 const SPREAD: usize = 64;
 /// Beyond this the names must do: reading would take too long.
-const MOST_PASSAGES: i64 = 200_000;
+const MOST_CHUNKS: i64 = 200_000;
 /// Spaces that are kept.
 const MOST_SPACES: usize = 16;
 /// Reading takes at most this part of the time.
@@ -41,7 +41,7 @@ impl Samples {
         self.contents.get(&category)
     }
 
-    /// Passages of a leaf that are known whole, oldest first.
+    /// Chunks of a leaf that are known whole, oldest first.
     pub fn filed(&self, leaf: i64) -> &[Sample] {
         self.filed.get(&leaf).map_or(&[], Vec::as_slice)
     }
@@ -115,7 +115,7 @@ impl SampleCache {
         let (filter, page) = (CategoryFilter::default(), CategoryPage::default());
         let categories = self.store.list_categories(space, &filter, &page).await?;
         let roots = categories.iter().filter(|category| category.level == 1);
-        if roots.map(|category| category.chunk_count).sum::<i64>() > MOST_PASSAGES {
+        if roots.map(|category| category.chunk_count).sum::<i64>() > MOST_CHUNKS {
             return Ok(Samples::default());
         }
 

@@ -1,22 +1,22 @@
-//! Whose turn it is to be looked at again when new passages come. The first texts of a space are
+//! Whose turn it is to be looked at again when new chunks come. The first texts of a space are
 //! filed among few others; once there are more, some of them belong elsewhere.
 //!
 //! Nothing is remembered of who was looked at: multiples of the golden ratio, of which every
 //! stretch is spread evenly, let all that are at hand (`samples`: the first and the latest of each
 //! leaf) have their turn about as often.
 
-/// Passages that are looked at for each new one.
+/// Chunks that are looked at for each new one.
 const FOR_EACH: usize = 8;
 /// Most that are looked at for one document.
 pub const MOST: usize = 200;
-/// Passages that must lie below a parent before any of them is looked at again.
+/// Chunks that must lie below a parent before any of them is looked at again.
 pub const ENOUGH: usize = 50;
 
 /// The golden ratio's fraction, of 2^64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The places of those whose turn it is, out of so many, for a document that is the space's
-/// `write`-th and brings `new` passages; each once.
+/// `write`-th and brings `new` chunks; each once.
 pub fn turns(write: u64, new: usize, out_of: usize) -> Vec<usize> {
     let mut places: Vec<usize> = Vec::new();
     for turn in 0..new.saturating_mul(FOR_EACH).min(MOST).min(out_of) {

@@ -34,7 +34,7 @@ impl Taxonomy {
         self.scope
     }
 
-    /// Whether passages are looked at again as others come.
+    /// Whether chunks are looked at again as others come.
     pub fn second_look(&self) -> bool {
         self.second_look
     }

@@ -13,7 +13,7 @@ Examples:
   memoir ask \"What did we decide about refunds?\"       of the memoir that runs on this machine
   memoir ask --local \"Who wrote the handbook?\"         without a running memoir, on the configured database
   memoir ask --strategy zoom_in --budget 4000 \"…\"      wider at first, then narrower; a smaller prompt
-  memoir ask --retrieve --json \"…\" | jq .chunks        the passages themselves, as JSON
+  memoir ask --retrieve --json \"…\" | jq .chunks        the chunks themselves, as JSON
   memoir ask --server https://memoir.example.com --key $KEY --space team \"…\"
 
 The answer comes first, then the walk down the hierarchy with the rank of each category on its level, then what it took.";
@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Only documents with this label; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Give the passages instead of an answer
+    /// Give the chunks instead of an answer
     #[arg(long)]
     retrieve: bool,
     /// Print the whole result as JSON
@@ -139,7 +139,7 @@ fn told(result: &Value) -> String {
         let _ = writeln!(text, "{answer}\n");
     } else {
         for chunk in list(&result["chunks"]) {
-            let (id, passage) = (
+            let (id, content) = (
                 &chunk["chunk_id"],
                 chunk["text_content"].as_str().unwrap_or_default(),
             );
@@ -147,7 +147,7 @@ fn told(result: &Value) -> String {
                 text,
                 "[{id}] {}\n{}\n",
                 names(&chunk["category_path"]).join(" / "),
-                passage.trim_end()
+                content.trim_end()
             );
         }
     }
@@ -200,7 +200,7 @@ fn tree(result: &Value) -> Branch {
         let _ = write!(
             at.note,
             ", {count} {}",
-            if count == 1 { "passage" } else { "passages" }
+            if count == 1 { "chunk" } else { "chunks" }
         );
     }
 
@@ -247,7 +247,7 @@ mod tests {
             "responses": [{"tokens_prompt": 10, "tokens_completion": 2}, {"tokens_prompt": 5, "tokens_completion": 1}],
         });
 
-        let wanted = "Forty-two [7].\n\n├─ A  #1\n│  ├─ X  #1, 3 passages\n│  └─ Y  #2, 1 passage\n\
+        let wanted = "Forty-two [7].\n\n├─ A  #1\n│  ├─ X  #1, 3 chunks\n│  └─ Y  #2, 1 chunk\n\
                       └─ B  (not selected)\n\n2 calls, 15 tokens sent, 3 received, 12 ms (q1)\n";
         assert_eq!(told(&result), wanted);
     }

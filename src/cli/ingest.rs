@@ -349,7 +349,7 @@ impl Bar {
             .collect();
         let phase = job["phase"].as_str().unwrap_or("queued");
         let line = format!(
-            "\r\x1b[2K[{bar}] {} {phase}: {} of {} passages, {} calls, {} tokens, {:.4} USD",
+            "\r\x1b[2K[{bar}] {} {phase}: {} of {} chunks, {} calls, {} tokens, {:.4} USD",
             shown(file),
             number("chunks_filed"),
             number("chunks"),
@@ -380,7 +380,7 @@ impl Bar {
                 ));
             }
             Some("succeeded") => print(&format!(
-                "{}: version {}, {} passages, {} new categories, {} calls, {} tokens, {:.4} USD\n",
+                "{}: version {}, {} chunks, {} new categories, {} calls, {} tokens, {:.4} USD\n",
                 file.display(),
                 result["version"],
                 result["chunks_written"],

@@ -65,7 +65,7 @@ enum Command {
     /// Get one document, by its name, what it is about and a time
     #[command(after_help = doc::EXAMPLES)]
     Doc(doc::Arguments),
-    /// Search passages or documents
+    /// Search chunks or documents
     #[command(after_help = search::EXAMPLES)]
     Search(search::Arguments),
     /// Run background jobs without serving the API

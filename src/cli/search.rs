@@ -1,4 +1,4 @@
-//! `memoir search`: passages or documents, by words, by meaning, or by both.
+//! `memoir search`: chunks or documents, by words, by meaning, or by both.
 
 use std::fmt::Write as _;
 
@@ -13,13 +13,13 @@ Examples:
   memoir search \"refund within thirty days\"             of the memoir that runs on this machine
   memoir search --local lighthouse                       without a running memoir, on the configured database
   memoir search --type keyword -k 5 \"error E0502\"        by words alone, the best five
-  memoir search --scope sources --tag handbook holidays  documents rather than passages, with a label
+  memoir search --scope sources --tag handbook holidays  documents rather than chunks, with a label
   memoir search --json \"…\" | jq -r .items[].path         the whole result, as JSON
 
-Each line has the rank, the score and the document, then the beginning of the passage. No model but the one that embeds
+Each line has the rank, the score and the document, then the beginning of the chunk. No model but the one that embeds
 the question is asked; by default that is the embedded one.";
 
-/// Characters of a passage that are shown.
+/// Characters of a chunk that are shown.
 const SHOWN: usize = 240;
 
 #[derive(clap::Args)]
@@ -156,10 +156,10 @@ fn told(result: &Value) -> String {
         .unwrap_or_default();
 
     for item in items {
-        let passage = item["text_content"].as_str().unwrap_or_default();
+        let chunk = item["text_content"].as_str().unwrap_or_default();
         // A terminal obeys control characters, whoever wrote them.
         let breaks = |symbol: char| symbol.is_whitespace() || symbol.is_control();
-        let words: Vec<&str> = passage
+        let words: Vec<&str> = chunk
             .split(breaks)
             .filter(|word| !word.is_empty())
             .collect();

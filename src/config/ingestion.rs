@@ -24,9 +24,9 @@ pub struct Ingestion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexName {
-    /// Passages under the hierarchy.
+    /// Chunks under the hierarchy.
     Taxonomy,
-    /// Passages with vectors.
+    /// Chunks with vectors.
     Semantic,
 }
 
@@ -38,9 +38,9 @@ pub enum TransactionScope {
     Batch,
 }
 
-/// Most passages of one call (M-7A.3).
+/// Most chunks of one call (M-7A.3).
 pub const MOST_BATCH: u64 = 50;
-/// Most tokens of a passage: what the context of every model holds, with a batch of them.
+/// Most tokens of a chunk: what the context of every model holds, with a batch of them.
 pub const MOST_CHUNK_TOKENS: u64 = 100_000;
 /// Most delimiters, and characters of each.
 pub const MOST_DELIMITERS: usize = 50;

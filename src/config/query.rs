@@ -51,7 +51,7 @@ impl StrategyName {
     }
 }
 
-/// What happens to passages that do not fit the budget (M-9.C1).
+/// What happens to chunks that do not fit the budget (M-9.C1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum PromptLimiting {
@@ -67,13 +67,13 @@ pub enum Overflow {
     Error,
 }
 
-/// What a budget must leave room for besides the smallest passage (M-7A.1).
+/// What a budget must leave room for besides the smallest chunk (M-7A.1).
 pub const ROOM: u64 = 100;
 /// Most tokens that any model takes, and then some.
 pub const MOST_BUDGET: u64 = 10_000_000;
 /// Most categories of one level that may be chosen.
 pub const MOST_N: u64 = 100;
-/// Most passages that are read for one question.
+/// Most chunks that are read for one question.
 pub const MOST_LIMIT: u64 = 500;
 /// Most seconds that a question may take.
 pub const MOST_SECONDS: u64 = 3600;

@@ -19,7 +19,7 @@ use crate::store::{AsStoreError, Store, StoreError};
 pub use compose::{HelperFields, Refused, compose, from_text};
 pub use derive::detect_title;
 
-/// Most passages and tokens that a description is made from (M-2B.2).
+/// Most chunks and tokens that a description is made from (M-2B.2).
 pub const FIRST_CHUNKS: usize = 5;
 pub const FIRST_TOKENS: usize = 2000;
 
@@ -37,7 +37,7 @@ pub struct DocumentHead {
     /// Given by the user, or else found in the text.
     pub title: Option<String>,
     pub metadata: Vec<(String, String)>,
-    /// The first passages with their token counts.
+    /// The first chunks with their token counts.
     pub chunks: Vec<(Arc<str>, usize)>,
 }
 
@@ -239,7 +239,7 @@ impl ContextualHelpers {
             .collect();
 
         if chunks.is_empty() {
-            // One that is only kept has no passages at all.
+            // One that is only kept has no chunks at all.
             let text = self
                 .store
                 .find_content(space, id, version.version)
@@ -274,7 +274,7 @@ pub fn tags(tags: &[String]) -> Option<String> {
     (!own.is_empty()).then(|| own.join(", "))
 }
 
-/// As many of the first passages as a description may be made from; of the first one at least the
+/// As many of the first chunks as a description may be made from; of the first one at least the
 /// beginning.
 fn first(chunks: Vec<(Arc<str>, usize)>) -> Vec<Arc<str>> {
     let mut room = FIRST_TOKENS;

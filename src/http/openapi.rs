@@ -53,7 +53,7 @@ pub struct ProblemResponse(Problem);
         (name = "sources", description = "Documents as their owners know them, their versions and descriptions."),
         (name = "documents", description = "One document for a description and a time; the manifest of all."),
         (name = "ingestions", description = "Bringing texts in."),
-        (name = "categories", description = "The hierarchy, and the passages filed under it."),
+        (name = "categories", description = "The hierarchy, and the chunks filed under it."),
     ),
     components(schemas(Problem, ProblemField), responses(ProblemResponse))
 )]

@@ -1,9 +1,9 @@
-//! Cuts a text into passages: lossless, at the delimiters, within a range of tokens (M-2.1 … M-2.4,
+//! Cuts a text into chunks: lossless, at the delimiters, within a range of tokens (M-2.1 … M-2.4,
 //! K-54).
 //!
 //! Between the least and the most tokens a cut falls after the last blank line, else the last line
 //! break, else the last full stop before a space, else any delimiter; only where there is none,
-//! between two tokens. Joined, the passages are the text.
+//! between two tokens. Joined, the chunks are the text.
 
 use std::ops::Range;
 
@@ -19,9 +19,9 @@ pub struct ChunkRules {
     pub max_tokens: usize,
 }
 
-/// A passage of a text.
+/// A chunk of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Passage {
+pub struct TextChunk {
     /// In bytes.
     pub range: Range<usize>,
     /// In characters, the end excluded.
@@ -52,8 +52,8 @@ pub(super) struct Piece {
 /// counting is quick for.
 const LONGEST_RUN: usize = 256;
 
-/// Cuts the text. An empty text has no passage.
-pub fn cut(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Vec<Passage> {
+/// Cuts the text. An empty text has no chunk.
+pub fn cut(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Vec<TextChunk> {
     cut_at(
         text,
         &pieces(text, &rules.delimiters, counter),
@@ -68,8 +68,8 @@ pub(super) fn cut_at(
     pieces: &[Piece],
     rules: &ChunkRules,
     counter: TokenCounter,
-) -> Vec<Passage> {
-    let mut found: Vec<Passage> = Vec::new();
+) -> Vec<TextChunk> {
+    let mut found: Vec<TextChunk> = Vec::new();
     let (mut start, mut next) = (0, 0);
     while start < text.len() {
         let (end, tokens) = next_cut(text, start, &pieces[next..], rules, counter);
@@ -78,7 +78,7 @@ pub(super) fn cut_at(
             .take_while(|piece| piece.end <= end)
             .count();
 
-        found.push(passage(text, start..end, tokens, found.last()));
+        found.push(chunk(text, start..end, tokens, found.last()));
         start = end;
     }
 
@@ -86,15 +86,15 @@ pub(super) fn cut_at(
     found
 }
 
-fn passage(
+fn chunk(
     text: &str,
     range: Range<usize>,
     token_count: usize,
-    previous: Option<&Passage>,
-) -> Passage {
+    previous: Option<&TextChunk>,
+) -> TextChunk {
     let start_char = previous.map_or(0, |previous| previous.end_char);
     let end_char = start_char + char_count(&text[range.clone()]);
-    Passage {
+    TextChunk {
         range,
         start_char,
         end_char,
@@ -102,7 +102,7 @@ fn passage(
     }
 }
 
-/// Where the passage that begins at `start` ends, and how many tokens it has.
+/// Where the chunk that begins at `start` ends, and how many tokens it has.
 fn next_cut(
     text: &str,
     start: usize,
@@ -128,7 +128,7 @@ fn next_cut(
         .unwrap_or_else(|| forced_cut(text, start, rules, counter))
 }
 
-/// The places whose sums of tokens allow a cut, and whether the rest of the text may be a passage
+/// The places whose sums of tokens allow a cut, and whether the rest of the text may be a chunk
 /// as a whole. Sums are often above the count of the whole, as tokens grow together across places:
 /// with `recount` one that seems too large is counted, and goes on from there.
 fn places(
@@ -215,7 +215,7 @@ fn fitting(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Option<usiz
     Some(counter.count(text)).filter(|tokens| *tokens <= rules.max_tokens)
 }
 
-/// The end of as many tokens as a passage may have (M-7.2); at least one character.
+/// The end of as many tokens as a chunk may have (M-7.2); at least one character.
 fn forced_cut(
     text: &str,
     start: usize,
@@ -237,10 +237,10 @@ fn forced_cut(
     (end, counter.count(&text[start..end]))
 }
 
-/// A tail that is too short joins the passage before it, if that stays within its limit.
+/// A tail that is too short joins the chunk before it, if that stays within its limit.
 fn join_short_tail(
     text: &str,
-    found: &mut Vec<Passage>,
+    found: &mut Vec<TextChunk>,
     rules: &ChunkRules,
     counter: TokenCounter,
 ) {
@@ -254,7 +254,7 @@ fn join_short_tail(
 
     if let Some(tokens) = fitting(&text[range.clone()], rules, counter) {
         found.truncate(found.len() - 2);
-        let joined = passage(text, range, tokens, found.last());
+        let joined = chunk(text, range, tokens, found.last());
         found.push(joined);
     }
 }
@@ -379,7 +379,7 @@ mod tests {
     fn texts<'t>(text: &'t str, rules: &ChunkRules) -> Vec<&'t str> {
         cut(text, rules, TokenCounter::for_model(None))
             .into_iter()
-            .map(|passage| &text[passage.range])
+            .map(|chunk| &text[chunk.range])
             .collect()
     }
 
@@ -431,14 +431,14 @@ mod tests {
         ] {
             let found = cut(&text, &rules, TokenCounter::for_model(None));
             assert!(
-                found.len() >= 2 && found.iter().all(|passage| passage.token_count <= 500),
+                found.len() >= 2 && found.iter().all(|chunk| chunk.token_count <= 500),
                 "{}",
                 found.len()
             );
             assert_eq!(
                 found
                     .iter()
-                    .map(|passage| &text[passage.range.clone()])
+                    .map(|chunk| &text[chunk.range.clone()])
                     .collect::<String>(),
                 text
             );
@@ -464,7 +464,7 @@ mod tests {
             assert!(
                 others
                     .iter()
-                    .all(|passage| (300..=500).contains(&passage.token_count)),
+                    .all(|chunk| (300..=500).contains(&chunk.token_count)),
                 "{found:?}"
             );
 
@@ -520,39 +520,39 @@ mod tests {
 
     proptest! {
         #[test]
-        fn passages_are_the_text_and_never_too_large(text in any_text(), min in 1_usize..12, more in 1_usize..12) {
+        fn chunks_are_the_text_and_never_too_large(text in any_text(), min in 1_usize..12, more in 1_usize..12) {
             let rules = rules(&[".", "\n"], min, min + more);
             let found = cut(&text, &rules, TokenCounter::for_model(None));
-            let joined: String = found.iter().map(|passage| &text[passage.range.clone()]).collect();
+            let joined: String = found.iter().map(|chunk| &text[chunk.range.clone()]).collect();
             prop_assert_eq!(&joined, &text);
             let mut at = 0;
 
-            for passage in &found {
-                let part = &text[passage.range.clone()];
-                prop_assert_eq!((passage.start_char, passage.end_char), (at, at + char_count(part)));
-                at = passage.end_char;
-                prop_assert_eq!(passage.token_count, TokenCounter::for_model(None).count(part));
+            for chunk in &found {
+                let part = &text[chunk.range.clone()];
+                prop_assert_eq!((chunk.start_char, chunk.end_char), (at, at + char_count(part)));
+                at = chunk.end_char;
+                prop_assert_eq!(chunk.token_count, TokenCounter::for_model(None).count(part));
 
                 // A single character may have more tokens than that.
-                prop_assert!(passage.token_count <= min + more || char_count(part) == 1, "{passage:?}");
+                prop_assert!(chunk.token_count <= min + more || char_count(part) == 1, "{chunk:?}");
             }
         }
 
         #[test]
-        fn passages_are_large_enough_wherever_a_place_permits(text in any_text(), min in 1_usize..12, more in 1_usize..12) {
+        fn chunks_are_large_enough_wherever_a_place_permits(text in any_text(), min in 1_usize..12, more in 1_usize..12) {
             let (rules, counter) = (rules(&[".", "\n"], min, min + more), TokenCounter::for_model(None));
             let pieces = pieces(&text, &rules.delimiters, counter);
             let found = cut(&text, &rules, counter);
 
-            for passage in found.iter().take(found.len().saturating_sub(1)) {
-                let at_a_place = pieces.iter().any(|piece| piece.end == passage.range.end);
-                if at_a_place && passage.token_count >= min {
+            for chunk in found.iter().take(found.len().saturating_sub(1)) {
+                let at_a_place = pieces.iter().any(|piece| piece.end == chunk.range.end);
+                if at_a_place && chunk.token_count >= min {
                     continue;
                 }
 
-                for piece in pieces.iter().filter(|piece| piece.end > passage.range.start) {
-                    let tokens = counter.count(&text[passage.range.start..piece.end]);
-                    prop_assert!(!(min..=min + more).contains(&tokens), "{passage:?} {piece:?}");
+                for piece in pieces.iter().filter(|piece| piece.end > chunk.range.start) {
+                    let tokens = counter.count(&text[chunk.range.start..piece.end]);
+                    prop_assert!(!(min..=min + more).contains(&tokens), "{chunk:?} {piece:?}");
                 }
             }
         }

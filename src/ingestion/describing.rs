@@ -81,7 +81,7 @@ impl Describing<'_> {
         }
 
         self.context
-            .report("helper", json!({"chunks": document.passages.len()}));
+            .report("helper", json!({"chunks": document.chunks.len()}));
         let helper = match self.helpers.generate(session, head(order, document)).await {
             Ok(helper) => helper,
             Err(error) => {
@@ -112,7 +112,7 @@ impl Describing<'_> {
     }
 }
 
-/// What a description is made from: the file's name, its title, and its first passages (M-2B.2).
+/// What a description is made from: the file's name, its title, and its first chunks (M-2B.2).
 fn head(order: &Order, document: &Document) -> DocumentHead {
     let facts = &order.facts;
     let mut metadata = Vec::new();
@@ -132,18 +132,13 @@ fn head(order: &Order, document: &Document) -> DocumentHead {
         .clone()
         .or_else(|| order.path.as_deref().map(|path| basename(path).to_owned()));
 
-    let first = document.passages.iter().take(FIRST_CHUNKS);
+    let first = document.chunks.iter().take(FIRST_CHUNKS);
     DocumentHead {
         filename: named.unwrap_or_else(|| "untitled.txt".to_owned()),
         title: facts.title.clone().or_else(|| detect_title(&order.text)),
         metadata,
         chunks: first
-            .map(|passage| {
-                (
-                    order.text[passage.range.clone()].into(),
-                    passage.token_count,
-                )
-            })
+            .map(|chunk| (order.text[chunk.range.clone()].into(), chunk.token_count))
             .collect(),
     }
 }

@@ -1,8 +1,8 @@
-//! A document as the job handles it: cut into passages, measured.
+//! A document as the job handles it: cut into chunks, measured.
 
 use std::sync::Arc;
 
-use super::chunker::{Passage, cut_at, pieces};
+use super::chunker::{TextChunk, cut_at, pieces};
 use super::overlapping::{DELIMITERS, cut_overlapping};
 use super::request::Order;
 use crate::base::clock::Timestamp;
@@ -14,11 +14,11 @@ use crate::model::source_version::VersionFacts;
 
 /// A document, cut.
 pub struct Document {
-    pub passages: Vec<Passage>,
+    pub chunks: Vec<TextChunk>,
     /// By which tokens were counted.
     tokenizer: &'static str,
-    /// Passages that are searched, where they are others than those that are filed.
-    pub overlapping: Vec<Passage>,
+    /// Chunks that are searched, where they are others than those that are filed.
+    pub overlapping: Vec<TextChunk>,
     pub facts: VersionFacts,
     /// What the document can be found by.
     pub words: Vec<String>,
@@ -44,7 +44,7 @@ impl Document {
 
             // Counting tokens is what takes the time, so the pieces serve both.
             let parts = pieces(text, &rules.delimiters, counter);
-            let passages = cut_at(text, &parts, &rules, counter);
+            let chunks = cut_at(text, &parts, &rules, counter);
             let usual = rules.delimiters == DELIMITERS;
 
             let overlapping = match order.is_embedded() {
@@ -61,11 +61,8 @@ impl Document {
                 settings_key: order.settings_key(depth, counter.name()),
                 size_bytes: count(order.text.len()),
                 mtime: order.mtime.map(Timestamp::from_micros),
-                char_count: count(passages.last().map_or(0, |last| last.end_char)),
-                token_count: passages
-                    .iter()
-                    .map(|passage| count(passage.token_count))
-                    .sum(),
+                char_count: count(chunks.last().map_or(0, |last| last.end_char)),
+                token_count: chunks.iter().map(|chunk| count(chunk.token_count)).sum(),
                 provider: order.facts.provider.clone(),
                 topic: order.facts.topic.clone(),
                 note: order.facts.note.clone(),
@@ -74,7 +71,7 @@ impl Document {
             };
 
             Self {
-                passages,
+                chunks,
                 tokenizer: counter.name(),
                 overlapping,
                 facts,
@@ -87,28 +84,28 @@ impl Document {
             .map_err(|_| JobError::retry(Failure::panicked()))
     }
 
-    /// What to say of a passage that is shorter than it should be (M-7.1).
-    pub fn short_passage(&self, min_tokens: usize) -> Option<String> {
+    /// What to say of a chunk that is shorter than it should be (M-7.1).
+    pub fn short_chunk(&self, min_tokens: usize) -> Option<String> {
         let short = self
-            .passages
+            .chunks
             .iter()
             .enumerate()
-            .find(|(_, passage)| passage.token_count < min_tokens);
-        short.map(|(place, passage)| {
+            .find(|(_, chunk)| chunk.token_count < min_tokens);
+        short.map(|(place, chunk)| {
             format!(
-                "passage {} has {} tokens, fewer than chunk_min_tokens ({min_tokens}); it is filed as it is",
+                "chunk {} has {} tokens, fewer than chunk_min_tokens ({min_tokens}); it is filed as it is",
                 place + 1,
-                passage.token_count
+                chunk.token_count
             )
         })
     }
 
-    /// The passages to be filed as they are stored, less their category.
+    /// The chunks to be filed as they are stored, less their category.
     pub fn chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
-        rows(&self.passages, text, self.tokenizer)
+        rows(&self.chunks, text, self.tokenizer)
     }
 
-    /// The passages to be searched as they are stored.
+    /// The chunks to be searched as they are stored.
     pub fn overlapping_chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
         rows(&self.overlapping, text, self.tokenizer)
     }
@@ -118,30 +115,30 @@ impl Document {
         let searched = if order.is_embedded() {
             &self.overlapping
         } else {
-            &self.passages
+            &self.chunks
         };
         searched
             .iter()
-            .map(|passage| order.text[passage.range.clone()].into())
+            .map(|chunk| order.text[chunk.range.clone()].into())
             .collect()
     }
 }
 
-fn rows<'t>(passages: &[Passage], text: &'t str, tokenizer: &'t str) -> Vec<NewChunk<'t>> {
-    let mut chunks = Vec::with_capacity(passages.len());
-    for (ordinal, passage) in (1..).zip(passages) {
-        chunks.push(NewChunk {
+fn rows<'t>(chunks: &[TextChunk], text: &'t str, tokenizer: &'t str) -> Vec<NewChunk<'t>> {
+    let mut rows = Vec::with_capacity(chunks.len());
+    for (ordinal, chunk) in (1..).zip(chunks) {
+        rows.push(NewChunk {
             ordinal,
-            text: &text[passage.range.clone()],
-            token_count: count(passage.token_count),
-            start_char: count(passage.start_char),
-            end_char: count(passage.end_char),
+            text: &text[chunk.range.clone()],
+            token_count: count(chunk.token_count),
+            start_char: count(chunk.start_char),
+            end_char: count(chunk.end_char),
             tokenizer,
             category_id: 0,
         });
     }
 
-    chunks
+    rows
 }
 
 /// As the database counts.

@@ -1,4 +1,4 @@
-//! The vectors of a document's passages. What a model outside has answered is saved with the job,
+//! The vectors of a document's chunks. What a model outside has answered is saved with the job,
 //! part by part: a run that starts over asks for the rest.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::model::job::Record;
 use crate::search::vectors::{from_bytes, to_bytes};
 use crate::search::{Search, SearchError};
 
-/// Passages whose vectors are saved together.
+/// Chunks whose vectors are saved together.
 const PART: usize = 256;
 
 /// Embeds for one job.
@@ -38,10 +38,8 @@ impl Embedding<'_> {
                 .map_err(into_job_error);
         }
 
-        self.context.report(
-            "embedding",
-            json!({"passages": texts.len(), "model": model}),
-        );
+        self.context
+            .report("embedding", json!({"chunks": texts.len(), "model": model}));
 
         let mut found = Vec::with_capacity(texts.len());
         for (number, part) in texts.chunks(PART).enumerate() {

@@ -1,9 +1,9 @@
-//! Files passages level by level (D-5): batches of one parent see what the earlier ones made,
+//! Files chunks level by level (D-5): batches of one parent see what the earlier ones made,
 //! parents go in parallel, and where nothing new comes up the calls go out in growing waves.
 //!
 //! Every answer is saved under a name that follows from the document and the answers before it, so
 //! a job that is run again finds its way without asking. Which names fit the limits is decided
-//! here, not by the model: a passage whose new category finds no room is asked again with the
+//! here, not by the model: a chunk whose new category finds no room is asked again with the
 //! choice closed (K-06).
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::chunker::Passage;
+use super::chunker::TextChunk;
 use super::saver::{Saved, Saver};
 use super::shelves::Shelves;
 use crate::base::clock::Clock;
@@ -29,7 +29,7 @@ use crate::llm::tasks::classify::Classify;
 use crate::llm::{Llm, Session};
 use crate::model::job::Batch;
 
-/// How often one run asks about a batch whose passages find no room; the closed choice settles it
+/// How often one run asks about a batch whose chunks find no room; the closed choice settles it
 /// the second time.
 const MOST_ASKS: usize = 5;
 
@@ -42,7 +42,7 @@ pub struct Filing<'a> {
     pub taxonomy: &'a Taxonomy,
     pub helper: Option<Arc<str>>,
     pub text: &'a str,
-    pub passages: &'a [Passage],
+    pub chunks: &'a [TextChunk],
     pub batch_size: usize,
     /// Calls at once, and so the largest wave.
     pub concurrency: usize,
@@ -56,7 +56,7 @@ pub struct Filing<'a> {
     pub failure: Mutex<Option<JobError>>,
 }
 
-/// Passages under one parent.
+/// Chunks under one parent.
 struct Group {
     parent: Node,
     ordinals: Vec<usize>,
@@ -71,7 +71,7 @@ struct Call<'g> {
 }
 
 impl Filing<'_> {
-    /// Files one window; gives each passage's leaf. `load` brings the children of parents into the
+    /// Files one window; gives each chunk's leaf. `load` brings the children of parents into the
     /// tree.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl Filing<'_> {
             if left.is_empty() {
                 if let Some(mut shelves) = self.shelves() {
                     for (ordinal, node) in &filed {
-                        shelves.put(*node, self.passage(*ordinal));
+                        shelves.put(*node, self.chunk(*ordinal));
                     }
                 }
                 return Ok((filed, made));
@@ -254,7 +254,7 @@ impl Filing<'_> {
         (filed, left)
     }
 
-    /// Asks a model about passages, and saves what it says.
+    /// Asks a model about chunks, and saves what it says.
     async fn ask(
         &self,
         call: &Call<'_>,
@@ -341,7 +341,7 @@ impl Filing<'_> {
         let chunk = |ordinal: &usize| {
             (
                 i64::try_from(ordinal + 1).unwrap_or(i64::MAX),
-                self.passage(*ordinal).into(),
+                self.chunk(*ordinal).into(),
             )
         };
 
@@ -364,8 +364,8 @@ impl Filing<'_> {
         (task, shown)
     }
 
-    fn passage(&self, ordinal: usize) -> &str {
-        &self.text[self.passages[ordinal].range.clone()]
+    fn chunk(&self, ordinal: usize) -> &str {
+        &self.text[self.chunks[ordinal].range.clone()]
     }
 
     fn shelves(&self) -> Option<MutexGuard<'_, Shelves>> {

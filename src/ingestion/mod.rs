@@ -51,11 +51,11 @@ const LARGE: usize = 128 * 1024;
 pub struct IngestionSettings {
     pub ingestion: config::Ingestion,
     pub taxonomy: Taxonomy,
-    /// What a passage must leave room in (M-7A.1).
+    /// What a chunk must leave room in (M-7A.1).
     pub max_token_budget: u64,
     /// Model calls of one job at once.
     pub max_concurrency: usize,
-    /// Most tokens of a passage that is searched, and how many two in a row share.
+    /// Most tokens of a chunk that is searched, and how many two in a row share.
     pub retrieval_tokens: u64,
     pub retrieval_overlap: u64,
 }

@@ -1,10 +1,10 @@
-//! Cuts a text into passages to be searched: longer than those that are filed, and overlapping, so
+//! Cuts a text into chunks to be searched: longer than those that are filed, and overlapping, so
 //! that what stands at a border stands whole in one of two (R-ING-03, K-17).
 //!
-//! A passage ends after a blank line, else a line break, else a sentence, else a word, in its last
+//! A chunk ends after a blank line, else a line break, else a sentence, else a word, in its last
 //! quarter; the next begins about `overlap` tokens before that, at such a place too.
 
-use super::chunker::{Passage, Piece, Place};
+use super::chunker::{Piece, Place, TextChunk};
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 
@@ -18,13 +18,13 @@ const TRIES: usize = 6;
 /// Where it may be cut, best places first.
 pub const DELIMITERS: [&str; 2] = [".", "\n"];
 
-/// Cuts a text of pieces that end at [`DELIMITERS`]. An empty text has no passage.
+/// Cuts a text of pieces that end at [`DELIMITERS`]. An empty text has no chunk.
 pub fn cut_overlapping(
     text: &str,
     pieces: &[Piece],
     (max_tokens, overlap): (usize, usize),
     counter: TokenCounter,
-) -> Vec<Passage> {
+) -> Vec<TextChunk> {
     let longest = if overlap == 0 {
         LONGEST
     } else {
@@ -42,7 +42,7 @@ pub fn cut_overlapping(
         .map(|unit| char_count(&text[unit.start..unit.end]))
         .collect();
 
-    let mut found: Vec<Passage> = Vec::new();
+    let mut found: Vec<TextChunk> = Vec::new();
     let (mut first, mut start_char, mut covered) = (0, 0, 0);
     while first < units.len() {
         let (mut end, mut token_count) =
@@ -57,7 +57,7 @@ pub fn cut_overlapping(
         covered = end;
         let range = units[first].start..units[end - 1].end;
         let end_char = start_char + chars[first..end].iter().sum::<usize>();
-        found.push(Passage {
+        found.push(TextChunk {
             range,
             start_char,
             end_char,
@@ -76,7 +76,7 @@ pub fn cut_overlapping(
     found
 }
 
-/// Where the passage that begins with a unit ends, beyond what is covered if that can be, and how
+/// Where the chunk that begins with a unit ends, beyond what is covered if that can be, and how
 /// many tokens it has.
 fn end_of(
     text: &str,
@@ -183,7 +183,7 @@ fn begin_of(
     best.0
 }
 
-/// Where the next passage begins: after the best place about `overlap` tokens, in sum, before the
+/// Where the next chunk begins: after the best place about `overlap` tokens, in sum, before the
 /// end of this one.
 fn begin_within(units: &[Piece], first: usize, end: usize, overlap: usize) -> usize {
     let mut tokens = 0;
@@ -254,7 +254,7 @@ mod tests {
         TokenCounter::for_model(None)
     }
 
-    fn cut(text: &str, max_tokens: usize, overlap: usize) -> Vec<Passage> {
+    fn cut(text: &str, max_tokens: usize, overlap: usize) -> Vec<TextChunk> {
         let pieces = pieces(text, &DELIMITERS.map(str::to_owned), counter());
         cut_overlapping(text, &pieces, (max_tokens, overlap), counter())
     }
@@ -273,7 +273,7 @@ mod tests {
         for text in [prose, lines, bare, solid, contents, spoken, dots] {
             let found = cut(&text, 1024, 200);
             assert!(found.len() > 3);
-            assert!(found.iter().all(|passage| passage.token_count <= 1024));
+            assert!(found.iter().all(|chunk| chunk.token_count <= 1024));
 
             for two in found.windows(2) {
                 let shared = counter().count(&text[two[1].range.start..two[0].range.end]);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_text_is_one_passage() {
+    fn a_short_text_is_one_chunk() {
         let found = cut("A short note.\nNo more.", 1024, 200);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].start_char, found[0].end_char), (0, 22));
@@ -302,17 +302,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_left_out_and_every_passage_moves_on(text in any_text(), max in 16_usize..60, part in 0_usize..3) {
+        fn nothing_is_left_out_and_every_chunk_moves_on(text in any_text(), max in 16_usize..60, part in 0_usize..3) {
             let found = cut(&text, max, max * part / 4);
             let mut covered = 0;
-            for (place, passage) in found.iter().enumerate() {
-                prop_assert!(passage.range.start <= covered && passage.range.end > covered);
-                prop_assert!(place == 0 || passage.range.start > found[place - 1].range.start);
-                covered = passage.range.end;
-                prop_assert_eq!(passage.start_char, char_count(&text[..passage.range.start]));
-                prop_assert_eq!(passage.end_char, char_count(&text[..passage.range.end]));
+            for (place, chunk) in found.iter().enumerate() {
+                prop_assert!(chunk.range.start <= covered && chunk.range.end > covered);
+                prop_assert!(place == 0 || chunk.range.start > found[place - 1].range.start);
+                covered = chunk.range.end;
+                prop_assert_eq!(chunk.start_char, char_count(&text[..chunk.range.start]));
+                prop_assert_eq!(chunk.end_char, char_count(&text[..chunk.range.end]));
 
-                prop_assert!(passage.token_count <= max, "{passage:?}");
+                prop_assert!(chunk.token_count <= max, "{chunk:?}");
             }
 
             prop_assert_eq!(covered, text.len());

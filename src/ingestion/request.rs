@@ -102,7 +102,7 @@ pub struct Order {
     pub model: Option<String>,
     #[serde(default = "only_filed")]
     pub indexes: Vec<IndexName>,
-    /// Most tokens of a passage that is searched, and how many two in a row share.
+    /// Most tokens of a chunk that is searched, and how many two in a row share.
     #[serde(default)]
     pub retrieval: (usize, usize),
     pub whole: bool,
@@ -129,7 +129,7 @@ impl Order {
         String::from_utf8(written).map_err(serde::ser::Error::custom)
     }
 
-    /// Whether its passages are filed under the hierarchy.
+    /// Whether its chunks are filed under the hierarchy.
     pub fn is_filed(&self) -> bool {
         self.indexes.contains(&IndexName::Taxonomy)
     }
@@ -139,7 +139,7 @@ impl Order {
         self.indexes.contains(&IndexName::Semantic)
     }
 
-    /// The passages that searches find, if there are any.
+    /// The chunks that searches find, if there are any.
     pub fn searched_profile(&self) -> Option<&'static str> {
         if self.is_embedded() {
             Some(RETRIEVAL)

@@ -41,7 +41,7 @@ pub struct Saved {
 struct Progress {
     depth: i64,
     chunks: i64,
-    /// Decisions, one for each passage and level.
+    /// Decisions, one for each chunk and level.
     done: i64,
     reported: Option<Instant>,
 }

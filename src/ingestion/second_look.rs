@@ -1,4 +1,4 @@
-//! Looks again at passages that are filed already, below the parents that a document's own passages
+//! Looks again at chunks that are filed already, below the parents that a document's own chunks
 //! went to (`categories::second_look`). Only the embedded model does so: it goes by what lies in
 //! each category, of which there is more now, and it costs nothing but its time.
 //!
@@ -25,17 +25,17 @@ pub struct SecondLook<'a> {
     pub space: &'a Space,
 }
 
-/// Passages below one parent.
+/// Chunks below one parent.
 struct Look {
     task: Classify,
     /// By their number in the task, less one.
-    passages: Vec<Sample>,
+    chunks: Vec<Sample>,
     /// The categories of the task.
     leaves: Vec<i64>,
 }
 
 impl SecondLook<'_> {
-    /// Which passages belong elsewhere, now that those of this document have found their leaves.
+    /// Which chunks belong elsewhere, now that those of this document have found their leaves.
     ///
     /// # Errors
     /// The store's.
@@ -94,7 +94,7 @@ fn plan(tree: &Tree, new: &[Node], samples: &Samples, write: u64) -> Vec<Look> {
             places
         });
 
-        left -= look.as_ref().map_or(0, |look| look.passages.len());
+        left -= look.as_ref().map_or(0, |look| look.chunks.len());
         looks.extend(look);
     }
 
@@ -167,7 +167,7 @@ fn look_below(
 
     Some(Look {
         task,
-        passages: chosen
+        chunks: chosen
             .into_iter()
             .map(|(_, sample)| sample.clone())
             .collect(),
@@ -178,7 +178,7 @@ fn look_below(
 impl Look {
     fn moves(&self, answered: &ClassifyOutput) -> Vec<Move> {
         let found = answered.chunks.iter().filter_map(|chunk| {
-            let sample = self.passages.get(usize::try_from(chunk.id - 1).ok()?)?;
+            let sample = self.chunks.get(usize::try_from(chunk.id - 1).ok()?)?;
             let to = self.leaves[self
                 .task
                 .categories
@@ -197,7 +197,7 @@ impl Look {
     }
 }
 
-/// The moves that leave a passage behind in every category: whoever walks there must find
+/// The moves that leave a chunk behind in every category: whoever walks there must find
 /// something. `held` says how many there are.
 pub fn emptying_none(moves: &[Move], mut held: BTreeMap<i64, i64>) -> Vec<Move> {
     let may_go = |wish: &&Move| {

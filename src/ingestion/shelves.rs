@@ -15,7 +15,7 @@ pub struct Shelves {
     own: HashMap<Node, Shelf>,
 }
 
-/// How many passages were put into a category, and the first and the latest of them.
+/// How many chunks were put into a category, and the first and the latest of them.
 #[derive(Default)]
 struct Shelf {
     count: usize,
@@ -30,7 +30,7 @@ impl Shelves {
         }
     }
 
-    /// Puts a passage into a category.
+    /// Puts a chunk into a category.
     pub fn put(&mut self, node: Node, text: &str) {
         let own = self.own.entry(node).or_default();
         own.count += 1;

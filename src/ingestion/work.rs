@@ -41,10 +41,10 @@ use crate::store::Store;
 pub const KIND: &str = "ingestion";
 /// How often a document is filed anew because others filled the hierarchy before it was written.
 const MOST_REFILINGS: usize = 5;
-/// From how many passages on whoever watches is told of the write before it begins: on SQLite
+/// From how many chunks on whoever watches is told of the write before it begins: on SQLite
 /// nothing else can be written until it ends.
 const LONG_WRITE: usize = 200;
-/// Passages written since the planner was last told, after which PostgreSQL is told again.
+/// Chunks written since the planner was last told, after which PostgreSQL is told again.
 const ANALYZE_AFTER: i64 = 2000;
 
 /// Carries ingestions out.
@@ -115,7 +115,7 @@ impl IngestionWork {
 
         let document = Document::cut(&order, model, depth, context.id().to_string()).await?;
         let same = self.same_content(context, &order, &document).await?;
-        let short = document.short_passage(order.chunk_min_tokens);
+        let short = document.short_chunk(order.chunk_min_tokens);
         if let Some(message) = short.filter(|_| order.is_filed() && same.is_none()) {
             context.warn("below_min_tokens", &message).await?;
         }
@@ -281,7 +281,7 @@ impl IngestionWork {
         draft: &mut Draft<'_>,
         helper: Option<Arc<str>>,
     ) -> Result<Written, JobError> {
-        let (total, depth) = (document.passages.len(), self.settings.taxonomy.depth());
+        let (total, depth) = (document.chunks.len(), self.settings.taxonomy.depth());
         let saver = Saver::new(context, &self.llm, session, count(total), depth);
         let seq = context
             .read_saved(|_, value| value["seq"].as_i64())
@@ -298,7 +298,7 @@ impl IngestionWork {
             taxonomy: &self.settings.taxonomy,
             helper,
             text: &draft.order.text,
-            passages: &document.passages,
+            chunks: &document.chunks,
             batch_size: draft.order.batch_size,
             concurrency: self.settings.max_concurrency,
             places: Semaphore::new(self.settings.max_concurrency),

@@ -8,7 +8,7 @@ use crate::store::{AsStoreError, StoreError};
 /// A write that did not happen.
 #[derive(Debug)]
 pub enum WriteError {
-    /// Others have filled the hierarchy meanwhile: some passages must be filed anew.
+    /// Others have filled the hierarchy meanwhile: some chunks must be filed anew.
     NoRoom,
     /// The job is not ours any more.
     Job(JobError),

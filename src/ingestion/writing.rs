@@ -1,5 +1,5 @@
 //! Writes a planned document in one short, fenced transaction (K-10, M-7B): nobody sees half of it,
-//! and a failed write leaves nothing. With `transaction_scope: "batch"` each batch of passages is
+//! and a failed write leaves nothing. With `transaction_scope: "batch"` each batch of chunks is
 //! such a transaction, with what makes it found; the version becomes what the document says with
 //! the last, so what has failed or was cancelled hides nothing.
 
@@ -24,7 +24,7 @@ use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::{Record, WRITTEN};
 use crate::model::source::Source;
 use crate::model::source_version::{SourceVersion, VersionFacts};
-use crate::search::passages::Prepared;
+use crate::search::prepare::Prepared;
 use crate::sources::Sources;
 use crate::store::{NewVersion, Store, StoreError, Tx};
 
@@ -34,21 +34,21 @@ pub struct Draft<'d> {
     pub facts: VersionFacts,
     /// What the document can be found by.
     pub words: &'d [String],
-    /// Passages in the order of the text, less their category.
+    /// Chunks in the order of the text, less their category.
     pub chunks: Vec<NewChunk<'d>>,
-    /// The names from level 1 to the leaf of each passage; as many as are planned.
+    /// The names from level 1 to the leaf of each chunk; as many as are planned.
     pub paths: Vec<Vec<String>>,
-    /// Passages of others that go to another category.
+    /// Chunks of others that go to another category.
     pub moves: Vec<Move>,
     /// A description that is not stored yet.
     pub helper: Option<NewHelper>,
-    /// An earlier version that says the same: its passages are shared.
+    /// An earlier version that says the same: its chunks are shared.
     pub same: Option<SourceVersion>,
     /// What makes it found by searches.
     pub searched: Option<Searched<'d>>,
 }
 
-/// The passages that searches find.
+/// The chunks that searches find.
 pub struct Searched<'d> {
     pub profile: &'static str,
     /// The model of their vectors, if they are to have any.
@@ -67,10 +67,10 @@ pub struct Written {
     pub chunks: i64,
     pub categories: i64,
     pub helper_version: Option<i64>,
-    /// Passages for searches alone.
+    /// Chunks for searches alone.
     #[serde(default)]
     pub searched: i64,
-    /// Passages of others that went to another category.
+    /// Chunks of others that went to another category.
     #[serde(default)]
     pub moved: Vec<Move>,
 }
@@ -84,7 +84,7 @@ pub struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    /// Writes the passages of a range, and what comes before and after them; the last part ends the
+    /// Writes the chunks of a range, and what comes before and after them; the last part ends the
     /// job with a result.
     pub async fn write(
         &self,
@@ -283,7 +283,7 @@ impl Writer<'_> {
     }
 
     /// Makes the version what the document says, unless a newer one has come, and adds its
-    /// description; what it said before is no longer counted. `counts` are the passages in each
+    /// description; what it said before is no longer counted. `counts` are the chunks in each
     /// category, where they are known.
     async fn complete(
         &self,
@@ -345,7 +345,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Adds the passages of a version to the counts of their categories, or takes them away.
+    /// Adds the chunks of a version to the counts of their categories, or takes them away.
     async fn count(
         &self,
         tx: &mut Tx,
@@ -359,7 +359,7 @@ impl Writer<'_> {
         let counts = tx
             .count_version_chunks(space, version_id)
             .await
-            .during("count passages", "chunks")?;
+            .during("count chunks", "chunks")?;
 
         self.add_counts(
             tx,
@@ -374,7 +374,7 @@ impl Writer<'_> {
     async fn add_counts(&self, tx: &mut Tx, counts: &BTreeMap<i64, i64>) -> Result<(), WriteError> {
         tx.add_chunk_counts(self.context.space(), counts)
             .await
-            .during("count passages", "categories")
+            .during("count chunks", "categories")
     }
 
     /// Gives how many lie in each category.
@@ -401,7 +401,7 @@ impl Writer<'_> {
         let added = tx
             .add_chunks(space, &source_id, written.version_id, &chunks, now)
             .await;
-        added.during("add passages", "chunks")?;
+        added.during("add chunks", "chunks")?;
         written.chunks += i64::try_from(chunks.len()).unwrap_or(i64::MAX);
         written.categories += made;
         let mut counts = BTreeMap::new();
@@ -413,7 +413,7 @@ impl Writer<'_> {
         Ok(counts)
     }
 
-    /// Moves passages that were looked at again, as far as they lie where they lay then.
+    /// Moves chunks that were looked at again, as far as they lie where they lay then.
     async fn move_others(
         &self,
         tx: &mut Tx,
@@ -429,7 +429,7 @@ impl Writer<'_> {
         let held = tx
             .find_chunk_counts(space, &left)
             .await
-            .during("count passages", "categories")?;
+            .during("count chunks", "categories")?;
 
         let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
         let mut oldest: BTreeMap<i64, i64> = BTreeMap::new();
@@ -437,7 +437,7 @@ impl Writer<'_> {
             if tx
                 .move_chunk(space, &wish)
                 .await
-                .during("move a passage", "chunks")?
+                .during("move a chunk", "chunks")?
             {
                 *counts.entry(wish.from).or_default() -= 1;
                 *counts.entry(wish.to).or_default() += 1;
@@ -458,7 +458,7 @@ impl Writer<'_> {
         self.add_counts(tx, &counts).await
     }
 
-    /// What makes the passages of a range found by searches. Passages for searches alone come with
+    /// What makes the chunks of a range found by searches. Chunks for searches alone come with
     /// the last part.
     async fn write_searched(
         &self,
@@ -483,20 +483,20 @@ impl Writer<'_> {
             let added = tx
                 .add_retrieval_chunks(space, &source_id, written.version_id, &searched.chunks, now)
                 .await;
-            added.during("add passages to search", "chunks")?;
+            added.during("add chunks to search", "chunks")?;
         }
 
-        let passages = (&source_id, written.version_id, searched.profile);
+        let chunks = (&source_id, written.version_id, searched.profile);
         let indexed = if filed {
             searched
                 .prepared
-                .write_part(tx, space, passages, range.clone(), now)
+                .write_part(tx, space, chunks, range.clone(), now)
                 .await
         } else {
-            searched.prepared.write(tx, space, passages, now).await
+            searched.prepared.write(tx, space, chunks, now).await
         };
 
-        if !indexed.during("index passages", "chunk_terms")? {
+        if !indexed.during("index chunks", "chunk_terms")? {
             // The space has turned to another embedding model meanwhile: the next run asks that
             // one.
             return Err(WriteError::Job(JobError::Interrupted));
@@ -578,12 +578,12 @@ impl Writer<'_> {
     }
 }
 
-/// The name under which a job remembers that the part from this passage on is written.
+/// The name under which a job remembers that the part from this chunk on is written.
 pub fn part_name(start: usize) -> String {
     format!("{WRITTEN}{start}")
 }
 
-/// What a job achieved (M-7B.5), and which passages of others it moved.
+/// What a job achieved (M-7B.5), and which chunks of others it moved.
 pub fn result(
     written: &Written,
     spent: crate::model::llm_call::Spent,

@@ -1,7 +1,7 @@
 //! What can be asked of a model: a task is a type with a frame, an output, and checks that no
 //! schema can hold.
 //!
-//! Adding one touches one file in `tasks`. A task whose answer lists items (passages, summaries)
+//! Adding one touches one file in `tasks`. A task whose answer lists items (chunks, summaries)
 //! says how its items are told apart; then only those that came back wrong are asked again, and an
 //! answer that was cut off is split.
 

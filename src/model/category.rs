@@ -13,7 +13,7 @@ pub struct Category {
     /// Counted from 1.
     pub level: i64,
     pub name: String,
-    /// Passages below it, of what the documents say now.
+    /// Chunks below it, of what the documents say now.
     pub chunk_count: i64,
     pub created_at: Timestamp,
 }
@@ -34,7 +34,7 @@ pub type CategoryPath = Vec<(i64, String)>;
 /// otherwise.
 #[derive(Debug, Clone, Default)]
 pub struct CategoryContents {
-    /// How many passages.
+    /// How many chunks.
     pub count: usize,
     /// The first 4 and the latest 12 of them, their first 600 characters.
     pub samples: Vec<Arc<str>>,

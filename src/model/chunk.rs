@@ -1,16 +1,16 @@
-//! A passage of a document, verbatim.
+//! A chunk of a document, verbatim.
 
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 
-/// Passages that are filed under the hierarchy.
+/// Chunks that are filed under the hierarchy.
 pub const TAXONOMY: &str = "taxonomy";
-/// Passages that are searched: longer, and overlapping.
+/// Chunks that are searched: longer, and overlapping.
 pub const RETRIEVAL: &str = "retrieval";
 
-/// A passage as it is stored.
+/// A chunk as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     pub id: i64,
@@ -29,7 +29,7 @@ pub struct Chunk {
     pub created_at: Timestamp,
 }
 
-/// A passage that goes from one category to another.
+/// A chunk that goes from one category to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     pub chunk_id: i64,
@@ -39,7 +39,7 @@ pub struct Move {
     pub to: i64,
 }
 
-/// A passage to be stored.
+/// A chunk to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewChunk<'t> {
     pub ordinal: i64,

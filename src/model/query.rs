@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, SourceId};
 
-/// Which passages a question may find; the default is everything that the documents say now.
+/// Which chunks a question may find; the default is everything that the documents say now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryScope {
     /// Only these documents; none named: all.
@@ -15,7 +15,7 @@ pub struct QueryScope {
     pub user_id: Option<String>,
     /// As things stood then.
     pub as_of: Option<Timestamp>,
-    /// Passages of older versions too.
+    /// Chunks of older versions too.
     pub all_versions: bool,
 }
 
@@ -31,7 +31,7 @@ impl QueryScope {
     }
 }
 
-/// A passage that a question found.
+/// A chunk that a question found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub id: i64,

@@ -3,9 +3,9 @@
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 
-/// A passage as the index knows it.
+/// A chunk as the index knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PassageRow {
+pub struct SearchChunkRow {
     pub chunk_id: i64,
     pub source_id: String,
     pub version_id: i64,
@@ -15,21 +15,21 @@ pub struct PassageRow {
     pub tokens: String,
 }
 
-/// The vector of a passage: float32, little-endian.
+/// The vector of a chunk: float32, little-endian.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VectorRow {
     pub chunk_id: i64,
     pub vector: Vec<u8>,
 }
 
-/// A passage that a model has no vector of yet.
+/// A chunk that a model has no vector of yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unembedded {
     pub chunk_id: i64,
     pub text: String,
 }
 
-/// A document, and the version whose passages count.
+/// A document, and the version whose chunks count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchSource {
     pub id: String,
@@ -37,7 +37,7 @@ pub struct SearchSource {
     pub eligible: bool,
 }
 
-/// Where a passage lies in its version.
+/// Where a chunk lies in its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub chunk_id: i64,
@@ -49,12 +49,12 @@ pub struct Span {
 /// How much there is to search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SearchSize {
-    pub passages: i64,
+    pub chunks: i64,
     /// The sum of their lengths.
     pub terms: i64,
 }
 
-/// A passage that was found, with its document.
+/// A chunk that was found, with its document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub chunk_id: i64,

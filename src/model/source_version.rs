@@ -13,7 +13,7 @@ pub struct SourceVersion {
     /// Counted from 1.
     pub version: i64,
     pub facts: VersionFacts,
-    /// The earlier version whose passages this one shares.
+    /// The earlier version whose chunks this one shares.
     pub content_version_id: Option<i64>,
     pub ingested_at: Timestamp,
 }
@@ -22,7 +22,7 @@ pub struct SourceVersion {
 #[derive(Debug, Clone, PartialEq)]
 pub struct VersionFacts {
     pub sha256: String,
-    /// How it was cut and filed: equal content under equal settings shares its passages.
+    /// How it was cut and filed: equal content under equal settings shares its chunks.
     pub settings_key: String,
     pub size_bytes: i64,
     pub mtime: Option<Timestamp>,

@@ -28,11 +28,11 @@ pub enum Mode {
     /// Ask a model for an answer.
     #[default]
     Answer,
-    /// Give the passages, without an answer.
+    /// Give the chunks, without an answer.
     Retrieve,
 }
 
-/// Of which versions passages may come.
+/// Of which versions chunks may come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VersionScope {
@@ -108,9 +108,9 @@ pub struct Ask {
     /// `latest` or `all`.
     #[schema(value_type = String, example = "latest")]
     pub version_scope: VersionScope,
-    /// Most passages of one category; 0: no limit.
+    /// Most chunks of one category; 0: no limit.
     pub per_path_limit: u64,
-    /// Most passages in all.
+    /// Most chunks in all.
     pub limit: u64,
     pub cursor: Option<String>,
     /// The model for every task, if the request named one.

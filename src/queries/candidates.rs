@@ -1,4 +1,4 @@
-//! Passages of the leaves that were reached: each leaf once, as many as may be in one trip to the
+//! Chunks of the leaves that were reached: each leaf once, as many as may be in one trip to the
 //! database, in the one order (M-4.3, M-9.D).
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ const LEAVES_AT_ONCE: usize = 16;
 /// At most so many documents are described to the model that chooses categories (K-40).
 const MOST_DESCRIBED: usize = 3;
 
-/// Where passages come from.
+/// Where chunks come from.
 pub enum Shelf {
     Stored {
         store: Store,
@@ -32,14 +32,14 @@ pub enum Shelf {
     Recorded {
         store: Store,
         space: Space,
-        /// Each passage's leaf of then: it may lie elsewhere by now.
+        /// Each chunk's leaf of then: it may lie elsewhere by now.
         leaves: HashMap<i64, i64>,
         helpers: Vec<(SourceId, i64)>,
         next: Option<Place>,
     },
 }
 
-/// Passages in order, with the place of their path.
+/// Chunks in order, with the place of their path.
 #[derive(Debug, Default)]
 pub struct Found {
     pub chunks: Vec<(usize, Candidate)>,
@@ -85,7 +85,7 @@ impl Shelf {
                         .map(|cursor| &cursor.after);
                     LeafPart {
                         leaf: paths[*place].leaf(),
-                        after: here.map(Place::passage),
+                        after: here.map(Place::chunk),
                         limit: per_path
                             .saturating_sub(here.map_or(0, |here| here.taken))
                             .min(limit + 1),

@@ -21,7 +21,7 @@ pub enum QueryError {
     #[error("no query {0} in this space")]
     NotFound(String),
     /// 404: nothing lies under any chosen path (M-4.6).
-    #[error("no passages were found under any chosen path")]
+    #[error("no chunks were found under any chosen path")]
     NoChunks,
     /// 429: the question may need more than it may cost; nothing was asked.
     #[error("this may take up to {needed} {unit}, and {limit} are allowed; nothing was spent")]
@@ -32,10 +32,10 @@ pub enum QueryError {
     },
     /// 422: not even the best path fits (M-9.B2.4).
     #[error(
-        "the passages do not fit the budget of {budget} tokens: {needed} would be needed for the last path"
+        "the chunks do not fit the budget of {budget} tokens: {needed} would be needed for the last path"
     )]
     BudgetExceeded { budget: i64, needed: i64 },
-    /// 422: the budget leaves no room for passages (M-9.B3.3c).
+    /// 422: the budget leaves no room for chunks (M-9.B3.3c).
     #[error("the budget of {budget} tokens is too small: {reason}")]
     BudgetTooSmall { budget: i64, reason: String },
     /// 422: the summaries are too long (M-9.B3.7).
@@ -101,7 +101,7 @@ impl QueryError {
             Self::Invalid(_) => ("invalid_request", 422, "Invalid request"),
             Self::Cursor(_) => ("invalid_cursor", 400, "Invalid cursor"),
             Self::NotFound(_) => ("not_found", 404, "Not found"),
-            Self::NoChunks => ("no_chunks_found", 404, "No passages found"),
+            Self::NoChunks => ("no_chunks_found", 404, "No chunks found"),
             Self::MayCostMore { .. } => ("spend_cap_reached", 429, "Spend cap reached"),
             Self::BudgetExceeded { .. } => ("budget_exceeded", 422, "Budget exceeded"),
             Self::BudgetTooSmall { .. } => ("budget_too_small", 422, "Budget too small"),
@@ -138,7 +138,7 @@ impl QueryError {
                  context shows what was chosen. If nothing was brought in yet: POST /v1/ingestions."
             }
             Self::MayCostMore { .. } => {
-                "Raise max_calls or max_cost_usd, or ask with a narrower strategy or fewer passages (limit); \
+                "Raise max_calls or max_cost_usd, or ask with a narrower strategy or fewer chunks (limit); \
                  POST /v1/queries/estimate tells the bounds."
             }
             Self::BudgetExceeded { .. } => {
@@ -146,7 +146,7 @@ impl QueryError {
                  was \"error\", let overflow be \"trim\"."
             }
             Self::BudgetTooSmall { .. } => {
-                "Raise max_token_budget, read fewer passages (limit, per_path_limit: each has a frame of its own), or \
+                "Raise max_token_budget, read fewer chunks (limit, per_path_limit: each has a frame of its own), or \
                  shorten the question and the descriptions of the documents."
             }
             Self::CharacterBudget { .. } => {
@@ -154,7 +154,7 @@ impl QueryError {
                  model for summarize (llm.models), or raise max_token_budget."
             }
             Self::FinalPromptOverBudget { .. } => {
-                "Read fewer passages (limit, per_path_limit), use PRUNE, or raise max_token_budget far enough that fewer \
+                "Read fewer chunks (limit, per_path_limit), use PRUNE, or raise max_token_budget far enough that fewer \
                  need to be shortened."
             }
             Self::Timeout { .. } => {

@@ -227,7 +227,7 @@ impl Inner {
         let summarizing =
             limited && ask.prompt_limiting_strategy == PromptLimiting::Summarize && leaves > 0;
 
-        // Each call takes one passage at least, and no more than the whole budget.
+        // Each call takes one chunk at least, and no more than the whole budget.
         let summarize_calls = if summarizing { chunks } else { 0 };
         let answer_calls = i64::from(ask.mode == Mode::Answer && chunks > 0);
         let stages = [
@@ -323,7 +323,7 @@ impl Inner {
         levels
     }
 
-    /// The most passages that can be read from so many leaves.
+    /// The most chunks that can be read from so many leaves.
     fn chunks(&self, ask: &Ask, leaves: i64, tree: &[Category]) -> i64 {
         let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
         let per_path = if ask.per_path_limit == 0 {

@@ -2,7 +2,7 @@
 //! receipt.
 //!
 //! `ask` fills in and checks what is wished; `run` takes one question through its steps:
-//! `traversal` chooses the paths, `candidates` reads their passages, `budget` makes them fit.
+//! `traversal` chooses the paths, `candidates` reads their chunks, `budget` makes them fit.
 //! `result` is what the caller gets, `receipt` what is kept, `replay` proves it, `estimate` tells
 //! beforehand what it can take at the most, `job` does it in the background.
 

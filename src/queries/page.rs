@@ -1,4 +1,4 @@
-//! Where a list of passages goes on. The cursor carries the paths, so that the next page needs no
+//! Where a list of chunks goes on. The cursor carries the paths, so that the next page needs no
 //! walk.
 
 use base64::Engine as _;
@@ -14,7 +14,7 @@ use crate::base::hash::sha256_hex;
 /// A path by its ids, with the rank and the best rank on each level.
 type Way = (Vec<i64>, Vec<(i64, i64)>);
 
-/// The paths of a walk, and the last passage that was given.
+/// The paths of a walk, and the last chunk that was given.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cursor {
     paths: Vec<Way>,
@@ -23,7 +23,7 @@ pub struct Cursor {
     of: String,
 }
 
-/// The last passage of a page.
+/// The last chunk of a page.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Place {
     /// Its path, by number.
@@ -35,7 +35,7 @@ pub struct Place {
 }
 
 impl Place {
-    pub fn passage(&self) -> (Timestamp, i64) {
+    pub fn chunk(&self) -> (Timestamp, i64) {
         (Timestamp::from_micros(self.created_at), self.id)
     }
 }
@@ -95,7 +95,7 @@ impl Cursor {
     }
 }
 
-/// All that decides which passages a question finds, and in which order.
+/// All that decides which chunks a question finds, and in which order.
 fn fingerprint(ask: &Ask) -> String {
     let said = serde_json::json!([
         ask.query,

@@ -1,5 +1,5 @@
 //! What is kept of a question: what was offered and chosen, what was left out and why, what it
-//! took. No text of a passage.
+//! took. No text of a chunk.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub struct Receipt {
     pub result_sha256: String,
 }
 
-/// A path with the passages that were read of it.
+/// A path with the chunks that were read of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathRecord {
     pub ids: Vec<i64>,
@@ -48,7 +48,7 @@ pub struct PathRecord {
     pub chunk_ids: Vec<i64>,
 }
 
-/// How passages were shortened, without their texts.
+/// How chunks were shortened, without their texts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SummaryRecord {
     pub ratio: f64,
@@ -181,7 +181,7 @@ pub fn fingerprint(result: &QueryResult) -> String {
         retrieval.latency_ms = 0.0;
     }
 
-    // The passages are the larger part by far, and are not copied for this.
+    // The chunks are the larger part by far, and are not copied for this.
     let bytes = serde_json::to_vec(&(timeless, &result.chunks)).unwrap_or_default();
     sha256_hex(&bytes)
 }

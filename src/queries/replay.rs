@@ -124,7 +124,7 @@ impl Queries {
         })
     }
 
-    /// The question on its record: its options, its models' answers, its passages by their ids.
+    /// The question on its record: its options, its models' answers, its chunks by their ids.
     async fn recorded(
         &self,
         who: &Who,

@@ -23,9 +23,9 @@ pub struct QueryResult {
     pub warnings: Vec<QueryWarning>,
     /// The answer; null where none was asked for or none was given.
     pub answer: Option<String>,
-    /// The passages that the answer was written from.
+    /// The chunks that the answer was written from.
     pub used_chunks: Vec<UsedChunk>,
-    /// The passages in order, verbatim.
+    /// The chunks in order, verbatim.
     pub chunks: Vec<QueryChunk>,
     /// Pass it as `cursor` to go on with the same paths, without a walk; null at the end.
     pub next_cursor: Option<String>,
@@ -33,13 +33,13 @@ pub struct QueryResult {
     pub paths: Vec<QueryPath>,
     /// The ways that came to nothing.
     pub dropped_paths: Vec<DroppedPath>,
-    /// Passages of a kept path that did not fit the budget.
+    /// Chunks of a kept path that did not fit the budget.
     pub dropped_chunks: Vec<DroppedChunk>,
     /// Paths that could not be used.
     pub path_errors: Vec<PathError>,
-    /// What the passages take of the budget, all of them together.
+    /// What the chunks take of the budget, all of them together.
     pub estimate: Option<PromptEstimate>,
-    /// How passages were shortened, if they were.
+    /// How chunks were shortened, if they were.
     pub summarization: Option<Summarization>,
     /// One for each leaf. Leaves read in one trip: its time stands on the first of them.
     pub retrievals: Vec<Retrieval>,
@@ -58,7 +58,7 @@ pub struct QueryWarning {
     pub message: String,
 }
 
-/// A passage that the answer was written from.
+/// A chunk that the answer was written from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsedChunk {
     pub chunk_id: i64,
@@ -66,7 +66,7 @@ pub struct UsedChunk {
     pub category_path: Vec<String>,
 }
 
-/// A passage that was found.
+/// A chunk that was found.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryChunk {
     pub chunk_id: i64,
@@ -98,7 +98,7 @@ pub struct QueryPath {
     /// Ranks from level 1.
     pub ranks: Vec<LevelRank>,
     pub path_relevance: f64,
-    /// Passages that were read of it.
+    /// Chunks that were read of it.
     pub chunk_count: i64,
 }
 
@@ -121,7 +121,7 @@ pub struct DroppedPath {
     pub reason: String,
 }
 
-/// A passage that did not fit.
+/// A chunk that did not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DroppedChunk {
     pub chunk_id: i64,
@@ -139,9 +139,9 @@ pub struct PathError {
     pub message: String,
 }
 
-/// What the passages take of the budget. Counted piece by piece with the answering model's
+/// What the chunks take of the budget. Counted piece by piece with the answering model's
 /// tokenizer: the fixed part is the instruction, the question, the descriptions of the documents,
-/// and the frame around each passage.
+/// and the frame around each chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PromptEstimate {
     pub fixed_prompt_token_count: i64,
@@ -160,10 +160,10 @@ pub struct PromptEstimate {
     pub exact: bool,
 }
 
-/// How passages were shortened.
+/// How chunks were shortened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Summarization {
-    /// The share of the passages' tokens that the budget leaves room for.
+    /// The share of the chunks' tokens that the budget leaves room for.
     pub ratio: f64,
     /// Most tokens of the input of one call.
     pub part_token_cap: i64,
@@ -174,21 +174,21 @@ pub struct Summarization {
     pub allowed_char_count: i64,
 }
 
-/// One call's worth of passages.
+/// One call's worth of chunks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SummaryPart {
     pub chunk_ids: Vec<i64>,
     pub input_token_count: i64,
 }
 
-/// A passage and its summary.
+/// A chunk and its summary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SummarizedChunk {
     pub chunk_id: i64,
     pub original_chars: i64,
     pub target_chars: i64,
     pub summary_chars: i64,
-    /// What stood in the prompt instead of the passage.
+    /// What stood in the prompt instead of the chunk.
     pub summary: String,
 }
 
@@ -298,7 +298,7 @@ impl QueryResult {
         self.total_latency = asking + reading + 0.0;
     }
 
-    /// A copy of all but the passages.
+    /// A copy of all but the chunks.
     #[must_use]
     pub fn without_chunks(&self) -> Self {
         Self {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::ask::{Ask, Mode};
 use super::budget::prune::{self, prune};
 use super::budget::summarize::{NoPlan, Rules, plan};
-use super::budget::{ModeTokens, Passage, Sheet, Size, count_prompt, keywords};
+use super::budget::{BudgetChunk, ModeTokens, Sheet, Size, count_prompt, keywords};
 use super::candidates::{Found, Shelf};
 use super::page::Cursor;
 use super::receipt::Trail;
@@ -46,7 +46,7 @@ pub struct Trip<'a> {
 
 /// What goes into the prompt.
 struct Material {
-    passages: Vec<Passage>,
+    chunks: Vec<BudgetChunk>,
     helpers: Vec<Option<Arc<str>>>,
     sheet: Sheet,
 }
@@ -125,7 +125,7 @@ impl Trip<'_> {
         }
     }
 
-    /// From the leaves to their passages.
+    /// From the leaves to their chunks.
     async fn read(&mut self) -> Result<Found, QueryError> {
         let paths = &self.trail.paths;
         let found = self
@@ -157,7 +157,7 @@ impl Trip<'_> {
             };
 
             if empty {
-                let message = "the category holds no passages of what was asked for".to_owned();
+                let message = "the category holds no chunks of what was asked for".to_owned();
                 let code = "no_chunks_found".to_owned();
                 self.result.path_errors.push(PathError {
                     path: path.names.clone(),
@@ -181,7 +181,7 @@ impl Trip<'_> {
         if let Some(next) = &found.next {
             self.result.next_cursor = Some(Cursor::new(self.ask, paths, next.clone()).encode());
             let message = format!(
-                "only the first {} passages were read; next_cursor leads to the others",
+                "only the first {} chunks were read; next_cursor leads to the others",
                 self.ask.limit
             );
 
@@ -195,7 +195,7 @@ impl Trip<'_> {
         }
     }
 
-    /// The passages as they are shown.
+    /// The chunks as they are shown.
     fn describe(&self, found: &Found) -> Vec<QueryChunk> {
         let shown = found.chunks.iter().map(|(place, chunk)| {
             let path = &self.trail.paths[*place];
@@ -226,7 +226,7 @@ impl Trip<'_> {
             .map(|path| path.label().into())
             .collect();
 
-        let mut passages = Vec::with_capacity(found.chunks.len());
+        let mut chunks = Vec::with_capacity(found.chunks.len());
         for (place, chunk) in found.chunks {
             let source = *numbers.entry(chunk.source_id.clone()).or_insert_with(|| {
                 sources.push(chunk.source_id.clone());
@@ -240,7 +240,7 @@ impl Trip<'_> {
                 chars: chunk.end_char - chunk.start_char,
             });
 
-            passages.push(Passage {
+            chunks.push(BudgetChunk {
                 chunk_id: chunk.id,
                 path: place,
                 source,
@@ -267,9 +267,8 @@ impl Trip<'_> {
             ModeTokens::of(&self.inner.llm, self.ask.model.as_deref(), self.counter)
         });
         self.trail.mode = mode;
-        let sheet =
-            Sheet::count(self.counter, mode, query, helpers.clone(), passages.clone()).await;
-        let all = vec![true; passages.len()];
+        let sheet = Sheet::count(self.counter, mode, query, helpers.clone(), chunks.clone()).await;
+        let all = vec![true; chunks.len()];
         let (fixed, content) = (sheet.fixed(&all), sheet.content(&all));
 
         self.result.estimate = Some(PromptEstimate {
@@ -285,7 +284,7 @@ impl Trip<'_> {
         });
 
         Ok(Material {
-            passages,
+            chunks,
             helpers,
             sheet,
         })
@@ -297,7 +296,7 @@ impl Trip<'_> {
         chunks: &[QueryChunk],
     ) -> Result<Vec<bool>, QueryError> {
         let paths = &self.trail.paths;
-        // Paths without a passage have nothing that could be dropped.
+        // Paths without a chunk have nothing that could be dropped.
         let full = |place: &usize| self.result.paths[*place].chunk_count > 0;
         let relevance: Vec<f64> = paths.iter().map(Path::relevance).collect();
         let order: Vec<usize> = prune::order(&relevance, self.ask.use_rankings)
@@ -308,7 +307,7 @@ impl Trip<'_> {
         let scores = |_| {
             keywords::scores(
                 &self.ask.query,
-                material.passages.iter().map(|passage| &*passage.text),
+                material.chunks.iter().map(|chunk| &*chunk.text),
             )
         };
 
@@ -336,9 +335,9 @@ impl Trip<'_> {
         let pruned = pruned.map_err(|_| {
             let last = order.last().copied().unwrap_or(0);
             let only: Vec<bool> = material
-                .passages
+                .chunks
                 .iter()
-                .map(|passage| passage.path == last)
+                .map(|chunk| chunk.path == last)
                 .collect();
 
             QueryError::BudgetExceeded {
@@ -349,8 +348,8 @@ impl Trip<'_> {
 
         if pruned.trimmed {
             let last = order.last().copied().unwrap_or(0);
-            let left_out = chunks.iter().zip(&material.passages).zip(&pruned.kept);
-            let left_out = left_out.filter(|((_, passage), kept)| passage.path == last && !**kept);
+            let left_out = chunks.iter().zip(&material.chunks).zip(&pruned.kept);
+            let left_out = left_out.filter(|((_, chunk), kept)| chunk.path == last && !**kept);
             let dropped = left_out.map(|((chunk, _), _)| DroppedChunk {
                 chunk_id: chunk.chunk_id,
                 category_path: chunk.category_path.clone(),
@@ -363,7 +362,7 @@ impl Trip<'_> {
         Ok(pruned.kept)
     }
 
-    /// The summaries by passage, where the passages themselves do not fit.
+    /// The summaries by chunk, where the chunks themselves do not fit.
     async fn summarize(
         &mut self,
         material: &Material,
@@ -371,18 +370,18 @@ impl Trip<'_> {
         if self.ask.use_rankings {
             self.result.warn(
                 "use_rankings_ignored",
-                "SUMMARIZE shortens every passage; rankings play no part in it",
+                "SUMMARIZE shortens every chunk; rankings play no part in it",
             );
         }
 
         let rules = self.inner.rules(self.budget());
-        let planned = plan(self.counter, &material.sheet, &material.passages, rules);
+        let planned = plan(self.counter, &material.sheet, &material.chunks, rules);
         let planned = planned.map_err(|no_plan| QueryError::BudgetTooSmall {
             budget: rules.budget,
             reason: match no_plan {
                 NoPlan::NoRoom => "question, descriptions and frame take all of it".to_owned(),
                 NoPlan::TooLarge { chunk_id, tokens } => {
-                    format!("passage {chunk_id} with its instruction has {tokens} tokens")
+                    format!("chunk {chunk_id} with its instruction has {tokens} tokens")
                 }
             },
         })?;
@@ -390,9 +389,9 @@ impl Trip<'_> {
         let Some(plan) = planned else { return Ok(None) };
         let mut told: HashMap<i64, String> = HashMap::new();
         let part = |part: &super::budget::summarize::Part| SummaryPart {
-            chunk_ids: material.passages[part.from..part.to]
+            chunk_ids: material.chunks[part.from..part.to]
                 .iter()
-                .map(|passage| passage.chunk_id)
+                .map(|chunk| chunk.chunk_id)
                 .collect(),
             input_token_count: part.input_tokens,
         };
@@ -407,7 +406,7 @@ impl Trip<'_> {
         });
 
         for part in &plan.parts {
-            let task = plan.task(part, &material.passages, rules.retries);
+            let task = plan.task(part, &material.chunks, rules.retries);
             let answered = self.inner.llm.ask(self.session, task).await?;
             told.extend(
                 answered
@@ -420,20 +419,20 @@ impl Trip<'_> {
 
         let chars = |text: &str| i64::try_from(char_count(text)).unwrap_or(i64::MAX);
         let summaries: Vec<String> = material
-            .passages
+            .chunks
             .iter()
-            .map(|passage| told.remove(&passage.chunk_id).unwrap_or_default())
+            .map(|chunk| told.remove(&chunk.chunk_id).unwrap_or_default())
             .collect();
 
         let chunks = material
-            .passages
+            .chunks
             .iter()
             .zip(&material.sheet.items)
             .zip(&plan.targets)
             .zip(&summaries);
 
-        let chunks = chunks.map(|(((passage, item), target), summary)| SummarizedChunk {
-            chunk_id: passage.chunk_id,
+        let chunks = chunks.map(|(((chunk, item), target), summary)| SummarizedChunk {
+            chunk_id: chunk.chunk_id,
             original_chars: item.text.chars,
             target_chars: *target,
             summary_chars: chars(summary),
@@ -463,19 +462,19 @@ impl Trip<'_> {
     ) -> Result<(), QueryError> {
         let mut used = vec![false; material.helpers.len()];
         let mut evidence = Vec::new();
-        for (place, passage) in material
-            .passages
+        for (place, chunk) in material
+            .chunks
             .into_iter()
             .enumerate()
             .filter(|(place, _)| kept[*place])
         {
-            used[passage.source] = true;
+            used[chunk.source] = true;
             let text = summaries
                 .as_ref()
-                .map_or(passage.text, |summaries| Arc::clone(&summaries[place]));
+                .map_or(chunk.text, |summaries| Arc::clone(&summaries[place]));
             evidence.push(Evidence {
-                chunk_id: passage.chunk_id,
-                path: passage.label,
+                chunk_id: chunk.chunk_id,
+                path: chunk.label,
                 text,
             });
         }

@@ -108,7 +108,7 @@ pub enum Reason {
     Empty,
     /// It did not fit the budget.
     Pruned,
-    /// The limit on passages was reached before it.
+    /// The limit on chunks was reached before it.
     Limited,
 }
 

@@ -1,5 +1,5 @@
 //! The part of a hierarchy that has something to be found, where documents are switched off: their
-//! passages still lie in their categories. Looked for once, and kept until the space is written to,
+//! chunks still lie in their categories. Looked for once, and kept until the space is written to,
 //! which switching counts as.
 
 use std::collections::HashMap;

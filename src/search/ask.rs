@@ -22,7 +22,7 @@ pub const MOST_NAMED: usize = 100;
 pub struct Wish {
     pub query: String,
     pub kind: Option<Kind>,
-    /// Documents rather than passages.
+    /// Documents rather than chunks.
     pub by_source: bool,
     pub k: Option<i64>,
     pub min_score: Option<f64>,

@@ -1,7 +1,7 @@
 //! A space that does not fit into memory, searched in the database: by words through the engine's
 //! own full-text index, by meaning by reading every vector once. The ranking rule is the same, only
-//! slower; how common a term is goes by all versions here, and of words that very many passages
-//! hold only the first so many passages are compared.
+//! slower; how common a term is goes by all versions here, and of words that very many chunks
+//! hold only the first so many chunks are compared.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,14 +16,14 @@ use crate::model::query::QueryScope;
 use crate::model::search::{SearchSize, VectorRow};
 use crate::store::{Store, StoreError};
 
-/// The rarest terms that together match no more passages than this lead to the candidates.
+/// The rarest terms that together match no more chunks than this lead to the candidates.
 const CANDIDATES: u64 = 5_000;
-/// Passages that are taken apart for one question at the most, where even the rarest term is
+/// Chunks that are taken apart for one question at the most, where even the rarest term is
 /// common.
 const MOST: usize = 50_000;
 /// Beyond this a term is common, whatever its number.
 const COMMON: i64 = 100_000;
-/// Passages, or vectors, that are read at once.
+/// Chunks, or vectors, that are read at once.
 const PAGE: usize = 4_000;
 /// Ids in one statement.
 const AT_ONCE: usize = 500;
@@ -38,7 +38,7 @@ pub struct Beyond<'s> {
     pub model: Option<&'s str>,
 }
 
-/// A passage with its score.
+/// A chunk with its score.
 #[derive(Debug, Clone, Copy)]
 struct Scored {
     chunk_id: i64,
@@ -64,8 +64,8 @@ impl Numbers {
 }
 
 impl Beyond<'_> {
-    /// The best passages for a question. Which documents may be seen the statements know; the
-    /// filter names passages.
+    /// The best chunks for a question. Which documents may be seen the statements know; the
+    /// filter names chunks.
     pub async fn search(
         &self,
         question: &Question,
@@ -116,11 +116,11 @@ impl Beyond<'_> {
 
         let counts = self.store.count_tokens(self.space, &tokens, COMMON).await?;
         let counts: Vec<u64> = counts.into_iter().map(unsigned).collect();
-        let collection = Collection::of(unsigned(self.size.passages), unsigned(self.size.terms));
+        let collection = Collection::of(unsigned(self.size.chunks), unsigned(self.size.terms));
         Ok(KeywordQuery::new(&question.terms, &counts, collection))
     }
 
-    /// Passages with the question's rarest terms, scored by all of them; with any of its terms, if
+    /// Chunks with the question's rarest terms, scored by all of them; with any of its terms, if
     /// others could be better.
     async fn holders(
         &self,
@@ -136,7 +136,7 @@ impl Beyond<'_> {
             .score(question, query, &order[..rare], filter, wanted, numbers)
             .await?;
 
-        // What a passage can reach that holds none of these terms.
+        // What a chunk can reach that holds none of these terms.
         let others: f64 = order[rare..].iter().map(|term| query.weight(*term)).sum();
         if rare == order.len()
             || (found.len() >= wanted && found.last().is_some_and(|last| last.score >= others))
@@ -147,7 +147,7 @@ impl Beyond<'_> {
             .await
     }
 
-    /// The best passages that hold any of some terms.
+    /// The best chunks that hold any of some terms.
     async fn score(
         &self,
         question: &Question,
@@ -175,14 +175,14 @@ impl Beyond<'_> {
             read += page.len();
 
             for some in page.chunks(AT_ONCE) {
-                for passage in some.iter().filter(|passage| filter.lets(passage.chunk_id)) {
+                for chunk in some.iter().filter(|chunk| filter.lets(chunk.chunk_id)) {
                     let score = query.score(
-                        &passage.tokens,
-                        u32::try_from(passage.length).unwrap_or(u32::MAX),
+                        &chunk.tokens,
+                        u32::try_from(chunk.length).unwrap_or(u32::MAX),
                     );
                     best.push(Scored {
-                        chunk_id: passage.chunk_id,
-                        source: numbers.of(&passage.source_id),
+                        chunk_id: chunk.chunk_id,
+                        source: numbers.of(&chunk.source_id),
                         score,
                     });
                 }
@@ -199,7 +199,7 @@ impl Beyond<'_> {
         Ok(best)
     }
 
-    /// The nearest passages, every vector compared: by the database, if it knows how.
+    /// The nearest chunks, every vector compared: by the database, if it knows how.
     async fn nearest(
         &self,
         question: &Question,
@@ -344,9 +344,9 @@ impl Beyond<'_> {
             .collect();
 
         for some in unscored.chunks(AT_ONCE) {
-            for passage in self.store.list_terms_of(self.space, some).await? {
-                let length = u32::try_from(passage.length).unwrap_or(u32::MAX);
-                scores.insert(passage.chunk_id, query.score(&passage.tokens, length));
+            for chunk in self.store.list_terms_of(self.space, some).await? {
+                let length = u32::try_from(chunk.length).unwrap_or(u32::MAX);
+                scores.insert(chunk.chunk_id, query.score(&chunk.tokens, length));
             }
         }
 

@@ -10,14 +10,14 @@ use crate::base::ids::Space;
 use crate::model::search::SearchSize;
 use crate::store::{Store, StoreError};
 
-/// Passages, and vectors, that are read at once.
+/// Chunks, and vectors, that are read at once.
 const PAGE: usize = 4_000;
 /// Of these, how many are added while searches wait.
 const HELD: usize = 250;
-/// Bytes that a term of a passage, and a passage, take in memory at the most; known before any is
+/// Bytes that a term of a chunk, and a chunk, take in memory at the most; known before any is
 /// read.
 const TERM_BYTES: u64 = 8;
-const PASSAGE_BYTES: u64 = 256;
+const CHUNK_BYTES: u64 = 256;
 
 /// Keeps indexes by space; cheap to clone.
 #[derive(Clone)]
@@ -233,23 +233,23 @@ impl IndexCache {
         size: SearchSize,
         vectors: bool,
     ) -> Result<bool, StoreError> {
-        let [passages, terms] =
-            [size.passages, size.terms].map(|number| u64::try_from(number).unwrap_or(0));
-        let mut bytes = passages * PASSAGE_BYTES + terms * TERM_BYTES;
+        let [chunks, terms] =
+            [size.chunks, size.terms].map(|number| u64::try_from(number).unwrap_or(0));
+        let mut bytes = chunks * CHUNK_BYTES + terms * TERM_BYTES;
         if vectors && let Some(model) = self.store.find_embedding_model(space).await? {
             let dim = self
                 .store
                 .find_vector_dim(space, &model)
                 .await?
                 .unwrap_or(0);
-            bytes += passages * u64::try_from(dim).unwrap_or(0) * 4;
+            bytes += chunks * u64::try_from(dim).unwrap_or(0) * 4;
         }
 
         Ok(bytes <= self.most_bytes
-            && usize::try_from(passages).is_ok_and(|passages| passages < MOST_ROWS))
+            && usize::try_from(chunks).is_ok_and(|chunks| chunks < MOST_ROWS))
     }
 
-    /// Passages that have come, and what every document says now.
+    /// Chunks that have come, and what every document says now.
     async fn load_terms(&self, space: &Space, entry: &Arc<Entry>) -> Result<(), StoreError> {
         let after = entry.index().last();
         let mut rows = self.store.list_terms(space, after, PAGE).await?;

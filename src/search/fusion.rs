@@ -3,7 +3,7 @@
 //! another range of cosines; "how many standard deviations above the usual
 //! candidate" is a unit both share. Neither part is weighted.
 //!
-//! Done twice: the best passage of the first round says in other words what
+//! Done twice: the best chunk of the first round says in other words what
 //! was asked, so the question's vector moves towards it before the second.
 //!
 //! Mean and deviation come from the best `SAMPLE` of each part, whatever `k`
@@ -14,21 +14,21 @@ use super::vectors::dot;
 /// How many of the best of each part are compared. From 100 to 1,000 the
 /// quality was the same within the noise on eight collections.
 pub const SAMPLE: usize = 500;
-/// What the best passage counts beside the question when its vector is moved.
+/// What the best chunk counts beside the question when its vector is moved.
 const FEEDBACK: f32 = 0.5;
 
-/// A passage with both of its exact scores. Every candidate needs both: the
+/// A chunk with both of its exact scores. Every candidate needs both: the
 /// keyword score of one found by meaning alone is 0 if no term matches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate<Id> {
     pub id: Id,
     /// What `KeywordQuery::score` gives.
     pub keyword: f64,
-    /// Cosine; `None` for a passage without a vector.
+    /// Cosine; `None` for a chunk without a vector.
     pub semantic: Option<f64>,
 }
 
-/// A passage with its hybrid score and the two standard scores it came from.
+/// A chunk with its hybrid score and the two standard scores it came from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fused<Id> {
     pub id: Id,
@@ -41,7 +41,7 @@ pub struct Fused<Id> {
 
 /// Orders the candidates, the best first; ties by id. `query` is the
 /// question's vector of length 1 (zeros if it has no meaning the model knows)
-/// and `vector` gives a passage's.
+/// and `vector` gives a chunk's.
 pub fn hybrid<Id: Copy + Ord>(
     candidates: &[Candidate<Id>],
     query: &[f32],
@@ -170,7 +170,7 @@ impl Scale {
     }
 
     /// Standard score. A part that says the same of all candidates says
-    /// nothing; a passage it knows nothing of counts as its worst.
+    /// nothing; a chunk it knows nothing of counts as its worst.
     fn standard(&self, value: Option<f64>) -> f64 {
         if self.deviation < 1e-12 {
             return 0.0;
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passage_without_a_vector_is_not_favoured() {
+    fn a_chunk_without_a_vector_is_not_favoured() {
         let mut all = vec![
             candidate(1, 5.0, 0.1),
             candidate(2, 1.0, 0.6),

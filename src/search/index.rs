@@ -1,7 +1,7 @@
-//! A space's passages as they are searched: who holds which term, and the vectors, in memory.
+//! A space's chunks as they are searched: who holds which term, and the vectors, in memory.
 //!
-//! Rows are numbered in the order of the passages' ids, so that ties fall the same way everywhere.
-//! Passages of every version are here; what a question may see is decided by its filter. How common
+//! Rows are numbered in the order of the chunks' ids, so that ties fall the same way everywhere.
+//! Chunks of every version are here; what a question may see is decided by its filter. How common
 //! a term is goes by what the documents say now, so that one which was brought in a hundred times
 //! does not make its own words look common.
 
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::terms::for_each_token;
 use super::vectors::{Matrix, from_bytes};
-use crate::model::search::{PassageRow, SearchSize, SearchSource, VectorRow};
+use crate::model::search::{SearchChunkRow, SearchSize, SearchSource, VectorRow};
 
 mod finding;
 
@@ -19,11 +19,11 @@ pub use finding::Filter;
 pub const MOST_ROWS: usize = 1 << 24;
 /// A row without a vector.
 const NONE: u32 = u32::MAX;
-/// Bytes that are counted for a term besides its postings, and for a passage.
+/// Bytes that are counted for a term besides its postings, and for a chunk.
 const TERM_BYTES: usize = 96;
 const ROW_BYTES: usize = 48;
 
-/// The passages of one space.
+/// The chunks of one space.
 #[derive(Debug, Default)]
 pub struct Index {
     chunk_ids: Vec<i64>,
@@ -89,7 +89,7 @@ impl Index {
         size(self.len(), self.total_length)
     }
 
-    /// The id of the last passage; new ones have higher ids.
+    /// The id of the last chunk; new ones have higher ids.
     pub fn last(&self) -> i64 {
         self.chunk_ids.last().copied().unwrap_or(0)
     }
@@ -118,18 +118,18 @@ impl Index {
         self.vectors.as_ref().map_or(0, sizes)
     }
 
-    /// Adds passages, in the order of their ids.
-    pub fn add(&mut self, passages: &[PassageRow]) {
-        for passage in passages {
+    /// Adds chunks, in the order of their ids.
+    pub fn add(&mut self, chunks: &[SearchChunkRow]) {
+        for chunk in chunks {
             let Ok(row) = u32::try_from(self.len()) else {
                 return;
             };
-            if passage.chunk_id <= self.last() || self.len() >= MOST_ROWS {
+            if chunk.chunk_id <= self.last() || self.len() >= MOST_ROWS {
                 continue;
             }
 
-            let length = u32::try_from(passage.length).unwrap_or(u32::MAX);
-            for_each_token(&passage.tokens, |token, count| {
+            let length = u32::try_from(chunk.length).unwrap_or(u32::MAX);
+            for_each_token(&chunk.tokens, |token, count| {
                 let posting = row << 8 | count.min(255);
                 if let Some(postings) = self.terms.get_mut(token) {
                     postings.push(posting);
@@ -140,11 +140,11 @@ impl Index {
                 }
             });
 
-            let source = self.source_number(&passage.source_id);
-            self.chunk_ids.push(passage.chunk_id);
+            let source = self.source_number(&chunk.source_id);
+            self.chunk_ids.push(chunk.chunk_id);
             self.sources.push(source);
-            self.versions.push(passage.version_id);
-            self.created.push(passage.created_at);
+            self.versions.push(chunk.version_id);
+            self.created.push(chunk.created_at);
             self.lengths.push(length);
 
             // Until the documents are told of, nobody sees it.
@@ -171,7 +171,7 @@ impl Index {
         number
     }
 
-    /// Takes over what every document of the space says now; passages of one that is not among them
+    /// Takes over what every document of the space says now; chunks of one that is not among them
     /// are gone.
     pub fn set_sources(&mut self, sources: &[SearchSource]) {
         self.states.fill(State::default());
@@ -197,7 +197,7 @@ impl Index {
         }
     }
 
-    /// The id of the last passage whose vector is here.
+    /// The id of the last chunk whose vector is here.
     pub fn last_vector(&self) -> Option<i64> {
         let vectors = self.vectors.as_ref()?;
         vectors
@@ -231,7 +231,7 @@ impl Index {
         }
     }
 
-    /// Adds vectors, in the order of their passages; one of another length, or of a passage that is
+    /// Adds vectors, in the order of their chunks; one of another length, or of a chunk that is
     /// not here, is left out.
     pub fn add_vectors(&mut self, vectors: &[VectorRow]) {
         let Some(known) = self.coming.as_mut().or(self.vectors.as_mut()) else {
@@ -264,9 +264,9 @@ impl Index {
     }
 }
 
-fn size(passages: usize, terms: u64) -> SearchSize {
+fn size(chunks: usize, terms: u64) -> SearchSize {
     SearchSize {
-        passages: i64::try_from(passages).unwrap_or(i64::MAX),
+        chunks: i64::try_from(chunks).unwrap_or(i64::MAX),
         terms: i64::try_from(terms).unwrap_or(i64::MAX),
     }
 }

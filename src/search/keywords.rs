@@ -1,6 +1,6 @@
 //! Keyword score: BM25 over memoir's own terms, with the standard k1 and b.
 //! Promises the same score on every engine, from four facts each of them can
-//! give: passages in the space, their mean length, the number of passages
+//! give: chunks in the space, their mean length, the number of chunks
 //! that hold a term, and the candidate's stored tokens.
 
 use std::collections::HashMap;
@@ -9,27 +9,27 @@ use super::terms::{QueryTerm, for_each_token, token};
 
 /// How soon repeating a term stops counting (Robertson's usual value).
 pub const K1: f64 = 1.2;
-/// How far a longer passage must repeat a term more often (usual value).
+/// How far a longer chunk must repeat a term more often (usual value).
 pub const B: f64 = 0.75;
 
 /// What the ranking must know about a space.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Collection {
-    /// Passages that may be found.
-    pub passages: u64,
-    /// Mean of their `PassageTerms::length`.
+    /// Chunks that may be found.
+    pub chunks: u64,
+    /// Mean of their `ChunkTerms::length`.
     pub mean_length: f64,
 }
 
 impl Collection {
-    /// So many passages whose lengths add up to this.
-    pub fn of(passages: u64, total_length: u64) -> Self {
+    /// So many chunks whose lengths add up to this.
+    pub fn of(chunks: u64, total_length: u64) -> Self {
         Self {
-            passages,
-            mean_length: if passages == 0 {
+            chunks,
+            mean_length: if chunks == 0 {
                 0.0
             } else {
-                float(total_length) / float(passages)
+                float(total_length) / float(chunks)
             },
         }
     }
@@ -42,7 +42,7 @@ pub struct KeywordQuery {
     by_token: HashMap<String, usize>,
     /// What a length of 0 damps, and what each term more.
     damping: (f64, f64),
-    /// The most that any passage could reach.
+    /// The most that any chunk could reach.
     most: f64,
 }
 
@@ -50,17 +50,17 @@ pub struct KeywordQuery {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weighted {
     pub term: String,
-    /// Passages that hold it.
-    pub passages: u64,
+    /// Chunks that hold it.
+    pub chunks: u64,
     /// Times in the question × inverse document frequency.
     pub weight: f64,
 }
 
 /// Inverse document frequency in the form that never turns negative, so that
-/// in a space of three passages a term in all of them still counts.
-pub fn idf(passages: u64, with_term: u64) -> f64 {
-    let with_term = with_term.min(passages);
-    (1.0 + (float(passages - with_term) + 0.5) / (float(with_term) + 0.5)).ln()
+/// in a space of three chunks a term in all of them still counts.
+pub fn idf(chunks: u64, with_term: u64) -> f64 {
+    let with_term = with_term.min(chunks);
+    (1.0 + (float(chunks - with_term) + 0.5) / (float(with_term) + 0.5)).ln()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
@@ -68,7 +68,7 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// What a term of this weight adds to the score of a passage that holds it so often.
+/// What a term of this weight adds to the score of a chunk that holds it so often.
 #[inline]
 pub fn part(weight: f64, count: u32, damping: f64) -> f64 {
     let count = f64::from(count);
@@ -80,15 +80,15 @@ pub fn part(weight: f64, count: u32, damping: f64) -> f64 {
 }
 
 impl KeywordQuery {
-    /// `with_term[i]` is the number of passages of the collection that hold `terms[i]`.
+    /// `with_term[i]` is the number of chunks of the collection that hold `terms[i]`.
     pub fn new(terms: &[QueryTerm], with_term: &[u64], collection: Collection) -> Self {
         let terms: Vec<Weighted> = terms
             .iter()
             .zip(with_term)
             .map(|(asked, &with)| Weighted {
                 term: asked.term.clone(),
-                passages: with,
-                weight: f64::from(asked.count) * idf(collection.passages, with),
+                chunks: with,
+                weight: f64::from(asked.count) * idf(collection.chunks, with),
             })
             .collect();
 
@@ -113,7 +113,7 @@ impl KeywordQuery {
         &self.terms
     }
 
-    /// Scores a passage from its stored tokens and length.
+    /// Scores a chunk from its stored tokens and length.
     pub fn score(&self, tokens: &str, length: u32) -> f64 {
         let mut counts = vec![0_u32; self.terms.len()];
         for_each_token(tokens, |token, count| {
@@ -130,7 +130,7 @@ impl KeywordQuery {
             .sum()
     }
 
-    /// What the length of a passage takes away from each of its terms.
+    /// What the length of a chunk takes away from each of its terms.
     #[inline]
     pub fn damping(&self, length: u32) -> f64 {
         self.damping.0 + self.damping.1 * f64::from(length)
@@ -141,12 +141,12 @@ impl KeywordQuery {
         self.terms[term].weight * (K1 + 1.0)
     }
 
-    /// What a term adds to the score of a passage that holds it so often.
+    /// What a term adds to the score of a chunk that holds it so often.
     pub fn part(&self, term: usize, count: u32, damping: f64) -> f64 {
         part(self.weight(term), count, damping)
     }
 
-    /// A score as a share of the most that any passage could reach: 0 to 1, and comparable between
+    /// A score as a share of the most that any chunk could reach: 0 to 1, and comparable between
     /// questions.
     pub fn share(&self, score: f64) -> f64 {
         if self.most > 0.0 {
@@ -156,25 +156,25 @@ impl KeywordQuery {
         }
     }
 
-    /// Numbers of the terms that any passage holds, the rarest first.
+    /// Numbers of the terms that any chunk holds, the rarest first.
     pub fn by_rarity(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.terms.len())
-            .filter(|&n| self.terms[n].passages > 0)
+            .filter(|&n| self.terms[n].chunks > 0)
             .collect();
-        order.sort_by_key(|&n| (self.terms[n].passages, n));
+        order.sort_by_key(|&n| (self.terms[n].chunks, n));
         order
     }
 
     /// Numbers of the terms to ask the engine for: the rarest first, as many
-    /// as together match at most `most` passages, and the rarest in any case.
-    /// Passages that hold only the commonest terms hardly ever lead the list, and
+    /// as together match at most `most` chunks, and the rarest in any case.
+    /// Chunks that hold only the commonest terms hardly ever lead the list, and
     /// ranking them all is what makes a keyword search slow; whoever asks looks
     /// whether they could.
     pub fn rarest(&self, most: u64) -> Vec<usize> {
         let mut order = self.by_rarity();
         let mut matched = 0u64;
         let fits = order.iter().take_while(|&&n| {
-            matched = matched.saturating_add(self.terms[n].passages);
+            matched = matched.saturating_add(self.terms[n].chunks);
             matched <= most
         });
 
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     const SPACE: Collection = Collection {
-        passages: 100,
+        chunks: 100,
         mean_length: 4.0,
     };
 
@@ -199,8 +199,8 @@ mod tests {
     }
 
     fn score(query: &KeywordQuery, text: &str) -> f64 {
-        let passage = terms::of_passage(text);
-        query.score(&passage.tokens, passage.length)
+        let chunk = terms::of_chunk(text);
+        query.score(&chunk.tokens, chunk.length)
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn rare_terms_short_passages_and_repeats_count_more() {
+    fn rare_terms_short_chunks_and_repeats_count_more() {
         let asked = query("common rare", &[90, 1]);
         let worth = |text| score(&asked, text);
         assert!(worth("rare thing") > worth("common thing"));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_in_every_passage_still_finds() {
+    fn a_term_in_every_chunk_still_finds() {
         assert!(idf(3, 3) > 0.0);
         assert!(idf(3, 9) > 0.0);
         assert!(idf(0, 0) > 0.0);

@@ -3,7 +3,7 @@
 //! The ranking is pure: `terms` turns text into terms (`stem`), `keywords` scores terms, `vectors`
 //! compares meanings, `fusion` joins the two, `rank` says what is asked and given. `index` holds a
 //! space in memory and `cache` keeps it in step; `beyond` searches in the database what does not
-//! fit. `passages` makes what an ingestion writes, `reembed` turns a space to another embedding
+//! fit. `chunks` makes what an ingestion writes, `reembed` turns a space to another embedding
 //! model.
 
 pub mod ask;
@@ -12,7 +12,7 @@ mod cache;
 pub mod fusion;
 pub mod index;
 pub mod keywords;
-pub mod passages;
+pub mod prepare;
 pub mod rank;
 mod reembed;
 mod stem;
@@ -196,7 +196,7 @@ impl Search {
         Err(StoreError::Contended { cause }.into())
     }
 
-    /// Which passages may be seen. Without a wish, the index itself knows what each document says
+    /// Which chunks may be seen. Without a wish, the index itself knows what each document says
     /// now.
     async fn filter(&self, space: &Space, ask: &Ask) -> Result<Filter, StoreError> {
         let store = &self.inner.store;
@@ -220,7 +220,7 @@ impl Search {
         Ok(filter)
     }
 
-    /// The passages that lie, with any part of theirs, under a category or one below it.
+    /// The chunks that lie, with any part of theirs, under a category or one below it.
     async fn chunks_under(
         &self,
         space: &Space,
@@ -306,7 +306,7 @@ impl Search {
     }
 }
 
-/// Whether a passage shares text with any of these, which lie one behind the other, version by
+/// Whether a chunk shares text with any of these, which lie one behind the other, version by
 /// version.
 fn touches(filed: &[Span], span: &Span) -> bool {
     let next = filed.partition_point(|one| {

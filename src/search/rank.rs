@@ -7,7 +7,7 @@ use super::fusion::{self, Candidate, Fused};
 use super::terms::QueryTerm;
 use super::vectors::{dot, unit};
 
-/// By what passages are compared.
+/// By what chunks are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Keyword,
@@ -20,17 +20,17 @@ pub enum Kind {
 pub struct Question {
     pub kind: Kind,
     pub terms: Vec<QueryTerm>,
-    /// Its vector by the model of the passages' vectors; none where there are none.
+    /// Its vector by the model of the chunks' vectors; none where there are none.
     pub vector: Option<Vec<f32>>,
     /// How many are wanted.
     pub k: usize,
     pub min_score: Option<f64>,
-    /// Only the best passage of each document.
+    /// Only the best chunk of each document.
     pub by_source: bool,
 }
 
 impl Question {
-    /// How many passages to look at first so that `k` are left; of each document perhaps only one
+    /// How many chunks to look at first so that `k` are left; of each document perhaps only one
     /// is.
     pub fn depth(&self, all: usize) -> usize {
         let k = if self.by_source {
@@ -42,7 +42,7 @@ impl Question {
     }
 }
 
-/// A passage and what it is worth.
+/// A chunk and what it is worth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
     pub chunk_id: i64,
@@ -57,7 +57,7 @@ pub struct Hit {
     pub standing: Option<Standing>,
 }
 
-/// How far a passage is above the usual candidate in each part, in standard deviations.
+/// How far a chunk is above the usual candidate in each part, in standard deviations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standing {
     pub keyword: f64,

@@ -1,4 +1,4 @@
-//! Turns a space to another embedding model: every passage gets a vector of the new one, then
+//! Turns a space to another embedding model: every chunk gets a vector of the new one, then
 //! searches turn to it, then the vectors of the former go. Until then searches, and texts that come
 //! in, go by the former. Harmless to run again from any point: what is embedded stays embedded.
 
@@ -18,7 +18,7 @@ use crate::store::{JobPage, NewEmbedding};
 
 /// The name of this kind of work.
 pub const KIND: &str = "reembed";
-/// Passages that are embedded and written together.
+/// Chunks that are embedded and written together.
 const PART: usize = 256;
 
 /// Carries it out.
@@ -107,38 +107,35 @@ impl Search {
             .await?
             .filter(|old| old != new)
         {
-            let passages = inner.store.list_unembedded(space, &old, new, PART).await?;
-            if passages.is_empty() {
+            let chunks = inner.store.list_unembedded(space, &old, new, PART).await?;
+            if chunks.is_empty() {
                 self.turn(context, &old, new).await?;
                 continue;
             }
 
-            let texts: Vec<&str> = passages
-                .iter()
-                .map(|passage| passage.text.as_str())
-                .collect();
+            let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
 
             let vectors = inner.llm.embed(&session, new, &texts).await?;
-            self.keep(context, new, &passages, &vectors).await?;
+            self.keep(context, new, &chunks, &vectors).await?;
             context.note_progress();
-            done += passages.len();
+            done += chunks.len();
 
-            context.report("embedding", json!({"passages": done, "model": new}));
+            context.report("embedding", json!({"chunks": done, "model": new}));
         }
 
         while inner.store.remove_other_embeddings(space).await? > 0 {}
         let spent = session.spent();
         Ok(Outcome::Done(json!({
-            "model": new, "passages": done, "llm_calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.usd,
+            "model": new, "chunks": done, "llm_calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.usd,
         })))
     }
 
-    /// Writes vectors of passages that are still there.
+    /// Writes vectors of chunks that are still there.
     async fn keep(
         &self,
         context: &JobContext,
         model: &str,
-        passages: &[Unembedded],
+        chunks: &[Unembedded],
         vectors: &[Vec<f32>],
     ) -> Result<(), JobError> {
         let (inner, space) = (&*self.inner, context.space());
@@ -147,14 +144,14 @@ impl Search {
             let mut tx = inner.store.begin().await?;
             // Held, so that no document goes between the look and the write.
             tx.lock_chunks(space).await?;
-            let ids: Vec<i64> = passages.iter().map(|passage| passage.chunk_id).collect();
+            let ids: Vec<i64> = chunks.iter().map(|chunk| chunk.chunk_id).collect();
             let there = tx.list_existing_chunks(space, &ids).await?;
-            let new: Vec<NewEmbedding<'_>> = passages
+            let new: Vec<NewEmbedding<'_>> = chunks
                 .iter()
                 .zip(vectors.iter().zip(&bytes))
-                .filter(|(passage, _)| there.contains(&passage.chunk_id))
-                .map(|(passage, (vector, bytes))| NewEmbedding {
-                    chunk_id: passage.chunk_id,
+                .filter(|(chunk, _)| there.contains(&chunk.chunk_id))
+                .map(|(chunk, (vector, bytes))| NewEmbedding {
+                    chunk_id: chunk.chunk_id,
                     dim: i64::try_from(vector.len()).unwrap_or(0),
                     vector: bytes,
                 })
@@ -186,7 +183,7 @@ impl Search {
         }
     }
 
-    /// Searches go by the new model from now on, unless passages have come that it does not know.
+    /// Searches go by the new model from now on, unless chunks have come that it does not know.
     async fn turn(&self, context: &JobContext, old: &str, new: &str) -> Result<(), JobError> {
         let (inner, space) = (&*self.inner, context.space());
         let turned = inner.store.retry("turn_space", || async {

@@ -1,5 +1,5 @@
 //! Text to terms: what a keyword search compares.
-//! Promises the same terms for passage and question on every machine and
+//! Promises the same terms for chunk and question on every machine and
 //! engine: compatibility forms and accents folded, lower case, split at
 //! whatever is neither letter nor digit, Chinese and Japanese in overlapping
 //! pairs, English endings off (`stem`). Changing any rule here needs a new
@@ -37,9 +37,9 @@ pub struct QueryTerm {
     pub count: u32,
 }
 
-/// The terms of a passage as they are stored, and its length for the ranking.
+/// The terms of a chunk as they are stored, and its length for the ranking.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PassageTerms {
+pub struct ChunkTerms {
     /// Each term once, as its index token (`token`): those that occur once, a semicolon, those that
     /// occur twice, a semicolon, and so on; a space between two of a group. To an engine's
     /// full-text index this is a list of words.
@@ -49,7 +49,7 @@ pub struct PassageTerms {
     pub length: u32,
 }
 
-/// Analyses the passages of a document for storing. A word is taken apart once, however often it
+/// Analyses the chunks of a document for storing. A word is taken apart once, however often it
 /// comes.
 #[derive(Debug, Default)]
 pub struct Analyzer {
@@ -57,7 +57,7 @@ pub struct Analyzer {
     words: HashMap<String, (usize, bool)>,
     /// The number of a term.
     numbers: HashMap<String, usize>,
-    /// By number: the term's token, and how often it stands in the passage at hand.
+    /// By number: the term's token, and how often it stands in the chunk at hand.
     tokens: Vec<String>,
     counts: Vec<usize>,
 }
@@ -65,7 +65,7 @@ pub struct Analyzer {
 impl Analyzer {
     /// Stop words are stored too, so that a question of nothing else ("to be or
     /// not to be") still finds something.
-    pub fn passage(&mut self, text: &str) -> PassageTerms {
+    pub fn chunk(&mut self, text: &str) -> ChunkTerms {
         if self.words.len() > MOST_KEPT {
             *self = Self::default();
         }
@@ -105,7 +105,7 @@ impl Analyzer {
             tokens.push_str(&self.tokens[number]);
         }
 
-        PassageTerms { tokens, length }
+        ChunkTerms { tokens, length }
     }
 
     fn known(&mut self, word: &str) -> (usize, bool) {
@@ -128,9 +128,9 @@ impl Analyzer {
     }
 }
 
-/// Analyses one passage for storing.
-pub fn of_passage(text: &str) -> PassageTerms {
-    Analyzer::default().passage(text)
+/// Analyses one chunk for storing.
+pub fn of_chunk(text: &str) -> ChunkTerms {
+    Analyzer::default().chunk(text)
 }
 
 /// Calls `each` with every stored token and how often its term occurs.
@@ -353,12 +353,12 @@ mod tests {
     }
 
     #[test]
-    fn passages_keep_stop_words_but_do_not_count_them() {
-        let passage = of_passage("The wings of a dove, the wing of the raven");
-        assert_eq!(passage.tokens, "qaa qadove qaraven;qawing qaof;qathe");
-        assert_eq!(passage.length, 4);
+    fn chunks_keep_stop_words_but_do_not_count_them() {
+        let chunk = of_chunk("The wings of a dove, the wing of the raven");
+        assert_eq!(chunk.tokens, "qaa qadove qaraven;qawing qaof;qathe");
+        assert_eq!(chunk.length, 4);
         let mut read = Vec::new();
-        for_each_token(&passage.tokens, |token, count| read.push((token, count)));
+        for_each_token(&chunk.tokens, |token, count| read.push((token, count)));
         assert_eq!(
             read,
             [
@@ -371,7 +371,7 @@ mod tests {
             ]
         );
 
-        for_each_token(&of_passage("wing wing wing").tokens, |token, count| {
+        for_each_token(&of_chunk("wing wing wing").tokens, |token, count| {
             assert_eq!((token, count), ("qawing", 3));
         });
         for_each_token("", |_, _| panic!("there is none"));

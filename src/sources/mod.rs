@@ -245,7 +245,7 @@ impl Sources {
         Ok(Some(found))
     }
 
-    /// Passages of a version, in the order of the text.
+    /// Chunks of a version, in the order of the text.
     ///
     /// # Errors
     /// The store's.

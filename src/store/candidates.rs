@@ -1,4 +1,4 @@
-//! What a question reads: the part of the hierarchy that it may see, passages of leaves,
+//! What a question reads: the part of the hierarchy that it may see, chunks of leaves,
 //! descriptions of documents.
 //!
 //! Each is one statement, however many leaves or documents it concerns.
@@ -29,7 +29,7 @@ const KEPT_VALUES: usize = 64;
 #[derive(Debug, Clone, Copy)]
 pub struct LeafPart {
     pub leaf: i64,
-    /// Only what comes after this passage.
+    /// Only what comes after this chunk.
     pub after: Option<ChunkPlace>,
     pub limit: usize,
 }
@@ -68,7 +68,7 @@ impl Pieces {
         let _ = write!(self.sql, "{sql} LIMIT {most}");
     }
 
-    /// The conditions of a scope on passages `c` of documents `s`, brought by versions `v` (which
+    /// The conditions of a scope on chunks `c` of documents `s`, brought by versions `v` (which
     /// only a scope of all versions at a moment looks at).
     pub(super) fn scope(&mut self, scope: &QueryScope) {
         self.push(" AND s.eligible = 1");
@@ -114,18 +114,18 @@ impl Pieces {
 const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                         JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
-/// Passages `c` of what the documents said at a moment: of the newest version of then. One that
-/// brought nothing new names the one whose passages it shares.
+/// Chunks `c` of what the documents said at a moment: of the newest version of then. One that
+/// brought nothing new names the one whose chunks it shares.
 pub(super) const OF_THEN: &str = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \
      FROM source_versions w WHERE w.space = c.space AND w.source_id = c.source_id AND w.ingested_at <= ? \
      AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = w.space AND x.version_id = w.id) \
      ORDER BY w.version DESC LIMIT 1)";
 
-/// Passages `c` of versions that are written to their end.
+/// Chunks `c` of versions that are written to their end.
 pub(super) const OF_WHOLE: &str = " AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = c.space AND x.version_id = c.version_id)";
 
 impl Store {
-    /// The categories that hold passages of a scope, with all that is above them, level by level.
+    /// The categories that hold chunks of a scope, with all that is above them, level by level.
     pub async fn list_categories_in(
         &self,
         space: &Space,
@@ -135,7 +135,7 @@ impl Store {
         let mut pieces = Pieces::default();
         pieces.push("WITH RECURSIVE held (id) AS (");
         if scope.names_sources() {
-            // From the documents to their passages: they are few.
+            // From the documents to their chunks: they are few.
             pieces.text(
                 &format!("SELECT DISTINCT c.category_id{OF_CHUNK} WHERE s.space = ?"),
                 space.as_str(),
@@ -144,7 +144,7 @@ impl Store {
             pieces.push(" AND c.category_id IS NOT NULL");
             pieces.scope(scope);
         } else {
-            // From the leaves, of each of which the first passage that will do is enough.
+            // From the leaves, of each of which the first chunk that will do is enough.
             pieces.text(
                 "SELECT k.id FROM categories k WHERE k.space = ?",
                 space.as_str(),
@@ -249,7 +249,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Passages of leaves, each in the order in which they came.
+    /// Chunks of leaves, each in the order in which they came.
     pub async fn list_candidates(
         &self,
         space: &Space,
@@ -291,7 +291,7 @@ impl Store {
         .await
     }
 
-    /// Passages by their ids; those that are gone are not there.
+    /// Chunks by their ids; those that are gone are not there.
     pub async fn list_chunks_by_id(
         &self,
         space: &Space,

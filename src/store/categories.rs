@@ -115,7 +115,7 @@ impl Store {
         Ok(paths)
     }
 
-    /// How many passages lay below each of these categories at a moment.
+    /// How many chunks lay below each of these categories at a moment.
     pub async fn count_chunks_of_then(
         &self,
         space: &Space,
@@ -228,7 +228,7 @@ impl Tx {
         Ok(found)
     }
 
-    /// Whether any passage, of whatever version, lies in one of these.
+    /// Whether any chunk, of whatever version, lies in one of these.
     pub async fn has_chunks_in(&mut self, space: &Space, ids: &[i64]) -> Result<bool, StoreError> {
         for some in ids.chunks(AT_ONCE) {
             let sql = "SELECT id FROM chunks WHERE space = ? AND category_id IN (??) LIMIT 1";
@@ -323,7 +323,7 @@ impl Tx {
         Ok(())
     }
 
-    /// How many passages lie in each of these, of what the documents say now.
+    /// How many chunks lie in each of these, of what the documents say now.
     pub async fn find_chunk_counts(
         &mut self,
         space: &Space,
@@ -350,7 +350,7 @@ impl Tx {
     }
 
     /// Lets leaves, and all that is above them, be no younger than what was moved into them: who
-    /// looks back at a moment finds every passage of then in its place. The caller holds the
+    /// looks back at a moment finds every chunk of then in its place. The caller holds the
     /// space's lock.
     pub async fn date_back(
         &mut self,

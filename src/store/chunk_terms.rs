@@ -11,7 +11,7 @@ use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::query::QueryScope;
-use crate::model::search::{PassageRow, SearchSize};
+use crate::model::search::{SearchChunkRow, SearchSize};
 
 /// Characters in one insert: below the smallest packet that a server takes by default.
 const CHARS: usize = 1_000_000;
@@ -19,10 +19,10 @@ const CHARS: usize = 1_000_000;
 const TERMS: usize = 50;
 
 const SELECT: &str = "SELECT c.chunk_id, c.source_id, c.version_id, c.created_at, c.length, c.tokens FROM chunk_terms c";
-/// The documents `s` of passages `c`.
+/// The documents `s` of chunks `c`.
 pub(super) const OF_SOURCE: &str = " JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
-/// The terms of a passage, to be stored.
+/// The terms of a chunk, to be stored.
 #[derive(Debug, Clone, Copy)]
 pub struct NewTerms<'t> {
     pub chunk_id: i64,
@@ -31,13 +31,13 @@ pub struct NewTerms<'t> {
 }
 
 impl Store {
-    /// Terms of a space's passages in the order of their ids, after the one named.
+    /// Terms of a space's chunks in the order of their ids, after the one named.
     pub async fn list_terms(
         &self,
         space: &Space,
         after: i64,
         limit: usize,
-    ) -> Result<Vec<PassageRow>, StoreError> {
+    ) -> Result<Vec<SearchChunkRow>, StoreError> {
         let sql =
             format!("{SELECT} WHERE c.space = ? AND c.chunk_id > ? ORDER BY c.chunk_id LIMIT ?");
         self.retry("list_terms", || async {
@@ -56,12 +56,12 @@ impl Store {
         .await
     }
 
-    /// Terms of some passages.
+    /// Terms of some chunks.
     pub async fn list_terms_of(
         &self,
         space: &Space,
         ids: &[i64],
-    ) -> Result<Vec<PassageRow>, StoreError> {
+    ) -> Result<Vec<SearchChunkRow>, StoreError> {
         let sql = format!(
             "{SELECT} WHERE c.space = ? AND c.chunk_id IN ({})",
             vec!["?"; ids.len().max(1)].join(",")
@@ -99,14 +99,14 @@ impl Store {
                 return Ok(SearchSize::default());
             };
             Ok(SearchSize {
-                passages: row.try_get(0)?,
+                chunks: row.try_get(0)?,
                 terms: row.try_get(1)?,
             })
         })
         .await
     }
 
-    /// In how many passages of a space each token occurs, by the full-text index; no further than
+    /// In how many chunks of a space each token occurs, by the full-text index; no further than
     /// `most`.
     pub async fn count_tokens(
         &self,
@@ -149,7 +149,7 @@ impl Store {
         Ok(counts)
     }
 
-    /// Passages of a scope that hold any of the tokens, by the full-text index, in the order of
+    /// Chunks of a scope that hold any of the tokens, by the full-text index, in the order of
     /// their ids after the one named.
     pub async fn list_holders(
         &self,
@@ -158,7 +158,7 @@ impl Store {
         tokens: &[String],
         after: i64,
         limit: usize,
-    ) -> Result<Vec<PassageRow>, StoreError> {
+    ) -> Result<Vec<SearchChunkRow>, StoreError> {
         let mut pieces = Pieces::default();
         pieces.text(
             &format!("{SELECT}{OF_SOURCE} WHERE c.space = ?"),
@@ -186,7 +186,7 @@ impl Store {
 }
 
 impl Tx {
-    /// The ids of a version's passages by their place; of the places named.
+    /// The ids of a version's chunks by their place; of the places named.
     pub async fn list_chunk_ids(
         &mut self,
         space: &Space,
@@ -210,7 +210,7 @@ impl Tx {
             .collect()
     }
 
-    /// Stores the terms of a version's passages; the full-text index follows by itself.
+    /// Stores the terms of a version's chunks; the full-text index follows by itself.
     pub async fn add_terms(
         &mut self,
         space: &Space,
@@ -259,8 +259,8 @@ impl Tx {
     }
 }
 
-fn read_row(row: &AnyRow) -> Result<PassageRow, StoreError> {
-    Ok(PassageRow {
+fn read_row(row: &AnyRow) -> Result<SearchChunkRow, StoreError> {
+    Ok(SearchChunkRow {
         chunk_id: row.try_get(0)?,
         source_id: row.try_get(1)?,
         version_id: row.try_get(2)?,

@@ -1,4 +1,4 @@
-//! Rows of `chunks`: passages, by their document or by their category.
+//! Rows of `chunks`: chunks, by their document or by their category.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const SELECT: &str = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal,
 /// Characters in one insert: below the smallest packet that a server takes by default.
 const CHARS: usize = 1_000_000;
 
-/// The beginning of a passage.
+/// The beginning of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     pub category_id: i64,
@@ -29,7 +29,7 @@ pub struct Sample {
     pub text: Arc<str>,
 }
 
-/// Which passages of a category.
+/// Which chunks of a category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkScope {
     /// Leaves out those that their document no longer holds.
@@ -38,7 +38,7 @@ pub struct ChunkScope {
     pub as_of: Option<Timestamp>,
 }
 
-/// Where in a category a list goes on: the moment and the id of the last passage.
+/// Where in a category a list goes on: the moment and the id of the last chunk.
 pub type ChunkPlace = (Timestamp, i64);
 
 impl Store {
@@ -61,7 +61,7 @@ impl Store {
         .await
     }
 
-    /// Passages of one version, in the order of the text.
+    /// Chunks of one version, in the order of the text.
     pub async fn list_version_chunks(
         &self,
         space: &Space,
@@ -95,7 +95,7 @@ impl Store {
         .await
     }
 
-    /// Passages of one category in the order in which they came.
+    /// Chunks of one category in the order in which they came.
     pub async fn list_category_chunks(
         &self,
         space: &Space,
@@ -155,7 +155,7 @@ impl Store {
 }
 
 impl Store {
-    /// The first and the latest passages of every category, of what the documents say now, so many
+    /// The first and the latest chunks of every category, of what the documents say now, so many
     /// characters of each.
     pub async fn list_samples(
         &self,
@@ -196,7 +196,7 @@ impl Store {
 }
 
 impl Tx {
-    /// Stores filed passages of one version.
+    /// Stores filed chunks of one version.
     pub async fn add_chunks(
         &mut self,
         space: &Space,
@@ -209,7 +209,7 @@ impl Tx {
             .await
     }
 
-    /// Stores the passages of one version that are searched.
+    /// Stores the chunks of one version that are searched.
     pub async fn add_retrieval_chunks(
         &mut self,
         space: &Space,
@@ -289,7 +289,7 @@ impl Tx {
             .persistent(rows == self.backend.dialect.bulk() || rows == 1)
     }
 
-    /// Puts a passage of what its document says now into another category, unless either is gone or
+    /// Puts a chunk of what its document says now into another category, unless either is gone or
     /// it lies elsewhere by now; tells whether it did. The caller holds the space's lock.
     pub async fn move_chunk(&mut self, space: &Space, wish: &Move) -> Result<bool, StoreError> {
         let sql = "UPDATE chunks SET category_id = ? WHERE space = ? AND id = ? AND category_id = ? \
@@ -310,7 +310,7 @@ impl Tx {
             == 1)
     }
 
-    /// How many filed passages of a version lie in each category.
+    /// How many filed chunks of a version lie in each category.
     pub async fn count_version_chunks(
         &mut self,
         space: &Space,

@@ -1,4 +1,4 @@
-//! Rows of `embeddings`: the vectors of passages, and the model that a space's vectors are of.
+//! Rows of `embeddings`: the vectors of chunks, and the model that a space's vectors are of.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::base::ids::{SourceId, Space};
 use crate::model::query::QueryScope;
 use crate::model::search::{Unembedded, VectorRow};
 
-/// The kind of owner that a passage is.
+/// The kind of owner that a chunk is.
 pub(super) const CHUNK: &str = "chunk";
 /// The setting that holds the model whose vectors a space is searched by.
 const MODEL: &str = "embedding_model";
@@ -21,7 +21,7 @@ const MODEL: &str = "embedding_model";
 const ROWS: usize = 200;
 const BYTES: usize = 1_000_000;
 
-/// The vector of a passage, to be stored.
+/// The vector of a chunk, to be stored.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEmbedding<'v> {
     pub chunk_id: i64,
@@ -31,7 +31,7 @@ pub struct NewEmbedding<'v> {
 }
 
 impl Store {
-    /// Vectors of a space's passages in the order of their ids, after the one named.
+    /// Vectors of a space's chunks in the order of their ids, after the one named.
     pub async fn list_vectors(
         &self,
         space: &Space,
@@ -64,7 +64,7 @@ impl Store {
         .await
     }
 
-    /// The same for the passages of a scope, each with its document; of these, if some are named.
+    /// The same for the chunks of a scope, each with its document; of these, if some are named.
     pub async fn list_placed_vectors(
         &self,
         space: &Space,
@@ -117,7 +117,7 @@ impl Store {
         .await
     }
 
-    /// Vectors of some passages.
+    /// Vectors of some chunks.
     pub async fn list_vectors_of(
         &self,
         space: &Space,
@@ -206,7 +206,7 @@ impl Store {
         .await
     }
 
-    /// Passages that have a vector of one model and none of another, in the order of their ids.
+    /// Chunks that have a vector of one model and none of another, in the order of their ids.
     pub async fn list_unembedded(
         &self,
         space: &Space,
@@ -354,7 +354,7 @@ impl Tx {
         self.execute(update).await.map(|_| ())
     }
 
-    /// Which of these passages are there.
+    /// Which of these chunks are there.
     pub async fn list_existing_chunks(
         &mut self,
         space: &Space,
@@ -373,7 +373,7 @@ impl Tx {
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
-    /// Whether passages have a vector of one model and none of another.
+    /// Whether chunks have a vector of one model and none of another.
     pub async fn has_unembedded(
         &mut self,
         space: &Space,
@@ -393,7 +393,7 @@ impl Tx {
         Ok(self.fetch_optional(query).await?.is_some())
     }
 
-    /// Removes the vectors of a document's passages.
+    /// Removes the vectors of a document's chunks.
     pub(super) async fn remove_source_embeddings(
         &mut self,
         space: &Space,

@@ -192,8 +192,8 @@ impl Store {
     }
 
     /// Empties the results of questions that were asked as jobs and ended before a moment, and
-    /// forgets the answers that were kept for a key: the only rows that hold passages besides the
-    /// passages themselves. Spans spaces.
+    /// forgets the answers that were kept for a key: the only rows that hold chunks besides the
+    /// chunks themselves. Spans spaces.
     pub async fn clear_query_results(
         &self,
         kind: &'static str,

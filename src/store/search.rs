@@ -1,4 +1,4 @@
-//! What a search reads besides terms and vectors: which documents it may see, and the passages it
+//! What a search reads besides terms and vectors: which documents it may see, and the chunks it
 //! has found.
 
 use std::fmt::Write as _;
@@ -43,13 +43,13 @@ impl Store {
         .await
     }
 
-    /// The documents that a scope lets through, each with the version whose passages count.
+    /// The documents that a scope lets through, each with the version whose chunks count.
     pub async fn list_sources_in(
         &self,
         space: &Space,
         scope: &QueryScope,
     ) -> Result<Vec<SearchSource>, StoreError> {
-        // The newest version of then; one that brought nothing new names the one whose passages it
+        // The newest version of then; one that brought nothing new names the one whose chunks it
         // shares.
         let then = format!(
             "(SELECT COALESCE(w.content_version_id, w.id) FROM source_versions w WHERE w.space = s.space \
@@ -119,7 +119,7 @@ impl Store {
         .await
     }
 
-    /// The passages of a scope that are filed under a category or one below it, by version and
+    /// The chunks of a scope that are filed under a category or one below it, by version and
     /// place.
     pub async fn list_spans_under(
         &self,
@@ -163,7 +163,7 @@ impl Store {
         .await
     }
 
-    /// The passages of one profile of some versions.
+    /// The chunks of one profile of some versions.
     pub async fn list_spans_of(
         &self,
         space: &Space,
@@ -193,7 +193,7 @@ impl Store {
         Ok(found)
     }
 
-    /// What is shown of passages, by their ids; those that are gone are not there.
+    /// What is shown of chunks, by their ids; those that are gone are not there.
     pub async fn list_found(&self, space: &Space, ids: &[i64]) -> Result<Vec<Found>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());

@@ -138,9 +138,9 @@ impl Store {
         .await
     }
 
-    /// The newest version of a document that has passages of its own and this content under these
+    /// The newest version of a document that has chunks of its own and this content under these
     /// settings. One that was written in part only, as batches may be, does not say the same: the
-    /// passages of its profile reach to its end.
+    /// chunks of its profile reach to its end.
     pub async fn find_same_content(
         &self,
         space: &Space,
@@ -193,7 +193,7 @@ impl Tx {
         Ok(id)
     }
 
-    /// Stores a version whose passages come in several transactions; the last calls
+    /// Stores a version whose chunks come in several transactions; the last calls
     /// [`Tx::add_document_version`], and until then nobody sees it but whoever names it.
     pub async fn begin_source_version(
         &mut self,
@@ -289,7 +289,7 @@ impl Tx {
             .map(|_| ())
     }
 
-    /// The version whose passages are what the document says now.
+    /// The version whose chunks are what the document says now.
     pub async fn find_current_content(
         &mut self,
         space: &Space,

@@ -6,7 +6,7 @@ use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 
-/// The counter of writes to a space's passages.
+/// The counter of writes to a space's chunks.
 const CHUNK_WRITES: &str = "chunks";
 /// The counter of removals of categories.
 const CATEGORY_REMOVALS: &str = "category_removals";
@@ -16,7 +16,7 @@ const UNTITLED: &str = "untitled";
 const DEPTH: &str = "hierarchy_depth";
 
 impl Store {
-    /// How often the passages and categories of a space were written.
+    /// How often the chunks and categories of a space were written.
     pub async fn find_chunk_writes(&self, space: &Space) -> Result<i64, StoreError> {
         self.retry("find_chunk_writes", || async {
             let query = self.sql(
@@ -62,7 +62,7 @@ impl Store {
         .await
     }
 
-    /// Spaces that hold passages, with the depth of their hierarchy where it is another than this.
+    /// Spaces that hold chunks, with the depth of their hierarchy where it is another than this.
     pub async fn list_other_depths(&self, depth: i64) -> Result<Vec<(String, i64)>, StoreError> {
         let sql = "SELECT s.space, s.value_json FROM settings s WHERE s.name = ? AND s.value_json <> ? \
                    AND EXISTS (SELECT 1 FROM chunks c WHERE c.space = s.space)";
@@ -109,7 +109,7 @@ impl Store {
 }
 
 impl Tx {
-    /// Keeps every other writer of this space's passages and categories out until this transaction
+    /// Keeps every other writer of this space's chunks and categories out until this transaction
     /// ends, and counts the write. Taken behind the document that is written, if any, and its own
     /// rows, and before any row that others share, so that writers wait for each other instead of
     /// getting entangled.
@@ -150,7 +150,7 @@ impl Tx {
 
         let write = match known {
             Some(known) if known == depth => return Ok(()),
-            // The start has checked that no passage stands in the way.
+            // The start has checked that no chunk stands in the way.
             Some(_) => {
                 "UPDATE settings SET value_json = ?, updated_at = ? WHERE space = ? AND name = ?"
             }

@@ -1,4 +1,4 @@
-"""Asking and the hierarchy: from a question to its passage, replays, going down by mouse and by keyboard."""
+"""Asking and the hierarchy: from a question to its chunk, replays, going down by mouse and by keyboard."""
 
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
@@ -6,7 +6,7 @@ from selenium.webdriver.common.keys import Keys
 from setting import b, sound
 
 
-def a_question_of_the_sample_leads_to_its_passage():
+def a_question_of_the_sample_leads_to_its_chunk():
     b.click(".try a", "ferry")
     b.one(".strategy :checked[value='wide_branch']")
     b.until("the estimate", lambda: "At most" in b.one(".bound").text)
@@ -27,11 +27,11 @@ def a_question_of_the_sample_leads_to_its_passage():
     assert "#/ask/" in address, address
     number = b.one("a.cite").get_attribute("data-cite")
     b.click("a.cite")
-    passage = b.one(".passage.found")
-    assert passage.get_attribute("data-chunk") == number
-    assert "The ferry to Sør leaves at 9:15" in passage.text
-    assert b.focused() == passage, "the passage has the focus"
-    b.picture("passage-found")
+    chunk = b.one(".chunk.found")
+    assert chunk.get_attribute("data-chunk") == number
+    assert "The ferry to Sør leaves at 9:15" in chunk.text
+    assert b.focused() == chunk, "the chunk has the focus"
+    b.picture("chunk-found")
     sound()
     b.driver.back()
     b.sees("9:15 and 14:30")
@@ -56,7 +56,7 @@ def a_question_without_an_answer_says_what_to_do():
     b.picture("ask-settings")
     sound()
     b.click("button.primary", "Ask")
-    b.sees("No passages were found")
+    b.sees("No chunks were found")
     b.sees("Ask wider")
     return [404]
 
@@ -82,13 +82,13 @@ def the_hierarchy_zooms_by_mouse_and_by_keyboard():
     leaf = named(b.focused())
     b.press(Keys.ENTER)
     b.until("the leaf", lambda: b.one(".crumbs [aria-current]").text == leaf)
-    b.until("its passages", lambda: b.all(".category-passages .passage"))
+    b.until("its chunks", lambda: b.all(".category-chunks .chunk"))
     outline = b.js("return getComputedStyle(document.activeElement.querySelector('rect')).strokeWidth")
     assert outline == "2.5px", f"the focus is not to be seen: {outline}"
     b.click(".crumbs button", "Everything")
     b.write("input[type='search']", "boats")
     b.click(".category-list button", "Ships and boats")
     b.sees("lighthouse")
-    b.click(".category-passages .passage-head a", "harbour-town.md")
-    b.one(".passage.found")
+    b.click(".category-chunks .chunk-head a", "harbour-town.md")
+    b.one(".chunk.found")
     b.sees("Two days in Varnhaven")

@@ -19,11 +19,11 @@ from setting import PICTURES, b
 
 STEPS = [
     library.a_first_visit_files_the_sample,
-    asking.a_question_of_the_sample_leads_to_its_passage,
+    asking.a_question_of_the_sample_leads_to_its_chunk,
     asking.a_question_is_replayed_and_compared,
     asking.a_question_without_an_answer_says_what_to_do,
     library.pasted_text_is_kept_word_for_word,
-    library.a_search_finds_a_passage_and_opens_it_in_its_text,
+    library.a_search_finds_a_chunk_and_opens_it_in_its_text,
     library.a_dropped_file_is_filed,
     library.the_helper_dialogue_leads_from_errors_to_a_confirmation,
     library.a_waiting_job_can_be_cancelled,

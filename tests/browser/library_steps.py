@@ -188,17 +188,17 @@ def a_document_is_deleted_after_a_question():
     assert "cellar.txt" not in b.one("table.sources").text
 
 
-def a_search_finds_a_passage_and_opens_it_in_its_text():
+def a_search_finds_a_chunk_and_opens_it_in_its_text():
     b.open("#/library")
     b.write("form.search input", "how long to boil the oranges")
     b.one("form.search input").send_keys(Keys.ENTER)
-    b.until("what was found", lambda: b.all(".results .passage"))
-    assert "marmalade.md" in b.all(".results .passage")[0].text, b.one(".results").text
+    b.until("what was found", lambda: b.all(".results .chunk"))
+    assert "marmalade.md" in b.all(".results .chunk")[0].text, b.one(".results").text
     assert "broken" not in b.driver.title
     b.picture("search")
     sound()
     b.click(".results a", "marmalade.md")
-    b.until("the marked passage", lambda: "Boil them for two hours" in b.one("pre mark").text)
+    b.until("the marked chunk", lambda: "Boil them for two hours" in b.one("pre mark").text)
     b.picture("search-in-text")
     sound()
     b.open("#/library?search=oranges&type=keyword")

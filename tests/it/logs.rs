@@ -143,7 +143,7 @@ async fn the_log_knows_nothing_of_what_models_are_told_or_say() {
         model.clear_faults();
         model.always(fault);
         let id = api
-            .queue("default", &json!({"classify": ["MARKERpassage"]}))
+            .queue("default", &json!({"classify": ["MARKERchunk"]}))
             .await
             .unwrap();
         assert_eq!(api.finished("default", &id).await["state"], "failed");

@@ -255,7 +255,7 @@ async fn the_schema_keeps_its_own_rules() {
             category(14, "b", "1", 1, 2, "Spy"),     // a parent in another space
             chunk(2, "taxonomy", "NULL"),            // filed nowhere
             chunk(2, "taxonomy", "3"),               // filed in another space
-            chunk(1, "taxonomy", "2"),               // the same passage twice
+            chunk(1, "taxonomy", "2"),               // the same chunk twice
             source.replace("'s'", "'s2'"),           // the same path twice
         ] {
             let outcome = sqlx::raw_sql(sqlx::AssertSqlSafe(bad.clone()))

@@ -1,4 +1,4 @@
-//! The hierarchy: lists, the whole tree, one node, its passages, and making one by hand.
+//! The hierarchy: lists, the whole tree, one node, its chunks, and making one by hand.
 
 use axum::Json;
 use axum::extract::State;
@@ -35,9 +35,9 @@ pub struct CategoryResponse {
     /// Counted from 1.
     pub level: i64,
     pub name: String,
-    /// Passages below it, of the documents' latest versions.
+    /// Chunks below it, of the documents' latest versions.
     pub chunk_count: i64,
-    /// When it was made, or when the oldest passage that was moved into it came, if that was
+    /// When it was made, or when the oldest chunk that was moved into it came, if that was
     /// before.
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -144,7 +144,7 @@ pub struct TreeQuery {
     cursor: Option<String>,
 }
 
-/// Which passages of a category.
+/// Which chunks of a category.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -383,7 +383,7 @@ pub async fn get_category(
 
 /// Remove a category
 ///
-/// With all below it, if they are empty: no passage of any version of any document lies there. It
+/// With all below it, if they are empty: no chunk of any version of any document lies there. It
 /// is gone from former times as well (`as_of`); receipts keep its name.
 #[utoipa::path(
     delete, path = "/v1/categories/{id}", tag = "categories", operation_id = "delete_category",
@@ -404,13 +404,13 @@ pub async fn delete_category(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// List the passages of a leaf
+/// List the chunks of a leaf
 ///
 /// In the order in which they came, in pages.
 #[utoipa::path(
     get, path = "/v1/categories/{id}/chunks", tag = "categories", operation_id = "list_category_chunks",
     params(("id" = String, Path, description = "The leaf's number."), CategoryChunksQuery),
-    responses((status = 200, description = "A page of passages.", body = ChunkListResponse))
+    responses((status = 200, description = "A page of chunks.", body = ChunkListResponse))
 )]
 pub async fn list_category_chunks(
     caller: Caller,

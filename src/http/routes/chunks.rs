@@ -1,4 +1,4 @@
-//! Passages: one by its id, and how any of them looks on the wire.
+//! Chunks: one by its id, and how any of them looks on the wire.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,7 +16,7 @@ use crate::http::page;
 use crate::model::category::CategoryPath;
 use crate::model::chunk::Chunk;
 
-/// A passage of a document, verbatim.
+/// A chunk of a document, verbatim.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "chunk_id": 17, "ordinal": 1, "profile": "taxonomy", "text_content": "The lighthouse was built in 1843.",
@@ -30,7 +30,7 @@ pub struct ChunkResponse {
     pub ordinal: i64,
     /// `taxonomy`: filed under the hierarchy.
     pub profile: String,
-    /// The passage, verbatim.
+    /// The chunk, verbatim.
     pub text_content: String,
     pub token_count: i64,
     /// Where it begins in the document's text, in characters.
@@ -48,7 +48,7 @@ pub struct ChunkResponse {
     pub created_at: String,
 }
 
-/// A page of passages.
+/// A page of chunks.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ChunkListResponse {
     pub items: Vec<ChunkResponse>,
@@ -78,7 +78,7 @@ impl ChunkResponse {
     }
 }
 
-/// A page of passages that was read one longer than it is.
+/// A page of chunks that was read one longer than it is.
 pub async fn page_of<K: Serialize>(
     categories: &Categories,
     space: &Space,
@@ -110,13 +110,13 @@ pub fn number(id: &str, noun: &str) -> Result<i64, ApiError> {
         .map_err(|_| ApiError::not_found(format!("no {noun} {shown} in this space")))
 }
 
-/// Read a passage
+/// Read a chunk
 ///
 /// Verbatim, with the way down the hierarchy to it.
 #[utoipa::path(
     get, path = "/v1/chunks/{id}", tag = "categories", operation_id = "get_chunk",
-    params(("id" = String, Path, description = "The passage's number.")),
-    responses((status = 200, description = "The passage.", body = ChunkResponse))
+    params(("id" = String, Path, description = "The chunk's number.")),
+    responses((status = 200, description = "The chunk.", body = ChunkResponse))
 )]
 pub async fn get_chunk(
     caller: Caller,

@@ -28,9 +28,9 @@ const LARGE: usize = 128 * 1024;
 
 /// Bring a text in
 ///
-/// Answers at once with a job that cuts the text into passages, describes it, files every passage
+/// Answers at once with a job that cuts the text into chunks, describes it, files every chunk
 /// under the hierarchy, and writes all of it in one transaction. The same content again becomes a
-/// new version that shares the earlier passages and asks no model. Give `path` (or `source_id`) to
+/// new version that shares the earlier chunks and asks no model. Give `path` (or `source_id`) to
 /// add a version to a document; without them each text is a document of its own. Send an
 /// `Idempotency-Key` to be able to repeat the request safely.
 #[utoipa::path(

@@ -32,7 +32,7 @@ pub use receipts::{
 };
 pub use wire::{QueryEstimateResponse, QueryRequest};
 
-/// What the keys of questions that are waited for belong to: their answers hold passages, and are
+/// What the keys of questions that are waited for belong to: their answers hold chunks, and are
 /// soon forgotten.
 pub const ANSWERED: &str = "answer_query";
 
@@ -55,15 +55,15 @@ pub struct ListQueriesQuery {
 
 /// Ask
 ///
-/// Walks the hierarchy level by level, reads the passages of the leaves that were chosen, makes
+/// Walks the hierarchy level by level, reads the chunks of the leaves that were chosen, makes
 /// them fit the budget, and answers from them, with everything that was decided on the way. With
-/// `mode: retrieve` the passages are the answer. With `wait: false` the answer is a job (202),
+/// `mode: retrieve` the chunks are the answer. With `wait: false` the answer is a job (202),
 /// whose `result` is the same. With an `Idempotency-Key` a question that was answered is not asked,
 /// or paid, again within an hour. Of several sent at once one runs and the others wait for its
 /// answer, for `timeout_s` at most (then 409 `idempotency_key_in_use`); if it fails, one of the
 /// others takes over. None of this holds with `audit.persist = false`, which keeps no answers.
 ///
-/// Where no passage is found the problem's `context` is the result as far as it came
+/// Where no chunk is found the problem's `context` is the result as far as it came
 /// (`no_chunks_found`). Other problems carry the calls that were made: `budget_exceeded`,
 /// `budget_too_small`, `character_budget_not_met`, `final_prompt_over_budget`, `spend_cap_reached`,
 /// `llm_invalid_output`, `llm_unavailable`, `query_timeout`.
@@ -219,7 +219,7 @@ pub async fn list_queries(
 /// Read a receipt
 ///
 /// Per level what was offered, chosen and rejected, the paths, what was left out and why, and every
-/// call. Passages are not copied into it; the answers of the models are, and may quote them.
+/// call. Chunks are not copied into it; the answers of the models are, and may quote them.
 #[utoipa::path(
     get, path = "/v1/queries/{id}", tag = "queries", operation_id = "get_query",
     params(("id" = String, Path, description = "The question's id.")),
@@ -235,7 +235,7 @@ pub async fn get_query(
 
 /// Do it again
 ///
-/// `recorded`: on the options, answers and passages of then, without asking a model; `identical`
+/// `recorded`: on the options, answers and chunks of then, without asking a model; `identical`
 /// tells whether everything but times is the same. `live`: models are asked now, perhaps with
 /// another strategy or model, under a receipt of its own; `differences` shows what that changes.
 /// `live` needs the role `user`.

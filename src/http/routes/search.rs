@@ -1,4 +1,4 @@
-//! Search beside the hierarchy: passages or documents, by words, by meaning, or by both.
+//! Search beside the hierarchy: chunks or documents, by words, by meaning, or by both.
 
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -21,10 +21,10 @@ pub struct SearchRequest {
     /// Words, or a question.
     #[schema(min_length = 1, max_length = 10_000, pattern = "\\S")]
     pub query: String,
-    /// How passages are compared with it; `hybrid` if left out.
+    /// How chunks are compared with it; `hybrid` if left out.
     #[serde(default, rename = "type")]
     pub kind: Option<SearchType>,
-    /// Passages (`chunks`, if left out), or documents by their best passage.
+    /// Chunks (`chunks`, if left out), or documents by their best chunk.
     #[serde(default)]
     pub scope: Option<SearchScope>,
     /// Most items; 20 if left out.
@@ -49,7 +49,7 @@ pub enum SearchType {
     Hybrid,
 }
 
-/// What is found: passages, or documents.
+/// What is found: chunks, or documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchScope {
@@ -90,7 +90,7 @@ pub struct SearchResponse {
     pub timings: SearchTimingsResponse,
 }
 
-/// A passage; with the scope `sources`, the best of its document.
+/// A chunk; with the scope `sources`, the best of its document.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchItemResponse {
     /// Counted from 1, the best.
@@ -110,7 +110,7 @@ pub struct SearchItemResponse {
     pub profile: String,
     /// Its place in the document, counted from 1.
     pub ordinal: i64,
-    /// The passage, verbatim.
+    /// The chunk, verbatim.
     pub text_content: String,
     pub token_count: i64,
     /// Where it begins in the document's text, in characters.
@@ -129,14 +129,14 @@ pub struct ScorePartsResponse {
     /// BM25 as a share of the most that the words could bring, 0 to 1; null where words were not
     /// compared.
     pub keyword: Option<f64>,
-    /// Cosine with the question, −1 to 1; null where meanings were not compared, or the passage has
+    /// Cosine with the question, −1 to 1; null where meanings were not compared, or the chunk has
     /// no vector.
     pub semantic: Option<f64>,
-    /// For `hybrid`: how far the passage is above the usual candidate by its words, in standard
+    /// For `hybrid`: how far the chunk is above the usual candidate by its words, in standard
     /// deviations. The score is 1 / (1 + e^−m), where m is the mean of this and
     /// `semantic_standing`: 0.5 is an ordinary candidate, or the only one.
     pub keyword_standing: Option<f64>,
-    /// For `hybrid`: the same by meaning, after the question has moved towards the best passage of
+    /// For `hybrid`: the same by meaning, after the question has moved towards the best chunk of
     /// a first round.
     pub semantic_standing: Option<f64>,
 }
@@ -154,7 +154,7 @@ pub struct SearchTimingsResponse {
 
 /// Search
 ///
-/// Finds passages by their words, by their meaning, or by both, in what the documents say now. It
+/// Finds chunks by their words, by their meaning, or by both, in what the documents say now. It
 /// walks no hierarchy and asks no model but the one that embeds the question, which by default is
 /// in this process.
 #[utoipa::path(

@@ -403,7 +403,7 @@ pub async fn update_source(
 
 /// Remove a document
 ///
-/// With all its versions and passages, for good. With `If-Match`, only if it is still as you saw
+/// With all its versions and chunks, for good. With `If-Match`, only if it is still as you saw
 /// it.
 #[utoipa::path(
     delete, path = "/v1/sources/{id}", tag = "sources", operation_id = "delete_source",

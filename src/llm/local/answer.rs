@@ -1,12 +1,12 @@
-//! Answers a question with the sentences of the given passages that fit it.
-//! Promises only words that stand in the passages, each with the number of its
-//! passage, and a plain admission when nothing fits.
+//! Answers a question with the sentences of the given chunks that fit it.
+//! Promises only words that stand in the chunks, each with the number of its
+//! chunk, and a plain admission when nothing fits.
 
 use super::AnswerChunk;
 use super::rank::{self, Rarity, Terms};
 use super::sentences;
 
-const NOTHING: &str = "The passages found do not answer this question.";
+const NOTHING: &str = "The chunks found do not answer this question.";
 /// Most sentences in an answer.
 const SENTENCES: usize = 3;
 /// Relevance below which a sentence is not an answer.
@@ -22,7 +22,7 @@ struct Found<'a> {
     terms: Terms,
 }
 
-/// The answering sentences, best first, each quoting its passage in brackets.
+/// The answering sentences, best first, each quoting its chunk in brackets.
 pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
     let question = Terms::of(query);
     let found: Vec<Found<'_>> = chunks.iter().flat_map(sentences_of).collect();

@@ -1,5 +1,5 @@
-//! Files passages under category names, one level at a time.
-//! Promises one name per passage, equal answers to equal questions, a name
+//! Files chunks under category names, one level at a time.
+//! Promises one name per chunk, equal answers to equal questions, a name
 //! that differs from its parent's, and restraint: an existing category is
 //! joined unless a new one fits clearly better.
 
@@ -14,11 +14,11 @@ use super::table::{self, Vector};
 use super::topics::{Place, inventory};
 use super::{ClassifyInput, words};
 
-/// A passage of at most this many words may be filed by the matter it raises.
+/// A chunk of at most this many words may be filed by the matter it raises.
 const SHORT: usize = 40;
-/// A passage of at most this many words is compared with samples of what lies in the categories.
+/// A chunk of at most this many words is compared with samples of what lies in the categories.
 const BRIEF: usize = 80;
-/// Below this likeness to every topic the passage is named by its own words.
+/// Below this likeness to every topic the chunk is named by its own words.
 const FAMILIAR: f32 = 0.2;
 
 /// How much worse than a new category an existing one may fit and still be joined.
@@ -33,9 +33,9 @@ const USUAL: f32 = 2.0;
 const UNUSUAL: f32 = 3.0;
 /// How much better another domain must fit a text to be clearly its own.
 const CLEARLY: f32 = 0.2;
-/// Likeness at which a passage joins a category named by another's own words.
+/// Likeness at which a chunk joins a category named by another's own words.
 const KINSHIP: f32 = 0.45;
-/// Weight of the source's helper text beside the passage itself.
+/// Weight of the source's helper text beside the chunk itself.
 const HELPER: f32 = 0.3;
 
 /// How broad the names of a level are.
@@ -56,7 +56,7 @@ pub fn grain(level: u32, depth: u32) -> Grain {
     }
 }
 
-/// One category for each passage, in the order of the passages.
+/// One category for each chunk, in the order of the chunks.
 pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     let helper = input.contextual_helper.map(profile::vector_of);
     let mut choices: Vec<Choice> = input
@@ -70,7 +70,7 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     let mut shelves: Option<Shelves> = None;
 
     for (at, (id, text)) in input.chunks.iter().enumerate() {
-        let passage = Passage::new(text, input, helper.as_ref());
+        let chunk = LocalChunk::new(text, input, helper.as_ref());
         let home = input
             .homes
             .get(at)
@@ -78,18 +78,16 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
             .flatten()
             .filter(|home| *home < input.categories.len());
 
-        let comparable = sampled && passage.can_be_compared();
+        let comparable = sampled && chunk.can_be_compared();
         let shelves = comparable
             .then(|| shelves.get_or_insert_with(|| Shelves::of(input.categories, input.samples)));
         let name = match (home, shelves) {
-            (Some(home), Some(shelves)) => {
-                choices[passage.shelve_again(home, shelves)].name.clone()
-            }
+            (Some(home), Some(shelves)) => choices[chunk.shelve_again(home, shelves)].name.clone(),
             // Of what nothing but the name is known there is no news.
             (Some(home), None) => choices[home].name.clone(),
-            (None, Some(shelves)) => passage.shelve(&choices, shelves),
-            (None, None) if sampled && passage.may_be_typical() => passage.keep_company(&choices),
-            (None, None) => passage.file(&choices),
+            (None, Some(shelves)) => chunk.shelve(&choices, shelves),
+            (None, None) if sampled && chunk.may_be_typical() => chunk.keep_company(&choices),
+            (None, None) => chunk.file(&choices),
         };
 
         if !choices.iter().any(|c| names::same(&c.name, &name)) {
@@ -102,8 +100,8 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     filed
 }
 
-/// A passage to file, with all that is known about it.
-pub struct Passage<'a> {
+/// A chunk to file, with all that is known about it.
+pub struct LocalChunk<'a> {
     pub text: &'a str,
     pub input: &'a ClassifyInput<'a>,
     pub profile: Profile,
@@ -114,7 +112,7 @@ pub struct Passage<'a> {
     pub matters: Vec<(usize, f32)>,
 }
 
-impl<'a> Passage<'a> {
+impl<'a> LocalChunk<'a> {
     fn new(text: &'a str, input: &'a ClassifyInput<'a>, helper: Option<&Vector>) -> Self {
         let mut profile = Profile::of(text);
         if let Some(helper) = helper {
@@ -267,7 +265,7 @@ impl<'a> Passage<'a> {
         found.filter(|(_, fit)| *fit >= FAMILIAR)
     }
 
-    /// Names from the passage itself, for deep levels and unknown languages.
+    /// Names from the chunk itself, for deep levels and unknown languages.
     fn by_own_words(&self, nearest: Option<(&Choice, f32)>, choices: &[Choice]) -> String {
         let grain = grain(self.input.level, self.input.depth);
         let wishes: Vec<String> = if grain == Grain::Domain || self.profile.words == 0 {
@@ -291,7 +289,7 @@ impl<'a> Passage<'a> {
     }
 
     pub fn own_phrases(&self) -> impl Iterator<Item = String> + use<'_> {
-        // Searched for only when it is come to: most passages get a known name.
+        // Searched for only when it is come to: most chunks get a known name.
         let deep = self.input.parent.len().min(8);
         let search = move || phrases::key_phrases(self.text, self.profile.about(), deep + 2);
         let phrases = std::iter::once_with(search).flatten();
@@ -427,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_of_one_call_see_each_others_names() {
+    fn chunks_of_one_call_see_each_others_names() {
         let chunks = [
             (1, "Кошка спит дома. Кошка ест."),
             (2, "Кошка ест рыбу. Кошка спит."),

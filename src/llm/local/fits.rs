@@ -1,8 +1,8 @@
-//! How well a passage fits the domains, subjects and topics of the inventory
+//! How well a chunk fits the domains, subjects and topics of the inventory
 //! and the names that exist already.
-//! Promises likenesses that depend on nothing but the passage and the names.
+//! Promises likenesses that depend on nothing but the chunk and the names.
 
-use super::classify::{Grain, PATIENCE, Passage, grain};
+use super::classify::{Grain, LocalChunk, PATIENCE, grain};
 use super::meaning::{Choice, MATTER};
 use super::table;
 use super::topics::{Place, inventory};
@@ -10,7 +10,7 @@ use super::topics::{Place, inventory};
 /// How sharply the nearest topics of a domain outweigh its others.
 const SHARPNESS: f32 = 0.06;
 
-impl Passage<'_> {
+impl LocalChunk<'_> {
     pub fn best_domain(&self) -> Option<(Place, f32)> {
         let all = inventory();
         let mut mass = vec![0.0f32; all.domains.len()];
@@ -68,7 +68,7 @@ impl Passage<'_> {
         best
     }
 
-    /// Likeness to a topic under whatever matter explains the passage best.
+    /// Likeness to a topic under whatever matter explains the chunk best.
     /// Without this, "my top-up is not working" would be about work.
     fn best_reading(&self, topic: usize) -> f32 {
         let under = self
@@ -107,7 +107,7 @@ impl Passage<'_> {
         })
     }
 
-    /// The existing category nearest to the passage.
+    /// The existing category nearest to the chunk.
     pub fn nearest<'c>(&self, choices: &'c [Choice]) -> Option<(&'c Choice, f32)> {
         let scored = choices.iter().map(|c| (c, self.fit(c)));
         scored.reduce(|best, next| if next.1 > best.1 { next } else { best })

@@ -72,7 +72,7 @@ impl Choice {
 }
 
 /// A name's own words with the description of the topic they are nearest to:
-/// two words alone lie far from every real passage.
+/// two words alone lie far from every real chunk.
 fn widened(own: &Vector) -> (Vector, Option<usize>) {
     let Some(topic) = nearest_topic(own) else {
         return (*own, None);

@@ -55,7 +55,7 @@ pub struct HelperOutput {
     pub summary: String,
 }
 
-/// Passages to file on one level of the tree.
+/// Chunks to file on one level of the tree.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassifyInput<'a> {
     pub contextual_helper: Option<&'a str>,
@@ -73,12 +73,12 @@ pub struct ClassifyInput<'a> {
     pub counts: &'a [usize],
     pub may_create: bool,
     pub chunks: &'a [(i64, &'a str)],
-    /// For each passage the place in `categories` where it lies already, and
+    /// For each chunk the place in `categories` where it lies already, and
     /// which it leaves only for a better one; empty when all are new.
     pub homes: &'a [Option<usize>],
 }
 
-/// A passage an answer may be drawn from.
+/// A chunk an answer may be drawn from.
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerChunk<'a> {
     pub chunk_id: i64,
@@ -129,13 +129,13 @@ impl LocalModel {
         summarize::summarize(chunks)
     }
 
-    /// The sentences that answer a question, each with its passage's number.
+    /// The sentences that answer a question, each with its chunk's number.
     #[must_use]
     pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         answer::answer(query, chunks)
     }
 
-    /// One category name for each passage.
+    /// One category name for each chunk.
     #[must_use]
     pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
         classify::classify(input)

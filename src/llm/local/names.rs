@@ -1,6 +1,6 @@
 //! Makes folder names fit to be shown: tidy, short, Sentence case.
 //! Promises 1-4 words, at most 60 characters, no `/` and no control characters,
-//! and a name for any passage whatever, also one without a readable word.
+//! and a name for any chunk whatever, also one without a readable word.
 
 use super::profile::Profile;
 use super::words;
@@ -9,7 +9,7 @@ use super::words;
 const LONGEST: usize = 60;
 /// Name of last resort.
 pub const MISCELLANEOUS: &str = "Miscellaneous";
-/// Names for levels below one where a passage has nothing more to offer.
+/// Names for levels below one where a chunk has nothing more to offer.
 const FURTHER: [&str; 3] = ["General", "Details", "Notes"];
 
 /// A phrase as a folder name; `None` when nothing of it can be shown.

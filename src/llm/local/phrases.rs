@@ -1,6 +1,6 @@
-//! The telling words and word pairs of a passage, best first.
-//! Promises readable phrases taken from the passage itself, in any script,
-//! and bounded work: only the opening of a long passage is looked at.
+//! The telling words and word pairs of a chunk, best first.
+//! Promises readable phrases taken from the chunk itself, in any script,
+//! and bounded work: only the opening of a long chunk is looked at.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use super::table::{self, Vector};
 use super::tokens;
 use super::words::{self, Kind};
 
-/// Bytes of a passage that are searched for phrases; subjects show early.
+/// Bytes of a chunk that are searched for phrases; subjects show early.
 const SEARCHED: usize = 4_000;
-/// Candidates kept for the costly comparison with the whole passage.
+/// Candidates kept for the costly comparison with the whole chunk.
 const COMPARED: usize = 48;
 
 struct Word {
@@ -31,7 +31,7 @@ struct Candidate {
 }
 
 /// Up to `limit` phrases, the most telling first. Phrases near `about`, the
-/// vector of the passage, are preferred; with zeros only their number counts.
+/// vector of the chunk, are preferred; with zeros only their number counts.
 pub fn key_phrases(text: &str, about: &Vector, limit: usize) -> Vec<String> {
     let mut candidates = collect(opening(text));
     candidates.sort_by(|a, b| b.count.total_cmp(&a.count).then(a.first.cmp(&b.first)));
@@ -189,7 +189,7 @@ mod tests {
     use crate::llm::local::profile;
 
     #[test]
-    fn phrases_come_from_the_passage() {
+    fn phrases_come_from_the_chunk() {
         for (text, wanted) in [
             (
                 "The white whale. Ahab hunts the white whale across the sea.",

@@ -50,7 +50,7 @@ impl Profile {
         !self.foreign && self.known * 2 >= self.words && self.vector.iter().any(|v| *v != 0.0)
     }
 
-    /// What the passage is about as far as the vectors can tell; zeros otherwise.
+    /// What the chunk is about as far as the vectors can tell; zeros otherwise.
     pub fn about(&self) -> &Vector {
         if self.is_readable() {
             &self.vector

@@ -1,4 +1,4 @@
-//! Scores sentences: against a question, and as stand-ins for their passage.
+//! Scores sentences: against a question, and as stand-ins for their chunk.
 //! Promises scores that rest half on shared words and half on shared meaning,
 //! since either alone misses much of what the other finds.
 
@@ -111,7 +111,7 @@ pub fn relevance(rarity: &Rarity, question: &Terms, sentence: &Terms) -> f32 {
     0.5 * rarity.shared(question, sentence) + 0.5 * meaning
 }
 
-/// The best sentences of a passage that fit into `limit` by `cost`, in their
+/// The best sentences of a chunk that fit into `limit` by `cost`, in their
 /// own order, joined to one paragraph.
 pub fn digest(text: &str, limit: usize, cost: fn(&str) -> usize) -> String {
     let pieces: Vec<String> = sentences::split(text)
@@ -151,7 +151,7 @@ pub fn digest(text: &str, limit: usize, cost: fn(&str) -> usize) -> String {
         .join(" ")
 }
 
-/// Central sentences stand for a passage, early ones more than late ones;
+/// Central sentences stand for a chunk, early ones more than late ones;
 /// fragments, endless ones, speech and questions read badly out of their place.
 fn standing(piece: &str, vector: &Vector, centre: &Vector, at: usize) -> f32 {
     let words = piece.split_whitespace().count();

@@ -8,7 +8,7 @@ use super::rank::{Rarity, Terms, relevance};
 use super::table;
 use crate::model::category::CategoryContents;
 
-/// What a name says of a category, beside what some of its passages say.
+/// What a name says of a category, beside what some of its chunks say.
 const NAME: f32 = 0.5;
 
 /// The best options as (label, relevance), relevance running down from the number of places.
@@ -64,7 +64,7 @@ fn by_name(rarity: &Rarity, question: &Terms, option: &str, terms: &Terms) -> f3
     meaning.max(literal) + 0.3 * rarity.shared(terms, question)
 }
 
-/// How well the best two passages of each category meet the question; none where no passage is
+/// How well the best two chunks of each category meet the question; none where no chunk is
 /// known.
 fn insides(question: &Terms, options: &[(&str, Option<&CategoryContents>)]) -> Vec<Option<f32>> {
     let read = |contents: &&CategoryContents| {

@@ -1,5 +1,5 @@
-//! Cuts a passage into sentences and joins them again as one paragraph.
-//! Promises slices of the passage in order, never empty ones, for any script.
+//! Cuts a chunk into sentences and joins them again as one paragraph.
+//! Promises slices of the chunk in order, never empty ones, for any script.
 
 /// Words that end with a full stop without ending a sentence.
 const ABBREVIATIONS: [&str; 22] = [
@@ -7,7 +7,7 @@ const ABBREVIATIONS: [&str; 22] = [
     "inc", "ltd", "co", "u.s", "approx", "dept", "gen", "vol",
 ];
 
-/// The sentences of a passage. Blank lines, headings and list items end one too.
+/// The sentences of a chunk. Blank lines, headings and list items end one too.
 pub fn split(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;

@@ -1,20 +1,20 @@
-//! Files brief passages by likeness to what lies in the categories beside each other. Promises that
-//! a passage which lies somewhere already stays there unless another place is clearly better.
+//! Files brief chunks by likeness to what lies in the categories beside each other. Promises that
+//! a chunk which lies somewhere already stays there unless another place is clearly better.
 
-use super::classify::Passage;
+use super::classify::LocalChunk;
 use super::meaning::Choice;
 use super::names;
 use super::shelves::Shelves;
 use super::sketch::sketch;
 use super::topics::inventory;
 
-/// Likeness to the samples of a category at which a passage joins it.
+/// Likeness to the samples of a category at which a chunk joins it.
 const AT_HOME: f32 = 0.5;
-/// How much more like another category a passage must be to leave its own.
+/// How much more like another category a chunk must be to leave its own.
 const WORTH_MOVING: f32 = 0.02;
 
-impl Passage<'_> {
-    /// Files a new passage, and lays it beside what it was filed with.
+impl LocalChunk<'_> {
+    /// Files a new chunk, and lays it beside what it was filed with.
     pub fn shelve(&self, choices: &[Choice], shelves: &mut Shelves) -> String {
         let read = shelves.read(&sketch(self.text));
         let likeness = shelves.likeness(&read, self.input.counts, None);
@@ -37,7 +37,7 @@ impl Passage<'_> {
         name
     }
 
-    /// Where a passage belongs that lies in a category already, as if it had come last.
+    /// Where a chunk belongs that lies in a category already, as if it had come last.
     pub fn shelve_again(&self, home: usize, shelves: &mut Shelves) -> usize {
         let sketch = sketch(self.text);
         shelves.take(home, &sketch);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passage_in_the_wrong_place_moves_and_others_stay() {
+    fn a_chunk_in_the_wrong_place_moves_and_others_stay() {
         let stray = [
             "Why was my exchange rate so low?",
             "Where is the card that I ordered?",
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passage_that_cannot_be_compared_stays() {
+    fn a_chunk_that_cannot_be_compared_stays() {
         let long = "The exchange rate moved again. ".repeat(40);
         assert_eq!(again(&["", "🙂", &long]), ["Alpha"; 3]);
     }

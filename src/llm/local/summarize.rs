@@ -1,12 +1,12 @@
-//! Shortens passages by keeping their most telling sentences.
+//! Shortens chunks by keeping their most telling sentences.
 //! Promises the limit in characters to the letter, and something for every
-//! passage that has anything in it.
+//! chunk that has anything in it.
 
 use super::clean;
 use super::rank;
 use super::sentences;
 
-/// Characters of a passage that are read; more would not change a summary much.
+/// Characters of a chunk that are read; more would not change a summary much.
 const READ: usize = 60_000;
 
 /// A summary of each (id, text, most characters), in the same order.
@@ -40,7 +40,7 @@ fn shorten(text: &str, target: usize) -> String {
     .unwrap_or_default()
 }
 
-/// Something for passages of nothing but list marks or white space.
+/// Something for chunks of nothing but list marks or white space.
 fn raw(text: &str, target: usize) -> String {
     let visible = text.trim();
     let shown = if visible.is_empty() {
@@ -56,7 +56,7 @@ fn raw(text: &str, target: usize) -> String {
         .collect()
 }
 
-/// The passage without routing lines, at a bounded length, paragraphs kept apart.
+/// The chunk without routing lines, at a bounded length, paragraphs kept apart.
 pub fn telling(text: &str) -> String {
     let mut told = String::new();
     let mut blank = false;

@@ -1,4 +1,4 @@
-//! Answering: from the passages that were found, and from nothing else (M-9.F).
+//! Answering: from the chunks that were found, and from nothing else (M-9.F).
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct Evidence {
     pub chunk_id: i64,
     /// Names from level 1 to the leaf, joined with ` / `.
     pub path: Arc<str>,
-    /// The passage, or its summary.
+    /// The chunk, or its summary.
     pub text: Arc<str>,
 }
 

@@ -25,7 +25,7 @@ fn helper_line(helper: Option<&str>) -> String {
     )
 }
 
-/// A passage in its frame, under a heading.
+/// A chunk in its frame, under a heading.
 fn framed(heading: &str, text: &str) -> String {
     format!("{heading}:\n\"\"\"\n{}\n\"\"\"\n", quoted(text))
 }

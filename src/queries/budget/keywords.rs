@@ -1,4 +1,4 @@
-//! How well passages match a question by its words: the share of the question's terms, rare ones
+//! How well chunks match a question by its words: the share of the question's terms, rare ones
 //! counting more (D-7).
 
 use std::collections::{HashMap, HashSet};
@@ -42,7 +42,7 @@ pub fn scores<'t>(query: &str, texts: impl Iterator<Item = &'t str>) -> Vec<f64>
     held.iter().map(score).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of passages")]
+#[expect(clippy::cast_precision_loss, reason = "counts of chunks")]
 fn idf(holders: usize, texts: usize) -> f64 {
     (1.0 + texts as f64 / (1.0 + holders as f64)).ln()
 }

@@ -50,9 +50,9 @@ impl Size {
     }
 }
 
-/// A passage on its way into a prompt.
+/// A chunk on its way into a prompt.
 #[derive(Debug, Clone)]
-pub struct Passage {
+pub struct BudgetChunk {
     pub chunk_id: i64,
     /// The number of its path, in order.
     pub path: usize,
@@ -123,7 +123,7 @@ pub struct Sheet {
     pub items: Vec<Item>,
 }
 
-/// What a passage takes.
+/// What a chunk takes.
 #[derive(Debug, Clone, Copy)]
 pub struct Item {
     pub path: usize,
@@ -142,12 +142,12 @@ impl Sheet {
         mode: ModeTokens,
         query: Arc<str>,
         helpers: Vec<Option<Arc<str>>>,
-        passages: Vec<Passage>,
+        chunks: Vec<BudgetChunk>,
     ) -> Self {
-        let unknown = passages.iter().filter(|passage| passage.counted.is_none());
-        let bytes: usize = query.len() + unknown.map(|passage| passage.text.len()).sum::<usize>();
+        let unknown = chunks.iter().filter(|chunk| chunk.counted.is_none());
+        let bytes: usize = query.len() + unknown.map(|chunk| chunk.text.len()).sum::<usize>();
         counted(bytes, move || {
-            Self::count_now(counter, mode, &query, &helpers, &passages)
+            Self::count_now(counter, mode, &query, &helpers, &chunks)
         })
         .await
     }
@@ -157,7 +157,7 @@ impl Sheet {
         mode: ModeTokens,
         query: &str,
         helpers: &[Option<Arc<str>>],
-        passages: &[Passage],
+        chunks: &[BudgetChunk],
     ) -> Self {
         let line = |helper: &str| {
             Size::of(
@@ -167,25 +167,25 @@ impl Sheet {
         };
         let query = Size::of(counter, &format!("query: {}\n", one_line(query)));
         let end = Size::of(counter, "\n\"\"\"\n");
-        // Passages of one path share the larger part of their headings.
+        // Chunks of one path share the larger part of their headings.
         let mut labels: HashMap<usize, Size> = HashMap::new();
-        let mut heading = |passage: &Passage| {
-            let label = || Size::of(counter, &format!("{}]:\n\"\"\"\n", passage.label));
-            let label = *labels.entry(passage.path).or_insert_with(label);
-            Size::of(counter, &format!("Chunk {} [", passage.chunk_id)).plus(label)
+        let mut heading = |chunk: &BudgetChunk| {
+            let label = || Size::of(counter, &format!("{}]:\n\"\"\"\n", chunk.label));
+            let label = *labels.entry(chunk.path).or_insert_with(label);
+            Size::of(counter, &format!("Chunk {} [", chunk.chunk_id)).plus(label)
         };
-        let item = |passage: &Passage| {
-            let text = passage
+        let item = |chunk: &BudgetChunk| {
+            let text = chunk
                 .counted
-                .unwrap_or_else(|| Size::of(counter, &passage.text));
-            let changed = passage.text.contains("\"\"\"");
+                .unwrap_or_else(|| Size::of(counter, &chunk.text));
+            let changed = chunk.text.contains("\"\"\"");
             Item {
-                path: passage.path,
-                source: passage.source,
-                frame: heading(passage).plus(end),
+                path: chunk.path,
+                source: chunk.source,
+                frame: heading(chunk).plus(end),
                 text,
                 sent: if changed {
-                    Size::of(counter, &quoted(&passage.text)).tokens
+                    Size::of(counter, &quoted(&chunk.text)).tokens
                 } else {
                     text.tokens
                 },
@@ -200,11 +200,11 @@ impl Sheet {
                 .iter()
                 .map(|helper| helper.as_deref().map(line))
                 .collect(),
-            items: passages.iter().map(item).collect(),
+            items: chunks.iter().map(item).collect(),
         }
     }
 
-    /// All but the passages themselves, for those that are kept.
+    /// All but the chunks themselves, for those that are kept.
     pub fn fixed(&self, kept: &[bool]) -> Size {
         let mut used = vec![false; self.helpers.len()];
         let mut size = self.base;
@@ -226,13 +226,13 @@ impl Sheet {
         }
     }
 
-    /// The passages that are kept.
+    /// The chunks that are kept.
     pub fn content(&self, kept: &[bool]) -> Size {
         let kept = self.items.iter().zip(kept).filter(|(_, kept)| **kept);
         kept.fold(Size::default(), |sum, (item, _)| sum.plus(item.text))
     }
 
-    /// Tokens of the passages that are kept, as they are sent.
+    /// Tokens of the chunks that are kept, as they are sent.
     pub fn sent(&self, kept: &[bool]) -> i64 {
         self.items
             .iter()

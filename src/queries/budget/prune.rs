@@ -7,11 +7,11 @@ use crate::config::query::Overflow;
 /// What is left.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pruned {
-    /// By passage.
+    /// By chunk.
     pub kept: Vec<bool>,
     /// Paths in the order in which they were dropped.
     pub dropped: Vec<usize>,
-    /// Whether passages of the last path were dropped too.
+    /// Whether chunks of the last path were dropped too.
     pub trimmed: bool,
 }
 
@@ -33,7 +33,7 @@ pub fn order(relevance: &[f64], use_rankings: bool) -> Vec<usize> {
     order
 }
 
-/// Drops paths in the given order until what is left fits. `scores` tells how well each passage
+/// Drops paths in the given order until what is left fits. `scores` tells how well each chunk
 /// matches the question.
 pub fn prune(
     sheet: &Sheet,
@@ -82,7 +82,7 @@ pub fn prune(
     })
 }
 
-/// Of one path, the passages that match best, as many as fit; none if not even one does.
+/// Of one path, the chunks that match best, as many as fit; none if not even one does.
 fn trim(sheet: &Sheet, budget: i64, path: usize, scores: &[f64]) -> Option<Vec<bool>> {
     let mut best: Vec<usize> = (0..sheet.items.len())
         .filter(|place| sheet.items[*place].path == path)
@@ -106,7 +106,7 @@ mod tests {
     use super::super::{Item, ModeTokens, Size};
     use super::*;
 
-    /// Ten tokens of base, one of frame for each passage, helpers of five tokens each.
+    /// Ten tokens of base, one of frame for each chunk, helpers of five tokens each.
     fn sheet(items: &[(usize, usize, i64)], helpers: usize) -> Sheet {
         let size = |tokens| Size {
             tokens,

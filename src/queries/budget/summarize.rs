@@ -1,8 +1,8 @@
-//! SUMMARIZE: every passage is shortened by the same ratio, in parts that fit a call (M-9.B3).
+//! SUMMARIZE: every chunk is shortened by the same ratio, in parts that fit a call (M-9.B3).
 
 use std::sync::Arc;
 
-use super::{Passage, Sheet, Size};
+use super::{BudgetChunk, Sheet, Size};
 use crate::base::tokens::TokenCounter;
 use crate::llm::Task;
 use crate::llm::tasks::summarize::{INSTRUCTION, Summarize, SummarizeChunk};
@@ -17,19 +17,19 @@ pub struct Rules {
     pub retries: u64,
 }
 
-/// What each passage is to become, and in which calls.
+/// What each chunk is to become, and in which calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What the budget leaves for passages, and what they take.
+    /// What the budget leaves for chunks, and what they take.
     pub room: i64,
     pub total: Size,
-    /// By passage.
+    /// By chunk.
     pub targets: Vec<i64>,
     pub part_cap: i64,
     pub parts: Vec<Part>,
 }
 
-/// Passages of one call.
+/// Chunks of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     pub from: usize,
@@ -42,12 +42,12 @@ pub struct Part {
 pub enum NoPlan {
     /// The fixed prompt alone takes the budget.
     NoRoom,
-    /// This passage alone is larger than a call may be.
+    /// This chunk alone is larger than a call may be.
     TooLarge { chunk_id: i64, tokens: i64 },
 }
 
 impl Plan {
-    /// The share of the passages' tokens that there is room for.
+    /// The share of the chunks' tokens that there is room for.
     #[expect(clippy::cast_precision_loss, reason = "counts of tokens")]
     pub fn ratio(&self) -> f64 {
         self.room as f64 / self.total.tokens.max(1) as f64
@@ -62,15 +62,15 @@ impl Plan {
     }
 
     /// The question for one part.
-    pub fn task(&self, part: &Part, passages: &[Passage], retries: u64) -> Summarize {
-        let chunk = |(passage, target): (&Passage, &i64)| SummarizeChunk {
-            chunk_id: passage.chunk_id,
-            text: Arc::clone(&passage.text),
+    pub fn task(&self, part: &Part, chunks: &[BudgetChunk], retries: u64) -> Summarize {
+        let chunk = |(chunk, target): (&BudgetChunk, &i64)| SummarizeChunk {
+            chunk_id: chunk.chunk_id,
+            text: Arc::clone(&chunk.text),
             target_chars: usize::try_from(*target).unwrap_or(1),
         };
 
         let (texts, targets) = (
-            &passages[part.from..part.to],
+            &chunks[part.from..part.to],
             &self.targets[part.from..part.to],
         );
 
@@ -81,15 +81,15 @@ impl Plan {
     }
 }
 
-/// Decides what each passage is to become. `None` where everything fits as it is.
+/// Decides what each chunk is to become. `None` where everything fits as it is.
 pub fn plan(
     counter: TokenCounter,
     sheet: &Sheet,
-    passages: &[Passage],
+    chunks: &[BudgetChunk],
     rules: Rules,
 ) -> Result<Option<Plan>, NoPlan> {
     let all = vec![true; sheet.items.len()];
-    // The passages as they are sent, but their characters as they are read.
+    // The chunks as they are sent, but their characters as they are read.
     let total = Size {
         tokens: sheet.sent(&all),
         chars: sheet.content(&all).chars,
@@ -120,12 +120,12 @@ pub fn plan(
         .plus(Size::of(counter, INSTRUCTION))
         .tokens;
     let preface = preface + sheet.mode.summarize;
-    let sizes = passages
+    let sizes = chunks
         .iter()
         .zip(&sheet.items)
         .zip(&targets)
-        .map(|((passage, item), target)| {
-            let (id, chars) = (passage.chunk_id, item.text.chars);
+        .map(|((chunk, item), target)| {
+            let (id, chars) = (chunk.chunk_id, item.text.chars);
             let heading =
                 format!("Chunk {id} (original_chars={chars}, target_chars={target}):\n\"\"\"\n");
             Size::of(counter, &heading).tokens + Size::of(counter, "\n\"\"\"\n").tokens + item.sent
@@ -134,7 +134,7 @@ pub fn plan(
     let sizes: Vec<i64> = sizes.collect();
     let parts =
         parts(&sizes, preface, part_cap, rules.budget).map_err(|place| NoPlan::TooLarge {
-            chunk_id: passages[place].chunk_id,
+            chunk_id: chunks[place].chunk_id,
             tokens: sizes[place] + preface,
         })?;
 
@@ -147,7 +147,7 @@ pub fn plan(
     }))
 }
 
-/// Fills parts in order. A passage above the cap goes alone where the whole budget holds it (K-38);
+/// Fills parts in order. A chunk above the cap goes alone where the whole budget holds it (K-38);
 /// else its place is told.
 fn parts(sizes: &[i64], preface: i64, cap: i64, budget: i64) -> Result<Vec<Part>, usize> {
     let mut parts: Vec<Part> = Vec::new();
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(shape(&[10, 190], 100, 200), Ok(vec![(0, 1), (1, 2)]));
     }
 
-    fn sheet(fixed: i64, texts: &[(i64, i64)]) -> (Sheet, Vec<Passage>) {
+    fn sheet(fixed: i64, texts: &[(i64, i64)]) -> (Sheet, Vec<BudgetChunk>) {
         let size = |tokens, chars| Size { tokens, chars };
         let item = |(tokens, chars): &(i64, i64)| super::super::Item {
             path: 0,
@@ -221,7 +221,7 @@ mod tests {
             items: texts.iter().map(item).collect(),
         };
 
-        let passage = |chunk_id| Passage {
+        let chunk = |chunk_id| BudgetChunk {
             chunk_id,
             path: 0,
             source: 0,
@@ -233,7 +233,7 @@ mod tests {
         (
             sheet,
             (1..=i64::try_from(texts.len()).unwrap())
-                .map(passage)
+                .map(chunk)
                 .collect(),
         )
     }
@@ -248,8 +248,8 @@ mod tests {
             retries: 1,
         };
 
-        let (sheet, passages) = sheet(1000, &[(600, 2400), (400, 3), (800, 4001)]);
-        let plan = |budget| plan(counter, &sheet, &passages, rules(budget));
+        let (sheet, chunks) = sheet(1000, &[(600, 2400), (400, 3), (800, 4001)]);
+        let plan = |budget| plan(counter, &sheet, &chunks, rules(budget));
         assert_eq!(
             plan(2800),
             Ok(None),

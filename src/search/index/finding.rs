@@ -1,4 +1,4 @@
-//! Finds passages in an index: those that a filter lets through, scored by their words, their
+//! Finds chunks in an index: those that a filter lets through, scored by their words, their
 //! meaning, or both.
 
 use std::collections::{HashMap, HashSet};
@@ -9,19 +9,19 @@ use super::super::rank::{Hit, Kind, Question, finish, fuse_all};
 use super::super::terms::{QueryTerm, token};
 use super::{Index, NONE, Postings};
 
-/// Which passages a question may see.
+/// Which chunks a question may see.
 #[derive(Debug, Default)]
 pub struct Filter {
     /// The version that counts of each document; without it, what each eligible document says now.
     pub sources: Option<HashMap<String, i64>>,
     /// Nothing that came later.
     pub until: Option<i64>,
-    /// Only these passages.
+    /// Only these chunks.
     pub chunks: Option<HashSet<i64>>,
 }
 
 impl Filter {
-    /// Whether a passage is among those that are named, if any are.
+    /// Whether a chunk is among those that are named, if any are.
     pub fn lets(&self, chunk_id: i64) -> bool {
         self.chunks
             .as_ref()
@@ -37,7 +37,7 @@ struct Sieve<'f> {
 }
 
 impl Index {
-    /// The best passages for a question, the best first.
+    /// The best chunks for a question, the best first.
     pub fn search(&self, question: &Question, filter: &Filter) -> Vec<Hit> {
         let sieve = self.sieve(filter);
         let wanted = |row: usize| self.passes(row, &sieve);
@@ -213,7 +213,7 @@ impl Index {
         fused.into_iter().map(hit).collect()
     }
 
-    /// The nearest passages that are compared by both; one of each document where only one is
+    /// The nearest chunks that are compared by both; one of each document where only one is
     /// wanted, so that a long document does not leave the others out.
     fn near_sample(
         &self,

@@ -4,10 +4,10 @@ use super::super::rank::{Kind, Question};
 use super::super::{terms, vectors};
 use super::*;
 
-fn row(chunk_id: i64, source: &str, text: &str) -> PassageRow {
-    let found = terms::of_passage(text);
+fn row(chunk_id: i64, source: &str, text: &str) -> SearchChunkRow {
+    let found = terms::of_chunk(text);
     let (source_id, length) = (source.to_owned(), i64::from(found.length));
-    PassageRow {
+    SearchChunkRow {
         chunk_id,
         source_id,
         version_id: 1,
@@ -54,7 +54,7 @@ fn documents_that_are_gone_count_for_nothing() {
         (4, "b", "hen"),
     ];
 
-    let rows: Vec<PassageRow> = texts
+    let rows: Vec<SearchChunkRow> = texts
         .iter()
         .map(|(id, source, text)| row(*id, source, text))
         .collect();
@@ -101,7 +101,7 @@ fn vectors_of_another_model_count_once_they_are_all_there() {
     assert_eq!(
         found(&index, &question),
         [(9, 1.0), (1, 0.0)],
-        "7 is no passage, 5 has no vector"
+        "7 is no chunk, 5 has no vector"
     );
 
     assert_eq!(index.last_vector(), Some(9));
@@ -125,7 +125,7 @@ fn a_document_that_goes_and_comes_again_is_found_and_goes_again() {
     let old = row(1, "a", "red fox");
     index.add(&[old, row(2, "b", "red hen"), row(3, "c", "red barn")]);
     index.set_sources(&sources(&["b", "c"]));
-    let again = PassageRow {
+    let again = SearchChunkRow {
         version_id: 7,
         ..row(4, "a", "red fox")
     };
@@ -153,13 +153,13 @@ fn a_document_that_goes_and_comes_again_is_found_and_goes_again() {
     index.set_sources(&sources(&["c"]));
     assert_eq!(ids(&index), [3]);
 
-    assert_eq!(index.live_size().passages, 1);
+    assert_eq!(index.live_size().chunks, 1);
 }
 
 #[test]
 fn former_versions_do_not_make_a_word_look_common() {
     let mut index = Index::default();
-    let versions = (1..=30).map(|n| PassageRow {
+    let versions = (1..=30).map(|n| SearchChunkRow {
         version_id: n,
         ..row(n, "a", "saffron and salt")
     });
@@ -179,7 +179,7 @@ fn former_versions_do_not_make_a_word_look_common() {
 
     index.set_sources(&[sources(&["b"]), vec![now.clone()]].concat());
     let mut fresh = Index::default();
-    fresh.add(&[PassageRow {
+    fresh.add(&[SearchChunkRow {
         version_id: 30,
         ..row(30, "a", "saffron and salt")
     }]);

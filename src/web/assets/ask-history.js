@@ -22,7 +22,7 @@ function comparison(replay) {
   const { leaves, ...changes } = replay.differences;
   const group = (name, paths, kind) => paths.length > 0 && h("div", h("h4", name), h("ul.plain", paths.map((path) => h("li", { class: kind }, trail(path)))));
   return h("div.comparison",
-    replay.identical === true && h("p.good-words", "Identical: the same walk, the same passages, the same answer."),
+    replay.identical === true && h("p.good-words", "Identical: the same walk, the same chunks, the same answer."),
     replay.identical === false && h("p.bad-words", "Not identical: something that it rested on has changed since, a document perhaps."),
     replay.error && h("p.bad-words", "The replay ended with ", h("code", replay.error), "."),
     facts(["Calls", signed(changes.calls)], ["Tokens in", signed(changes.tokens_prompt)], ["Tokens out", signed(changes.tokens_completion)],

@@ -1,4 +1,4 @@
-// What a question led to: the answer with its citations, the walk, the budget, passages, calls.
+// What a question led to: the answer with its citations, the walk, the budget, chunks, calls.
 
 import { access } from "./api.js";
 import { count, dollars, h, milliseconds, number } from "./dom.js";
@@ -8,7 +8,7 @@ import { REASONS, walk } from "./walk.js";
 /** Answers of this visit; receipts keep no text. */
 export const results = new Map();
 
-export const passageLink = (chunk) => `#/library/${chunk.source_id}/passages?version=${chunk.source_version}&passage=${chunk.chunk_id}`;
+export const chunkLink = (chunk) => `#/library/${chunk.source_id}/chunks?version=${chunk.source_version}&chunk=${chunk.chunk_id}`;
 
 /** `result` may be missing (only the receipt is kept), and so may the receipt (where none are kept). */
 export function showResult(result, receipt, sources) {
@@ -25,19 +25,19 @@ export function showResult(result, receipt, sources) {
       ["Tokens in", number(totals.tokens_prompt)], ["Tokens out", number(totals.tokens_completion)],
       ["Cost", dollars(totals.cost_usd)],
       ["Time", milliseconds(result?.elapsed_ms ?? receipt?.elapsed_ms)],
-      ["Passages used", number(used.length)]),
+      ["Chunks used", number(used.length)]),
     warnings.map((warning) => h("p.notice", sentence(warning.message))),
     receipt?.levels?.length > 0 && walk(receipt, calls),
     budget(result?.estimate ?? receipt?.estimate),
     dropped(result ?? receipt),
-    passageList(result, used, names),
+    chunkList(result, used, names),
     callTable(calls));
 }
 
 function answer(result, receipt, chunks, names) {
   const title = h("h2.answer-title", "Answer");
   if (result?.answer) return h("section.answer", { "aria-label": "Answer" }, title, h("p.answer-text", cited(result.answer, chunks, names)));
-  if (result?.parameters?.mode === "retrieve") return h("section.answer", h("h2.answer-title", `${count(result.chunks.length, "passage")} found`));
+  if (result?.parameters?.mode === "retrieve") return h("section.answer", h("h2.answer-title", `${count(result.chunks.length, "chunk")} found`));
   if (!result && receipt?.state === "succeeded") {
     return h("section.answer", title, h("p.muted", `${count(receipt.answer_chars, "character")}. Receipts keep the walk, not the words; “Replay as recorded” below shows the answer again.`));
   }
@@ -45,7 +45,7 @@ function answer(result, receipt, chunks, names) {
   return null;
 }
 
-/** `[12]` and `[3, 4]` become links to the passages; anything else stays text. */
+/** `[12]` and `[3, 4]` become links to the chunks; anything else stays text. */
 export function cited(text, chunks, names) {
   const parts = [];
   let at = 0;
@@ -55,7 +55,7 @@ export function cited(text, chunks, names) {
     parts.push(text.slice(at, match.index));
     parts.push(h("span.cites", ids.map((id) => {
       const chunk = chunks.get(id);
-      return h("a.cite", { href: passageLink(chunk), "data-cite": id, title: `${names.get(chunk.source_id) ?? "a document"}: ${chunk.category_path.join(" › ")}`, "aria-label": `Passage ${id}, ${names.get(chunk.source_id) ?? "a document"}` }, `[${id}]`);
+      return h("a.cite", { href: chunkLink(chunk), "data-cite": id, title: `${names.get(chunk.source_id) ?? "a document"}: ${chunk.category_path.join(" › ")}`, "aria-label": `Chunk ${id}, ${names.get(chunk.source_id) ?? "a document"}` }, `[${id}]`);
     })));
     at = match.index + match[0].length;
   }
@@ -81,9 +81,9 @@ function budget(estimate) {
   const sent = estimate.final_prompt_token_count;
   return h("section.budget", { "aria-label": "Budget" },
     h("h2", "Budget"),
-    h("div.stack", { "aria-hidden": "true" }, part("fixed", estimate.fixed_prompt_token_count), part("passages-part", estimate.chunks_total_token_count),
+    h("div.stack", { "aria-hidden": "true" }, part("fixed", estimate.fixed_prompt_token_count), part("chunks-part", estimate.chunks_total_token_count),
       whole > estimate.max_token_budget && part("allowed", estimate.max_token_budget)),
-    h("p.muted", `${number(estimate.fixed_prompt_token_count)} tokens of instruction, question and descriptions, ${number(estimate.chunks_total_token_count)} of passages found, ${number(estimate.max_token_budget)} allowed`,
+    h("p.muted", `${number(estimate.fixed_prompt_token_count)} tokens of instruction, question and descriptions, ${number(estimate.chunks_total_token_count)} of chunks found, ${number(estimate.max_token_budget)} allowed`,
       sent ? `; ${number(sent)} were sent.` : "."));
 }
 
@@ -100,22 +100,22 @@ function dropped(from) {
   return h("section.dropped", { "aria-label": "Left out" }, h("h2", "Left out"),
     h("ul.plain",
       paths.map((item) => h("li", trail(item.path), " ", h("span.tag.reason", REASONS[item.reason] ?? item.reason))),
-      [...byPath].map(([name, ids]) => h("li", trail(name.split("\n")), " ", h("span.tag.reason", `${count(ids.length, "passage")} did not fit the budget`), " ", h("span.muted", ids.slice(0, 30).map((id) => `[${id}]`).join(" "), ids.length > 30 && " …"))),
+      [...byPath].map(([name, ids]) => h("li", trail(name.split("\n")), " ", h("span.tag.reason", `${count(ids.length, "chunk")} did not fit the budget`), " ", h("span.muted", ids.slice(0, 30).map((id) => `[${id}]`).join(" "), ids.length > 30 && " …"))),
       errors.map((item) => h("li", trail(item.path), " ", h("span.muted", item.message)))));
 }
 
-function passageList(result, used, names) {
+function chunkList(result, used, names) {
   if (!result?.chunks?.length) return null;
   const set = new Set(used);
   const item = (chunk) => h("li", { class: set.has(chunk.chunk_id) || result.parameters.mode === "retrieve" ? "" : "unused" },
-    h("details.found-passage", h("summary",
+    h("details.found-chunk", h("summary",
       h("span.number", `[${chunk.chunk_id}]`), h("span.first-words", chunk.text_content.replace(/^[#\s]+/, "").slice(0, 110)),
       !set.has(chunk.chunk_id) && result.parameters.mode !== "retrieve" && h("span.tag.reason", "not used")),
-    h("p.muted", h("a", { href: passageLink(chunk) }, `${names.get(chunk.source_id) ?? "The document"}, characters ${number(chunk.start_char)}–${number(chunk.end_char)}`), " · ", trail(chunk.category_path), ` · rank ${chunk.ranked_relevance}, relevance ${chunk.path_relevance.toFixed(2)}`),
+    h("p.muted", h("a", { href: chunkLink(chunk) }, `${names.get(chunk.source_id) ?? "The document"}, characters ${number(chunk.start_char)}–${number(chunk.end_char)}`), " · ", trail(chunk.category_path), ` · rank ${chunk.ranked_relevance}, relevance ${chunk.path_relevance.toFixed(2)}`),
     h("p.verbatim", chunk.text_content)));
-  return h("section", { "aria-label": "Passages" }, h("h2", "Passages"),
-    h("p.muted", result.parameters.mode === "retrieve" ? `${count(result.chunks.length, "passage")} found.` : `The answer was written from ${count(set.size, "passage")} of ${number(result.chunks.length)} found.`),
-    h("ol.plain.found-passages", result.chunks.slice(0, 100).map(item)),
+  return h("section", { "aria-label": "Chunks" }, h("h2", "Chunks"),
+    h("p.muted", result.parameters.mode === "retrieve" ? `${count(result.chunks.length, "chunk")} found.` : `The answer was written from ${count(set.size, "chunk")} of ${number(result.chunks.length)} found.`),
+    h("ol.plain.found-chunks", result.chunks.slice(0, 100).map(item)),
     result.chunks.length > 100 && h("p.muted", `The first 100 of ${number(result.chunks.length)}.`));
 }
 

@@ -60,10 +60,10 @@ export async function show(main, route, signal) {
       const answer = await post("/v1/queries", readForm(form), { signal: stop.signal });
       results.set(answer.id, answer);
       const kept = await get(`/v1/queries/${answer.id}`).catch(() => null);
-      // Coming back from a passage leads to this answer, not to an empty form.
+      // Coming back from a chunk leads to this answer, not to an empty form.
       if (kept) window.history.replaceState(null, "", `#/ask/${answer.id}`);
       put(result, showResult(answer, kept, sources.items), kept && replayPanel(kept, sources.items));
-      status.textContent = answer.answer ? `Answered: ${answer.answer}` : "Passages were found";
+      status.textContent = answer.answer ? `Answered: ${answer.answer}` : "Chunks were found";
       if (matchMedia("(max-width: 60rem)").matches) result.scrollIntoView({ block: "start" });
     } catch (error) {
       if (error.name === "AbortError") put(result, h("p.empty", "Stopped."));

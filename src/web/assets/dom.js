@@ -51,7 +51,7 @@ const whole = new Intl.NumberFormat("en");
 /** 12,345 */
 export const number = (value) => (value === null || value === undefined ? "–" : whole.format(value));
 
-/** "1 passage", "2 passages" */
+/** "1 chunk", "2 chunks" */
 export const count = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;
 
 export function bytes(value) {

@@ -1,10 +1,10 @@
-// The hierarchy: the picture, the list with its search, how full each level is, and the passages of a category.
+// The hierarchy: the picture, the list with its search, how full each level is, and the chunks of a category.
 
 import { all, get, query } from "./api.js";
 import { count, h, number, put } from "./dom.js";
 import { grow, icicle, pathOf } from "./icicle.js";
 import { head, paged, problem } from "./parts.js";
-import { passageItem } from "./source-parts.js";
+import { chunkItem } from "./source-parts.js";
 
 const MOST_FOUND = 200;
 
@@ -27,7 +27,7 @@ export async function show(main, route, signal) {
   const list = h("ul.category-list");
   const found = h("p.muted.found-count", { role: "status" });
   const search = h("input", { type: "search", placeholder: "Find a category", "aria-label": "Find a category", autocomplete: "off" });
-  const below = h("section.category-passages", { "aria-live": "off" });
+  const below = h("section.category-chunks", { "aria-live": "off" });
   let chosen = tree.byId.get(Number(route.id)) ?? tree.root;
 
   const keys = h("p.keys.muted");
@@ -46,7 +46,7 @@ export async function show(main, route, signal) {
       ? h("span", { "aria-current": "location" }, step.name)
       : h("button.link", { type: "button", onclick: () => go(step) }, step.name)))));
     fillList();
-    showPassages(node);
+    showChunks(node);
   }
 
   const entry = (node, names) => h("li", h("button.category", { type: "button", onclick: () => go(node) },
@@ -66,12 +66,12 @@ export async function show(main, route, signal) {
   }
   search.addEventListener("input", fillList);
 
-  function showPassages(node) {
+  function showChunks(node) {
     if (node.children.length || node.id === 0) {
-      put(below, h("p.empty", "Go down to a leaf to read its passages."));
+      put(below, h("p.empty", "Go down to a leaf to read its chunks."));
       return;
     }
-    const items = h("ol.passages");
+    const items = h("ol.chunks");
     const names = new Map();
     const pages = paged(items, async (cursor) => {
       const page = await get(query(`/v1/categories/${node.id}/chunks`, { limit: 50, cursor }), { signal });
@@ -79,9 +79,9 @@ export async function show(main, route, signal) {
         if (!names.has(id)) names.set(id, await get(`/v1/sources/${id}`, { signal }).then((source) => source.filename, () => "a document"));
       }
       return page;
-    }, (chunk) => passageItem(chunk, h("a", { href: `#/library/${chunk.source_id}/passages?version=${chunk.source_version}&passage=${chunk.chunk_id}` },
-      `${names.get(chunk.source_id)}, passage ${chunk.ordinal}`)), h("p.empty", "Nothing is filed here now."));
-    put(below, h("h2", node.name, " ", h("span.muted", count(node.chunk_count, "passage"))), items, pages.foot);
+    }, (chunk) => chunkItem(chunk, h("a", { href: `#/library/${chunk.source_id}/chunks?version=${chunk.source_version}&chunk=${chunk.chunk_id}` },
+      `${names.get(chunk.source_id)}, chunk ${chunk.ordinal}`)), h("p.empty", "Nothing is filed here now."));
+    put(below, h("h2", node.name, " ", h("span.muted", count(node.chunk_count, "chunk"))), items, pages.foot);
     pages.start();
   }
 
@@ -94,7 +94,7 @@ export async function show(main, route, signal) {
       h("span.num", `${number(level.categories)} of ${number(level.limit)}`));
   };
   put(main,
-    head("Hierarchy", `${count(answer.items.length, "category", "categories")} on ${count(answer.depth, "level")}, ${count(tree.root.chunk_count, "passage")}`),
+    head("Hierarchy", `${count(answer.items.length, "category", "categories")} on ${count(answer.depth, "level")}, ${count(tree.root.chunk_count, "chunk")}`),
     crumbs,
     h("div.hierarchy", h("div.picture", picture.svg, keys),
       h("aside.side",

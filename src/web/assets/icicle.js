@@ -1,4 +1,4 @@
-// The hierarchy as a picture: levels from left to right, heights by passages. Owns drawing, zoom, and the keys:
+// The hierarchy as a picture: levels from left to right, heights by chunks. Owns drawing, zoom, and the keys:
 // arrows move, Enter goes in, Escape goes out.
 
 import { count, s } from "./dom.js";
@@ -81,7 +81,7 @@ export function icicle(tree, onZoom, onDraw) {
       transform: `translate(${box.x} ${box.y})`,
     },
     // The title is also the name that is read out.
-    s("title", {}, `${node.name}: ${count(node.chunk_count, "passage")}`),
+    s("title", {}, `${node.name}: ${count(node.chunk_count, "chunk")}`),
     s("rect", { width: box.width, height: box.height, rx: Math.min(4, box.height / 2) }),
     lines.map((line, index) => s("text", { x: 8, y: (lines.length === 1 ? Math.min(box.height / 2 + 4.5 * unit, 20 * unit) : 18 * unit) + index * 17 * unit, class: index ? "small" : "" }, line)));
     group.addEventListener("click", () => {
@@ -141,7 +141,7 @@ export function icicle(tree, onZoom, onDraw) {
   return { svg, zoom: (node) => zoom(node, false), start: (node) => { focus = node; active = node; } };
 }
 
-/** A category without passages still has its place. */
+/** A category without chunks still has its place. */
 const weight = (node) => Math.max(node.chunk_count, 0.25);
 
 function deepest(node) {

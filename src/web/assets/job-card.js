@@ -8,8 +8,8 @@ import { changed, forget, isOver, watch } from "./live.js";
 import { badge, failed, problem, stateName } from "./parts.js";
 
 const PHASES = {
-  chunking: "Cutting the text into passages", helper: "Describing the document", classifying: "Filing",
-  embedding: "Measuring the passages", committing: "Writing", walking: "Walking the hierarchy", answering: "Answering",
+  chunking: "Cutting the text into chunks", helper: "Describing the document", classifying: "Filing",
+  embedding: "Measuring the chunks", committing: "Writing", walking: "Walking the hierarchy", answering: "Answering",
 };
 
 export function phaseText(job) {
@@ -95,7 +95,7 @@ export function jobCard(entry, { alone = false } = {}) {
     const filed = result ? chunks : progress?.chunks_filed ?? 0;
     const calls = result?.llm_calls ?? progress?.llm_calls;
     numbers.textContent = [
-      chunks !== undefined && (result ? count(chunks, "passage") : `${number(filed)} of ${count(chunks, "passage")}`),
+      chunks !== undefined && (result ? count(chunks, "chunk") : `${number(filed)} of ${count(chunks, "chunk")}`),
       calls !== undefined && count(calls, "call"),
       calls !== undefined && count(result?.tokens ?? progress?.tokens, "token"),
       calls !== undefined && dollars(result ? result.cost_usd : progress.cost_usd),

@@ -1,17 +1,17 @@
-// Search beside the hierarchy: the field above the library, and the passages that were found.
+// Search beside the hierarchy: the field above the library, and the chunks that were found.
 
 import { post } from "./api.js";
 import { count, h, milliseconds, put } from "./dom.js";
 import { problem } from "./parts.js";
 
 const TYPES = { hybrid: "Words and meaning", keyword: "Words", semantic: "Meaning" };
-/** A passage this long is shown in part. */
+/** A chunk this long is shown in part. */
 const LONG = 350;
 
 export const searchAddress = (words, type = "hybrid") => `#/library?search=${encodeURIComponent(words)}${type === "hybrid" ? "" : `&type=${type}`}`;
 
 export function searchForm(route) {
-  const words = h("input", { type: "search", name: "search", placeholder: "Search the passages", "aria-label": "Search the passages", autocomplete: "off", maxlength: 10000, value: route.get("search") ?? "" });
+  const words = h("input", { type: "search", name: "search", placeholder: "Search the chunks", "aria-label": "Search the chunks", autocomplete: "off", maxlength: 10000, value: route.get("search") ?? "" });
   const type = h("select", { name: "type", "aria-label": "Compare by" }, Object.entries(TYPES).map(([name, title]) =>
     h("option", { value: name, selected: name === route.get("type") }, title)));
   const go = () => { location.hash = words.value.trim() ? searchAddress(words.value.trim(), type.value) : "#/library"; };
@@ -26,8 +26,8 @@ function item(found) {
   const text = found.text_content.length > LONG ? `${found.text_content.slice(0, LONG)}…` : found.text_content;
   const parts = [["words", found.score_parts.keyword], ["meaning", found.score_parts.semantic]]
     .filter(([, score]) => score !== null).map(([name, score]) => `${name} ${score.toFixed(2)}`).join(", ");
-  return h("li.passage", { "data-chunk": found.chunk_id },
-    h("div.passage-head",
+  return h("li.chunk", { "data-chunk": found.chunk_id },
+    h("div.chunk-head",
       h("a", { href: `#/library/${found.source_id}/text?version=${found.source_version}&from=${found.start_char}&to=${found.end_char}` }, found.filename),
       h("span.muted", `score ${found.score.toFixed(2)}`), h("span.muted", parts)),
     h("p.verbatim", text.trim()));
@@ -40,8 +40,8 @@ export async function results(place, route, signal) {
   try {
     const answer = await post("/v1/search", { query: route.get("search"), type, k: 10 }, { signal });
     put(place,
-      h("p.lead", { "aria-live": "polite" }, answer.items.length ? `${count(answer.items.length, "passage")}, the best first, in ${milliseconds(answer.timings.total_ms)}` : "Nothing was found."),
-      h("ol.passages", answer.items.map(item)));
+      h("p.lead", { "aria-live": "polite" }, answer.items.length ? `${count(answer.items.length, "chunk")}, the best first, in ${milliseconds(answer.timings.total_ms)}` : "Nothing was found."),
+      h("ol.chunks", answer.items.map(item)));
   } catch (error) {
     if (error.name !== "AbortError") put(place, problem(error));
   }

@@ -1,4 +1,4 @@
-// The parts of a document: passages, text, versions, description. `source.js` owns the frame around them.
+// The parts of a document: chunks, text, versions, description. `source.js` owns the frame around them.
 
 import { all, call, get, post, query, text as fetchText } from "./api.js";
 import { pasteDialog } from "./add.js";
@@ -10,9 +10,9 @@ import { dialog, failed, load, paged, problem, toast, trail } from "./parts.js";
 /** A text this long is shown in part first, so that the page stays quick. */
 const LONG = 200000;
 
-export function passageItem(chunk, source) {
-  return h("li.passage", { "data-chunk": chunk.chunk_id, id: `passage-${chunk.chunk_id}`, tabindex: "-1" },
-    h("div.passage-head",
+export function chunkItem(chunk, source) {
+  return h("li.chunk", { "data-chunk": chunk.chunk_id, id: `chunk-${chunk.chunk_id}`, tabindex: "-1" },
+    h("div.chunk-head",
       h("span.number", { title: "Its number, as answers cite it" }, `[${chunk.chunk_id}]`),
       chunk.category_id ? h("a", { href: `#/hierarchy/${chunk.category_id}` }, trail(chunk.category_path)) : trail(chunk.category_path),
       h("span.muted", source ?? `characters ${number(chunk.start_char)}–${number(chunk.end_char)}`),
@@ -20,22 +20,22 @@ export function passageItem(chunk, source) {
     h("p.verbatim", chunk.text_content));
 }
 
-export async function passages(place, source, route, signal) {
-  const wanted = Number(route.get("passage")) || 0;
+export async function chunks(place, source, route, signal) {
+  const wanted = Number(route.get("chunk")) || 0;
   const version = Number(route.get("version")) || source.latest_version;
-  const list = h("ol.passages");
+  const list = h("ol.chunks");
   const pages = paged(list,
     (cursor) => get(query(`/v1/sources/${source.id}/chunks`, { version, limit: 100, cursor }), { signal }),
-    (chunk) => passageItem(chunk), h("p.empty", "This version has no passages."));
+    (chunk) => chunkItem(chunk), h("p.empty", "This version has no chunks."));
   put(place,
     version !== source.latest_version && h("p.notice", `As of version ${version}. `, h("a", { href: `#/library/${source.id}` }, "Show the latest")),
     list, pages.foot);
   if (!wanted) return pages.start();
-  // The way to a passage far down leads through the pages before it.
+  // The way to a chunk far down leads through the pages before it.
   let cursor;
   do {
     const page = await get(query(`/v1/sources/${source.id}/chunks`, { version, limit: 500, cursor }), { signal });
-    list.append(...page.items.map((chunk) => passageItem(chunk)));
+    list.append(...page.items.map((chunk) => chunkItem(chunk)));
     cursor = page.next_cursor;
   } while (cursor && !list.querySelector(`[data-chunk="${wanted}"]`));
   const found = list.querySelector(`[data-chunk="${wanted}"]`);
@@ -45,7 +45,7 @@ export async function passages(place, source, route, signal) {
     found.scrollIntoView({ block: "center" });
     found.focus({ preventScroll: true });
   } else {
-    toast(`Passage ${wanted} is not in version ${version}`, "bad");
+    toast(`Chunk ${wanted} is not in version ${version}`, "bad");
   }
   if (cursor) put(pages.foot, h("a", { href: `#/library/${source.id}` }, "Show the document from its beginning"));
 }
@@ -97,7 +97,7 @@ export async function versions(place, source, route, signal) {
         item.shares_chunks && " · the same text as an earlier version", item.note && ` · ${item.note}`),
       h("p.version-links",
         h("a", { href: `#/library/${source.id}/text?version=${item.version}` }, "Text"),
-        h("a", { href: `#/library/${source.id}/passages?version=${item.version}` }, "Passages"),
+        h("a", { href: `#/library/${source.id}/chunks?version=${item.version}` }, "Chunks"),
         item.version > 1 && h("button.link", { type: "button", onclick: () => compare(item.version - 1, item.version) }, "What changed"),
         item.job_id && h("a", { href: `#/jobs/${item.job_id}` }, "Job"))));
   const pick = (name, onchange) => h("select", { "aria-label": name, onchange }, items.map((item) => h("option", { value: item.version }, `Version ${item.version}`)));

@@ -1,4 +1,4 @@
-// One document: its passages, its text, its versions and their differences, its description.
+// One document: its chunks, its text, its versions and their differences, its description.
 
 import { call, get } from "./api.js";
 import { change, eligibility, labels } from "./library.js";
@@ -6,13 +6,13 @@ import { bytes, h, number, put, when, whenWhole, words } from "./dom.js";
 import { jobCard } from "./job-card.js";
 import { isOver, jobs, listen } from "./live.js";
 import { confirm, dialog, facts, failed, field, problem, showFieldErrors, toast } from "./parts.js";
-import { description, passages, text, versions } from "./source-parts.js";
+import { description, chunks, text, versions } from "./source-parts.js";
 
-const PARTS = { passages: "Passages", text: "Text", versions: "Versions", description: "Description" };
-const SHOW = { passages, text, versions, description };
+const PARTS = { chunks: "Chunks", text: "Text", versions: "Versions", description: "Description" };
+const SHOW = { chunks, text, versions, description };
 
 export async function show(main, route, signal) {
-  const part = PARTS[route.part] ? route.part : "passages";
+  const part = PARTS[route.part] ? route.part : "chunks";
   const place = h("div.part", { "aria-busy": "true" });
   const top = h("div.source-top");
   const running = h("div.active-jobs");
@@ -96,7 +96,7 @@ function editLabels(source, after) {
 
 async function remove(source) {
   const sure = await confirm(`Delete ${source.filename}?`,
-    `All ${number(source.latest_version)} versions and their passages go for good. Answers that were given stay in their receipts, without the text.`, "Delete for good");
+    `All ${number(source.latest_version)} versions and their chunks go for good. Answers that were given stay in their receipts, without the text.`, "Delete for good");
   if (!sure) return;
   try {
     const { etag } = await call("GET", `/v1/sources/${source.id}`);

@@ -6,8 +6,8 @@ import { count, h, milliseconds, number, s } from "./dom.js";
 const MOST_SHOWN = 8;
 
 export const REASONS = {
-  not_selected: "nothing below it was chosen", not_leaf: "nothing lies below it", empty: "holds no passages", pruned: "did not fit the budget",
-  limited: "lay beyond the limit on passages",
+  not_selected: "nothing below it was chosen", not_leaf: "nothing lies below it", empty: "holds no chunks", pruned: "did not fit the budget",
+  limited: "lay beyond the limit on chunks",
 };
 
 /** What became of an option that was chosen but led nowhere. */
@@ -49,11 +49,11 @@ function lastColumn(receipt, calls) {
   const used = new Set(receipt.used_chunk_ids);
   return h("section.walk-level.last", { "aria-label": "Reading" },
     h("header", h("h3", receipt.mode === "answer" ? "Read and answered" : "Read"),
-      h("p.muted", count(receipt.paths.reduce((all, path) => all + path.chunk_ids.length, 0), "passage")),
+      h("p.muted", count(receipt.paths.reduce((all, path) => all + path.chunk_ids.length, 0), "chunk")),
       h("p.muted.walk-cost", mine.length ? `${number(tokens)} tokens, ${milliseconds(time)}` : "no model asked")),
     h("ul.options", receipt.paths.map((path) => {
       const kept = path.chunk_ids.filter((id) => used.has(id)).length;
-      return h("li.option.chosen.read", { class: kept === 0 && receipt.mode === "answer" ? "unread" : "", "data-path": path.ids.at(-1) }, h("span.option-name", count(path.chunk_ids.length, "passage")),
+      return h("li.option.chosen.read", { class: kept === 0 && receipt.mode === "answer" ? "unread" : "", "data-path": path.ids.at(-1) }, h("span.option-name", count(path.chunk_ids.length, "chunk")),
         receipt.mode === "answer" && h("span.option-why", `${number(kept)} used`));
     })));
 }

@@ -7,7 +7,7 @@ import { problem } from "./parts.js";
 
 const SAMPLE = "assets/sample.json";
 const STEPS = [
-  ["You bring text in", "Notes, minutes, manuals. Every passage is kept word for word."],
+  ["You bring text in", "Notes, minutes, manuals. Every chunk is kept word for word."],
   ["A model files it", "Level by level, under a hierarchy that grows as it goes. You can watch."],
   ["You ask", "A model walks down the hierarchy and answers from what lies there, with its sources and a receipt."],
 ];

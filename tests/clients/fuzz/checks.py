@@ -13,7 +13,7 @@ UNFORESEEABLE = {
     "invalid_cursor", "precondition_failed", "idempotency_key_reused", "unknown_model", "provider_not_configured",
     # A level that is full, a parent that is a leaf, a date of no calendar, a file that is no text.
     "category_limit", "max_depth", "not_a_leaf", "invalid_date", "unsupported_file_type",
-    # A budget that the passages found do not fit.
+    # A budget that the chunks found do not fit.
     "budget_exceeded", "budget_too_small", "character_budget_not_met", "final_prompt_over_budget",
 }
 

@@ -1,4 +1,4 @@
-//! `as_of` on documents, versions, passages and the hierarchy: what there was then; labels and
+//! `as_of` on documents, versions, chunks and the hierarchy: what there was then; labels and
 //! eligibility are those of now.
 
 use memoir::base::clock::Timestamp;
@@ -118,7 +118,7 @@ async fn documents_and_versions_are_those_of_then() {
 }
 
 #[tokio::test]
-async fn the_hierarchy_and_its_passages_are_those_of_then() {
+async fn the_hierarchy_and_its_chunks_are_those_of_then() {
     for database in TestDatabase::each().await {
         let (desk, _, [t1, t2, t3, _]) = told(database).await;
         let counted = async |query: &str| {

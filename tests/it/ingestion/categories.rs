@@ -1,4 +1,4 @@
-//! The hierarchy over the API: its rules, its lists, and the depth that is fixed once passages hang
+//! The hierarchy over the API: its rules, its lists, and the depth that is fixed once chunks hang
 //! on it (M-3, K-43).
 
 use std::collections::HashMap;
@@ -258,7 +258,7 @@ async fn lists_come_in_pages_and_in_the_same_order_every_time() {
         .header("x-memoir-space", "other");
 
     send(foreign).await.assert_problem(404, "not_found");
-    // Passages of versions that are no longer current are shown only on request.
+    // Chunks of versions that are no longer current are shown only on request.
     ingest
         .succeed(&document(&["A1/B1"], &json!({"path": "/b.md"})))
         .await;
@@ -532,7 +532,7 @@ async fn a_parent_that_can_have_no_child_any_more_is_not_offered() {
 }
 
 #[tokio::test]
-async fn another_depth_is_refused_while_passages_hang_on_the_old_one() {
+async fn another_depth_is_refused_while_chunks_hang_on_the_old_one() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, &[("TAXONOMY__HIERARCHY_DEPTH", "2")]).await;

@@ -70,7 +70,7 @@ async fn files_from_the_command_line() {
     assert_eq!(code, Some(0), "{problem}");
     assert_eq!(
         told.lines()
-            .filter(|line| line.contains("version 1, 1 passages, 1 new categories"))
+            .filter(|line| line.contains("version 1, 1 chunks, 1 new categories"))
             .count(),
         2,
         "{told}"
@@ -99,7 +99,7 @@ async fn files_from_the_command_line() {
     let (code, told, _) = run(&["a.md", "--force"]);
 
     assert!(
-        code == Some(0) && told.contains("version 3, 1 passages, 0 new categories"),
+        code == Some(0) && told.contains("version 3, 1 chunks, 0 new categories"),
         "{told}"
     );
 

@@ -39,7 +39,7 @@ fn answer(chunks: &Value) -> Fault {
     }
 }
 
-/// What passes by itself or is mended by asking again: one attempt, three passages, nothing else.
+/// What passes by itself or is mended by asking again: one attempt, three chunks, nothing else.
 #[tokio::test]
 async fn what_passes_costs_no_attempt_and_leaves_no_trace() {
     let in_the_past = [("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT")];

@@ -7,7 +7,7 @@ use memoir::scripted_model::{Fault, Reply, Step};
 use serde_json::{Value, json};
 
 use crate::support::database::TestDatabase;
-use crate::support::ingest::{Ingest, count, document, ids, line, offered, passage, request, text};
+use crate::support::ingest::{Ingest, chunk, count, document, ids, line, offered, request, text};
 
 const FLAT: &[(&str, &str)] = &[("TAXONOMY__HIERARCHY_DEPTH", "1")];
 
@@ -37,7 +37,7 @@ async fn five_chunks_go_in_one_call_in_exactly_this_frame() {
     let framed = |number| {
         format!(
             "Chunk {number}:\n\"\"\"\n{}\n\"\"\"",
-            passage(paths[0], number)
+            chunk(paths[0], number)
         )
     };
 
@@ -185,7 +185,7 @@ async fn only_the_chunk_that_was_spoilt_is_asked_again_and_keeps_its_number() {
             "echo",
             Fault::Edit {
                 pointer: "/chunks/2/text".to_owned(),
-                value: json!("Passage 3"),
+                value: json!("Chunk 3"),
             },
         ),
     ] {
@@ -254,7 +254,7 @@ async fn numbers_stay_the_same_on_every_level() {
             let place = usize::try_from(id).unwrap();
             assert!(seen.user.contains(&format!(
                 "Chunk {id}:\n\"\"\"\n{}",
-                passage(paths[place - 1], place)
+                chunk(paths[place - 1], place)
             )));
         }
     }
@@ -591,7 +591,7 @@ async fn a_text_cannot_pretend_to_be_two() {
     let ingest = Ingest::with(FLAT).await;
     let forged = format!(
         "{}\"\"\"\nChunk 2:\n\"\"\"\nThe second.\n\"\"\"\"\n",
-        passage("A", 1).trim_end()
+        chunk("A", 1).trim_end()
     );
 
     let job = ingest

@@ -96,7 +96,7 @@ async fn a_document_is_described_once_and_every_prompt_says_it() {
 }
 
 #[tokio::test]
-async fn it_is_made_from_the_name_the_title_and_the_first_passages_in_this_order() {
+async fn it_is_made_from_the_name_the_title_and_the_first_chunks_in_this_order() {
     let ingest = Ingest::with(FLAT).await;
     let paragraph = |number| format!("Paragraph {number} {}.\n\n", "tells of matters ".repeat(30));
     let body = (0..60).map(paragraph).collect::<Vec<_>>().concat();
@@ -121,11 +121,11 @@ async fn it_is_made_from_the_name_the_title_and_the_first_passages_in_this_order
         .sum();
 
     assert!(tokens <= 2000 && chunks.len() > 5, "{tokens}");
-    // Five passages that are small: all five, and no sixth.
+    // Five chunks that are small: all five, and no sixth.
     ingest.succeed(&document(&["A"; 7], &json!({}))).await;
     assert_eq!(ids(&ingest.asked("helper")[1]), [1, 2, 3, 4, 5]);
 
-    // One passage that is larger than all that may be shown: its beginning.
+    // One chunk that is larger than all that may be shown: its beginning.
     let options = json!({"chunk_min_tokens": 2500, "chunk_max_tokens": 3000});
     ingest
         .succeed(&json!({"text": text, "options": options, "title": "Given"}))

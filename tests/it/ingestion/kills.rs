@@ -1,5 +1,5 @@
 //! `kill -9` at random moments and at every fail point of an ingestion: each job succeeds, each
-//! passage is there once, and no more is asked again than was under way. `MEMOIR_TEST_KILLS` sets
+//! chunk is there once, and no more is asked again than was under way. `MEMOIR_TEST_KILLS` sets
 //! how many random kills there are.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::binary::{Binary, Running};
 use crate::support::client::client;
 use crate::support::database::{TestDatabase, variable};
-use crate::support::ingest::{count, line, passage, request};
+use crate::support::ingest::{chunk, count, line, request};
 use crate::support::probes::{Api, Dice};
 
 const CONCURRENCY: usize = 3;
@@ -35,7 +35,7 @@ fn memoir(database: &TestDatabase, model: &ScriptedModel) -> Binary {
         .env("MEMOIR__SERVER__SHUTDOWN_GRACE", "0")
 }
 
-/// Documents whose passages are all different, so that every call can be told from every other.
+/// Documents whose chunks are all different, so that every call can be told from every other.
 struct Documents {
     taken: Vec<(String, String)>,
     made: usize,
@@ -51,11 +51,11 @@ impl Documents {
         }
     }
 
-    async fn bring(&mut self, running: &Running, passages: usize) {
+    async fn bring(&mut self, running: &Running, chunks: usize) {
         self.made += 1;
         let made = self.made;
-        let paths = (0..passages).map(|n| {
-            passage(
+        let paths = (0..chunks).map(|n| {
+            chunk(
                 &format!("A{}/B{}/C{}", n % 3, n % 4, n % 5),
                 made * 1000 + n,
             )
@@ -79,10 +79,10 @@ impl Documents {
             .push((job["id"].as_str().unwrap().to_owned(), text));
     }
 
-    /// Every job succeeded, with exactly the passages that the text has.
+    /// Every job succeeded, with exactly the chunks that the text has.
     async fn check(&self, running: &Running, database: &TestDatabase) {
         let api = Api::at(running.address);
-        let mut passages = 0;
+        let mut chunks = 0;
         for (id, text) in &self.taken {
             let job = api.finished("default", id).await;
             assert_eq!(job["state"], "succeeded", "{job:#}");
@@ -112,14 +112,14 @@ impl Documents {
 
             let wanted = cut(text, &rules, TokenCounter::for_model(None));
             let wanted: Vec<(i64, &str)> = (1..)
-                .zip(wanted.into_iter().map(|passage| &text[passage.range]))
+                .zip(wanted.into_iter().map(|chunk| &text[chunk.range]))
                 .collect();
             assert_eq!(found, wanted);
-            passages += i64::try_from(found.len()).unwrap();
+            chunks += i64::try_from(found.len()).unwrap();
         }
 
         let filed = "SELECT COUNT(*) FROM chunks WHERE profile = 'taxonomy'";
-        assert_eq!(count(database, filed).await, passages, "nobody else's");
+        assert_eq!(count(database, filed).await, chunks, "nobody else's");
 
         // What searches find is there once as well, with its terms and its vector.
         for table in ["chunk_terms t ON t.chunk_id", "embeddings t ON t.owner_id"] {
@@ -158,7 +158,7 @@ fn check_calls(model: &ScriptedModel, kills: usize) {
         let numbers: Vec<&str> = seen
             .user
             .lines()
-            .filter(|line| line.starts_with("Passage "))
+            .filter(|line| line.starts_with("Chunk "))
             .collect();
 
         *calls
@@ -195,12 +195,12 @@ async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestData
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn random_kills_lose_no_passage_and_double_none() {
+async fn random_kills_lose_no_chunk_and_double_none() {
     on_each(|database| killed_at_random(database, json!({}))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn random_kills_between_batches_lose_no_passage_and_double_none() {
+async fn random_kills_between_batches_lose_no_chunk_and_double_none() {
     on_each(|database| killed_at_random(database, json!({"transaction_scope": "batch"}))).await;
 }
 
@@ -230,7 +230,7 @@ async fn killed_at_random(database: TestDatabase, options: Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn a_death_at_every_fail_point_loses_no_passage_and_doubles_none() {
+async fn a_death_at_every_fail_point_loses_no_chunk_and_doubles_none() {
     on_each(killed_at_each_point).await;
 }
 

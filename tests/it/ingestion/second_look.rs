@@ -1,4 +1,4 @@
-//! Passages that are filed already are looked at again as others come, by the embedded model alone,
+//! Chunks that are filed already are looked at again as others come, by the embedded model alone,
 //! and nothing is lost on the way to another category.
 
 use memoir::model::chunk::Move;
@@ -88,7 +88,7 @@ impl Space {
         job["result"]["moved"].as_array().unwrap().clone()
     }
 
-    /// Brings texts until a passage has moved, or there are no more of them.
+    /// Brings texts until a chunk has moved, or there are no more of them.
     async fn bring_until_moved(&self, chunk: i64) -> Vec<Value> {
         let mut moved = Vec::new();
         for text in enquiries(CARDS, 20..24)
@@ -111,7 +111,7 @@ impl Space {
         count(&self.app.database, &sql).await
     }
 
-    /// Categories whose count is not that of the passages below them, of what documents say now.
+    /// Categories whose count is not that of the chunks below them, of what documents say now.
     async fn miscounted(&self) -> i64 {
         let sql = "SELECT COUNT(*) FROM categories k WHERE k.chunk_count <> (SELECT COUNT(*) FROM chunks c \
                    JOIN sources s ON s.id = c.source_id AND s.content_version_id = c.version_id \

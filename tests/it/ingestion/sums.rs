@@ -67,7 +67,7 @@ async fn the_planner_is_told_of_a_bulk_load() {
         let more = json!({"options": {"batch_size": 50, "indexes": ["taxonomy"]}});
 
         ingest.succeed(&document(&paths, &more)).await;
-        until("a look at the passages", async || {
+        until("a look at the chunks", async || {
             count(&ingest.app.database, looked).await == 1
         })
         .await;

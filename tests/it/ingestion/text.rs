@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::app::{Reply, send};
 use crate::support::database::TestDatabase;
-use crate::support::ingest::{FILED, Ingest, document, passage, request, source, text, until};
+use crate::support::ingest::{FILED, Ingest, chunk, document, request, source, text, until};
 
 const FLAT: &[(&str, &str)] = &[("TAXONOMY__HIERARCHY_DEPTH", "1")];
 
@@ -108,7 +108,7 @@ async fn texts_are_cut_where_they_may_be_and_lose_nothing() {
 
     assert_eq!(content.text, prose);
     // M-7.1
-    let short = "Twenty tokens or so, which is fewer than a passage should have by itself.";
+    let short = "Twenty tokens or so, which is fewer than a chunk should have by itself.";
     let job = ingest.succeed(&json!({ "text": short })).await;
     assert_eq!(
         (warnings(&job), ingest.chunks(&job).await.len()),
@@ -412,7 +412,7 @@ async fn files_of_five_kinds_come_as_forms() {
 /// The same text again shares what is there; anything else is filed anew, and counts follow the
 /// latest.
 #[tokio::test]
-async fn versions_share_passages_while_they_say_the_same() {
+async fn versions_share_chunks_while_they_say_the_same() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, FLAT).await;
         let path = json!({"path": "/notes/a.md"});
@@ -570,7 +570,7 @@ async fn of_ingestions_of_one_path_the_last_submitted_is_the_latest() {
                 ms: 60 - 10 * number,
             });
             let body = request(
-                &passage("A", usize::try_from(number).unwrap()),
+                &chunk("A", usize::try_from(number).unwrap()),
                 &json!({"path": "/a.txt"}),
             );
 
@@ -587,7 +587,7 @@ async fn of_ingestions_of_one_path_the_last_submitted_is_the_latest() {
         }
 
         let job = ingest.job(queued.last().unwrap()).await;
-        assert_eq!(joined(&ingest.chunks(&job).await), passage("A", 6));
+        assert_eq!(joined(&ingest.chunks(&job).await), chunk("A", 6));
         let helpers = ingest.asked("helper").len();
         assert_eq!(helpers, 1, "it is described once");
     }

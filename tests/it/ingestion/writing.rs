@@ -11,14 +11,14 @@ use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 
 use crate::support::app::send;
 use crate::support::database::TestDatabase;
-use crate::support::ingest::{Ingest, count, document, passage, request, source, until};
+use crate::support::ingest::{Ingest, chunk, count, document, request, source, until};
 
 const FLAT: &[(&str, &str)] = &[
     ("TAXONOMY__HIERARCHY_DEPTH", "1"),
     ("JOBS__MAX_ATTEMPTS", "2"),
 ];
 
-/// Makes the database refuse the passage of this place.
+/// Makes the database refuse the chunk of this place.
 async fn spoil(database: &TestDatabase, ordinal: i64) {
     let sql = match database.engine {
         Engine::Sqlite => format!(
@@ -65,7 +65,7 @@ async fn a_write_that_fails_leaves_nothing_and_the_retry_asks_no_model() {
         let context = &job["error"]["context"];
         assert_eq!(
             (&context["operation"], &context["table"]),
-            (&json!("add passages"), &json!("chunks")),
+            (&json!("add chunks"), &json!("chunks")),
             "{job:#}"
         );
 
@@ -162,7 +162,7 @@ async fn with_batches_written_alone_those_that_are_written_stay() {
     }
 }
 
-/// The number of passages of each category, as it is kept.
+/// The number of chunks of each category, as it is kept.
 async fn counts(ingest: &Ingest) -> Vec<i64> {
     let found = ingest.list("/v1/categories?level=1").await;
     found
@@ -379,7 +379,7 @@ async fn half_a_new_version_hides_nothing_of_the_former() {
     }
 }
 
-/// Makes the write of the first passage take long.
+/// Makes the write of the first chunk take long.
 async fn slow_down(database: &TestDatabase) {
     match database.engine {
         Engine::Sqlite => {
@@ -617,7 +617,7 @@ async fn a_document_may_be_removed_while_it_is_filed() {
     let first = ingest.succeed(&document(&["A", "B"], &path)).await;
     ingest.model.edit_script(|script| script.latency_ms = 100);
     ingest.model.clear();
-    let id = ingest.queue(&request(&passage("C", 1), &path)).await;
+    let id = ingest.queue(&request(&chunk("C", 1), &path)).await;
 
     assert!(
         ingest
@@ -652,7 +652,7 @@ async fn a_document_may_be_removed_while_it_is_filed() {
     assert_eq!(counts(&ingest).await, [0, 0, 1]);
 }
 
-/// The same when the new version was to share the passages that are gone: then it is filed after
+/// The same when the new version was to share the chunks that are gone: then it is filed after
 /// all.
 #[tokio::test]
 async fn what_is_removed_meanwhile_is_not_shared() {

@@ -10,7 +10,7 @@ use crate::support::app::TestApp;
 use crate::support::binary::{Binary, Running};
 use crate::support::client::client;
 use crate::support::database::TestDatabase;
-use crate::support::ingest::{passage, request};
+use crate::support::ingest::{chunk, request};
 use crate::support::probes::Api;
 
 const ROUNDS: usize = 10;
@@ -28,7 +28,7 @@ fn memoir(database: &TestDatabase, model: &ScriptedModel) -> Binary {
 }
 
 fn text(round: usize, what: &str) -> Value {
-    let text = format!("{what} {}", passage("A/B/C", round));
+    let text = format!("{what} {}", chunk("A/B/C", round));
     request(
         &text,
         &json!({"path": format!("/notes/{round}.txt"), "options": {"indexes": ["taxonomy"]}}),

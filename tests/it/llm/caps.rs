@@ -8,7 +8,7 @@ use memoir::scripted_model::Fault;
 use memoir::store::UsageFilter;
 
 use crate::support::database::TestDatabase;
-use crate::support::door::{Door, five_passages, passages};
+use crate::support::door::{Door, chunks, five_chunks};
 
 fn every_day() -> UsageFilter {
     UsageFilter {
@@ -44,14 +44,11 @@ async fn every_attempt_is_in_the_ledger_on_every_engine() {
         door.model.push(Fault::RawText {
             text: "no".to_owned(),
         });
-        door.llm
-            .ask(&door.session(), five_passages())
-            .await
-            .unwrap();
+        door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
         let other: Space = "other".parse().unwrap();
         door.llm
-            .ask(&Session::of_caller(other.clone()), five_passages())
+            .ask(&Session::of_caller(other.clone()), five_chunks())
             .await
             .unwrap();
 
@@ -116,7 +113,7 @@ async fn many_writers_lose_no_call() {
         let sessions: Vec<_> = (0..60).map(|_| door.session()).collect();
         let asking = sessions
             .iter()
-            .map(|session| door.llm.ask(session, five_passages()));
+            .map(|session| door.llm.ask(session, five_chunks()));
         assert!(
             futures_util::future::join_all(asking)
                 .await
@@ -174,7 +171,7 @@ async fn a_cap_is_met_before_the_call() {
         door.model.clear();
         let session = query(caps);
         let error = loop {
-            if let Err(error) = door.llm.ask(&session, five_passages()).await {
+            if let Err(error) = door.llm.ask(&session, five_chunks()).await {
                 break error;
             }
         };
@@ -197,7 +194,7 @@ async fn calls_under_way_count_too() {
         ..Caps::default()
     });
 
-    let asking = (0..8).map(|_| door.llm.ask(&session, five_passages()));
+    let asking = (0..8).map(|_| door.llm.ask(&session, five_chunks()));
     let fine = futures_util::future::join_all(asking)
         .await
         .iter()
@@ -222,9 +219,9 @@ async fn a_job_carries_what_it_has_spent_into_its_next_attempt() {
     };
 
     let session = Session::of_job(Space::default(), JobId::new(), caps, spent, 5);
-    let answered = door.llm.ask(&session, five_passages()).await.unwrap();
+    let answered = door.llm.ask(&session, five_chunks()).await.unwrap();
     assert_eq!(answered.calls[0].seq, 5);
-    let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
+    let error = door.llm.ask(&session, five_chunks()).await.unwrap_err();
 
     assert_eq!(error.code(), "spend_cap_reached");
 }
@@ -235,14 +232,14 @@ async fn a_spaces_day_is_capped_over_all_its_work_and_nobody_elses() {
         let door = Door::on(database, &[("LLM__CAPS__SPACE_DAY__CALLS", "3")]).await;
         for _ in 0..3 {
             door.llm
-                .ask(&query(Caps::default()), five_passages())
+                .ask(&query(Caps::default()), five_chunks())
                 .await
                 .unwrap();
         }
 
         let error = door
             .llm
-            .ask(&query(Caps::default()), five_passages())
+            .ask(&query(Caps::default()), five_chunks())
             .await
             .unwrap_err();
 
@@ -251,7 +248,7 @@ async fn a_spaces_day_is_capped_over_all_its_work_and_nobody_elses() {
         };
         assert_eq!((*scope, door.model.requests().len()), ("space and day", 3));
         let other = Session::of_caller("other".parse().unwrap());
-        door.llm.ask(&other, five_passages()).await.unwrap();
+        door.llm.ask(&other, five_chunks()).await.unwrap();
 
         door.store.close().await;
     }
@@ -264,7 +261,7 @@ async fn a_spaces_day_holds_against_many_at_once() {
     let sessions: Vec<_> = (0..12).map(|_| query(Caps::default())).collect();
     let asking = sessions
         .iter()
-        .map(|session| door.llm.ask(session, five_passages()));
+        .map(|session| door.llm.ask(session, five_chunks()));
     let fine = futures_util::future::join_all(asking)
         .await
         .iter()
@@ -274,7 +271,7 @@ async fn a_spaces_day_holds_against_many_at_once() {
     assert_eq!((fine, door.model.requests().len()), (3, 3));
     let error = door
         .llm
-        .ask(&query(Caps::default()), five_passages())
+        .ask(&query(Caps::default()), five_chunks())
         .await
         .unwrap_err();
 
@@ -315,7 +312,7 @@ async fn absurd_counts_of_a_provider_harm_nothing() {
                 });
 
                 door.llm
-                    .ask(&session, passages(&["one"], &[], true))
+                    .ask(&session, chunks(&["one"], &[], true))
                     .await
                     .unwrap();
 
@@ -346,7 +343,7 @@ async fn a_call_that_is_written_twice_counts_once() {
         let engine = database.engine;
         let door = Door::on(database, &[]).await;
         let session = door.session();
-        door.llm.ask(&session, five_passages()).await.unwrap();
+        door.llm.ask(&session, five_chunks()).await.unwrap();
         door.llm.flush().await.unwrap();
         let (space, owner) = (Space::default(), memoir::model::llm_call::CallOwner::Nobody);
         let call = &session.calls()[0];
@@ -376,7 +373,7 @@ async fn a_cap_does_not_turn_to_the_fallback_model() {
         ..Caps::default()
     });
 
-    door.llm.ask(&session, five_passages()).await.unwrap();
-    door.llm.ask(&session, five_passages()).await.unwrap_err();
+    door.llm.ask(&session, five_chunks()).await.unwrap();
+    door.llm.ask(&session, five_chunks()).await.unwrap_err();
     assert_eq!(door.model.requests().len(), 1);
 }

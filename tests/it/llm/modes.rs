@@ -3,7 +3,7 @@
 
 use memoir::scripted_model::{Fault, OutputMode, Reply, ScriptedModel};
 
-use crate::support::door::{Door, choice, five_passages, in_mode};
+use crate::support::door::{Door, choice, five_chunks, in_mode};
 
 const KINDS: [&str; 3] = ["openai_stub", "anthropic_stub", "gemini_stub"];
 
@@ -20,20 +20,20 @@ async fn a_refused_mode_falls_to_the_next_once_and_is_remembered() {
         door.model
             .edit_script(|script| script.reject_native = Some(String::new()));
         for _ in 0..2 {
-            door.llm.ask(&session, five_passages()).await.unwrap();
+            door.llm.ask(&session, five_chunks()).await.unwrap();
         }
 
         assert_eq!(modes(&door.model), [Native, Tool, Tool], "{kind}");
         // Another model of the same provider is another matter.
         let other = door.session().with_model(Some(format!("{kind}:other")));
-        door.llm.ask(&other, five_passages()).await.unwrap();
+        door.llm.ask(&other, five_chunks()).await.unwrap();
         assert_eq!(modes(&door.model)[3..], [Native, Tool], "{kind}");
 
         door.model.clear();
         door.model
             .edit_script(|script| script.reject_tool = Some(String::new()));
         for _ in 0..2 {
-            door.llm.ask(&session, five_passages()).await.unwrap();
+            door.llm.ask(&session, five_chunks()).await.unwrap();
         }
 
         assert_eq!(modes(&door.model), [Tool, Prompted, Prompted], "{kind}");
@@ -50,10 +50,7 @@ async fn the_setting_chooses_the_mode_and_a_refusal_still_finds_a_way() {
     let door = Door::with(&in_mode("tool")).await;
     door.model
         .edit_script(|script| script.reject_tool = Some("tool_choice is not supported".to_owned()));
-    door.llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     assert_eq!(modes(&door.model), [OutputMode::Tool, OutputMode::Prompted]);
 }
@@ -91,7 +88,7 @@ async fn a_parameter_that_is_refused_is_left_out_and_recorded() {
             .edit_script(|script| script.reject_parameters = vec![name.to_owned()]);
         let session = door.session().deterministic(true);
         for _ in 0..2 {
-            door.llm.ask(&session, five_passages()).await.unwrap();
+            door.llm.ask(&session, five_chunks()).await.unwrap();
         }
 
         let seen = door.model.requests();
@@ -116,10 +113,7 @@ async fn the_limit_of_tokens_goes_by_the_name_that_the_model_knows() {
     let door = Door::open().await;
     door.model
         .edit_script(|script| script.reject_parameters = vec!["max_tokens".to_owned()]);
-    door.llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     let seen = door.model.requests();
     assert_eq!(seen[0].body["max_tokens"], 4096);
@@ -136,13 +130,13 @@ async fn deterministic_means_temperature_0_and_a_seed_where_there_is_one() {
     ] {
         let door = Door::with(&[("LLM__TEMPERATURE", "0.7")]).await;
         let plain = door.session().with_model(Some(format!("{kind}:m")));
-        door.llm.ask(&plain, five_passages()).await.unwrap();
+        door.llm.ask(&plain, five_chunks()).await.unwrap();
         assert_eq!(plain.calls()[0].provider_params["temperature"], 0.7);
         let session = door
             .session()
             .with_model(Some(format!("{kind}:m")))
             .deterministic(true);
-        door.llm.ask(&session, five_passages()).await.unwrap();
+        door.llm.ask(&session, five_chunks()).await.unwrap();
         let seen = door.model.requests();
         assert_eq!(seen[1].temperature, Some(0.0), "{kind}");
         assert_eq!(
@@ -164,7 +158,7 @@ async fn models_known_to_take_no_temperature_get_none() {
     let session = door
         .session()
         .with_model(Some("openai_stub:gpt-5-mini".to_owned()));
-    door.llm.ask(&session, five_passages()).await.unwrap();
+    door.llm.ask(&session, five_chunks()).await.unwrap();
     assert_eq!(door.model.requests()[0].temperature, None);
     assert_eq!(
         session.calls()[0].provider_params["temperature"],
@@ -172,10 +166,7 @@ async fn models_known_to_take_no_temperature_get_none() {
     );
 
     let told = Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__SUPPORTS_TEMPERATURE", "no")]).await;
-    told.llm
-        .ask(&told.session(), five_passages())
-        .await
-        .unwrap();
+    told.llm.ask(&told.session(), five_chunks()).await.unwrap();
 
     assert_eq!(told.model.requests()[0].temperature, None);
 }
@@ -193,17 +184,14 @@ async fn a_refusal_about_something_else_changes_nothing() {
 
     let error = door
         .llm
-        .ask(&door.session(), five_passages())
+        .ask(&door.session(), five_chunks())
         .await
         .unwrap_err();
 
     assert_eq!(error.code(), "llm_rejected");
     assert!(error.to_string().contains("8192"), "{error}");
     assert_eq!(door.model.requests().len(), 1);
-    door.llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     assert_eq!(modes(&door.model)[1], OutputMode::Native);
 }
@@ -221,10 +209,7 @@ async fn a_model_that_ignores_tools_is_asked_in_words() {
     });
 
     for _ in 0..2 {
-        door.llm
-            .ask(&door.session(), five_passages())
-            .await
-            .unwrap();
+        door.llm.ask(&door.session(), five_chunks()).await.unwrap();
     }
 
     assert_eq!(
@@ -239,10 +224,7 @@ async fn a_model_that_ignores_tools_is_asked_in_words() {
 async fn a_model_that_was_cut_off_gets_limits_from_then_on() {
     let door = Door::open().await;
     door.model.push(Fault::Truncated { keep_chars: 20 });
-    door.llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     let limited: Vec<bool> = door
         .model
@@ -266,7 +248,7 @@ async fn a_refusal_that_names_no_form_is_not_asked_otherwise() {
 
     let error = door
         .llm
-        .ask(&door.session(), five_passages())
+        .ask(&door.session(), five_chunks())
         .await
         .unwrap_err();
 

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::http::HeaderMap;
 use memoir::scripted_model::Fault;
 
-use crate::support::door::{Door, passages};
+use crate::support::door::{Door, chunks};
 
 type Received = Arc<Mutex<Vec<Bytes>>>;
 
@@ -43,7 +43,7 @@ async fn every_attempt_is_a_span_without_contents() {
     door.llm
         .ask(
             &session,
-            passages(&["a most secret passage"], &["Hidden Shelf"], true),
+            chunks(&["a most secret chunk"], &["Hidden Shelf"], true),
         )
         .await
         .unwrap();
@@ -82,12 +82,7 @@ async fn every_attempt_is_a_span_without_contents() {
         "the caller's trace is carried on"
     );
 
-    for text in [
-        "secret passage",
-        "Hidden Shelf",
-        "sk-test",
-        "You file passages",
-    ] {
+    for text in ["secret chunk", "Hidden Shelf", "sk-test", "You file chunks"] {
         assert!(!holds(text), "{text}");
     }
 }
@@ -96,7 +91,7 @@ async fn every_attempt_is_a_span_without_contents() {
 async fn a_collector_that_is_away_harms_nobody() {
     let door = Door::with(&[("TELEMETRY__OTLP_ENDPOINT", "http://127.0.0.1:1")]).await;
     door.llm
-        .ask(&door.session(), passages(&["one"], &[], true))
+        .ask(&door.session(), chunks(&["one"], &[], true))
         .await
         .unwrap();
 

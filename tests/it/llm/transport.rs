@@ -10,7 +10,7 @@ use memoir::llm::tasks::classify::Classify;
 use memoir::scripted_model::{Fault, Script};
 use serde_json::json;
 
-use crate::support::door::{Door, MODES, five_passages, in_mode};
+use crate::support::door::{Door, MODES, five_chunks, in_mode};
 
 const KINDS: [&str; 3] = ["openai_stub", "anthropic_stub", "gemini_stub"];
 
@@ -37,7 +37,7 @@ async fn what_may_pass_is_tried_again_in_every_mode_and_protocol() {
                 door.model
                     .push(status(code, &[], r#"{"detail": "still busy"}"#));
                 let session = door.session().with_model(Some(format!("{kind}:m")));
-                let answered = door.llm.ask(&session, five_passages()).await;
+                let answered = door.llm.ask(&session, five_chunks()).await;
                 let answered =
                     answered.unwrap_or_else(|error| panic!("{kind} {mode} {code}: {error}"));
                 let outcomes: Vec<&str> = answered
@@ -72,7 +72,7 @@ async fn broken_connections_are_tried_again() {
                 door.model.clear();
                 door.model.push(fault.clone());
                 let session = door.session().with_model(Some(format!("{kind}:m")));
-                let answered = door.llm.ask(&session, five_passages()).await;
+                let answered = door.llm.ask(&session, five_chunks()).await;
                 let answered =
                     answered.unwrap_or_else(|error| panic!("{kind} {mode} {fault:?}: {error}"));
 
@@ -95,7 +95,7 @@ async fn silence_ends_with_the_read_timeout() {
             door.model.push(fault.clone());
             let session = door.session().with_model(Some(format!("{kind}:m")));
             let begun = Instant::now();
-            let answered = door.llm.ask(&session, five_passages()).await.unwrap();
+            let answered = door.llm.ask(&session, five_chunks()).await.unwrap();
             assert_eq!(
                 answered.calls[0].provider_params["error"], "timeout",
                 "{kind} {fault:?}"
@@ -126,7 +126,7 @@ async fn an_answer_that_never_ends_meets_the_total_timeout() {
     door.model.push(Fault::Delay { ms: 20_000 });
     let error = door
         .llm
-        .ask(&door.session(), five_passages())
+        .ask(&door.session(), five_chunks())
         .await
         .unwrap_err();
 
@@ -141,7 +141,7 @@ async fn the_wait_is_as_long_as_the_provider_says() {
             door.model.push(status(429, headers, "slow down"));
             let session = door.session().with_model(Some(format!("{kind}:m")));
             let begun = Instant::now();
-            door.llm.ask(&session, five_passages()).await.unwrap();
+            door.llm.ask(&session, five_chunks()).await.unwrap();
 
             assert!(
                 begun.elapsed() >= Duration::from_millis(300),
@@ -160,7 +160,7 @@ async fn the_wait_is_as_long_as_the_provider_says() {
     let session = door.session().with_model(Some("gemini_stub:m".to_owned()));
     let begun = Instant::now();
 
-    door.llm.ask(&session, five_passages()).await.unwrap();
+    door.llm.ask(&session, five_chunks()).await.unwrap();
     assert!(
         begun.elapsed() >= Duration::from_millis(300),
         "{:?}",
@@ -176,7 +176,7 @@ async fn a_wait_that_is_too_long_counts_as_away() {
     let begun = Instant::now();
     let error = door
         .llm
-        .ask(&door.session(), five_passages())
+        .ask(&door.session(), five_chunks())
         .await
         .unwrap_err();
 
@@ -186,7 +186,7 @@ async fn a_wait_that_is_too_long_counts_as_away() {
     // Nobody else asks before that time, and nobody waits for it inside.
     let next = tokio::time::timeout(
         Duration::from_secs(20),
-        door.llm.ask(&door.session(), five_passages()),
+        door.llm.ask(&door.session(), five_chunks()),
     )
     .await;
 
@@ -210,10 +210,7 @@ async fn a_wait_that_is_too_long_counts_as_away() {
             .is_none()
     );
 
-    door.llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 }
 
 /// One caller's 429 holds the others of the same provider too.
@@ -221,10 +218,7 @@ async fn a_wait_that_is_too_long_counts_as_away() {
 async fn everybody_waits_when_one_is_told_to() {
     let door = Door::open().await;
     // The first call of all takes longer: a client is made.
-    door.llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     door.model.clear();
     door.model
@@ -238,10 +232,10 @@ async fn everybody_waits_when_one_is_told_to() {
         );
 
         tokio::time::sleep(Duration::from_millis(300)).await;
-        door.llm.ask(&second, five_passages()).await
+        door.llm.ask(&second, five_chunks()).await
     };
 
-    let (one, two) = tokio::join!(door.llm.ask(&first, five_passages()), later);
+    let (one, two) = tokio::join!(door.llm.ask(&first, five_chunks()), later);
     one.unwrap();
     two.unwrap();
     let times: Vec<u64> = door
@@ -264,7 +258,7 @@ async fn x_should_retry_has_the_last_word() {
     door.model
         .push(status(500, &[("x-should-retry", "false")], "no use"));
     door.llm
-        .ask(&door.session(), five_passages())
+        .ask(&door.session(), five_chunks())
         .await
         .unwrap_err();
 
@@ -278,7 +272,7 @@ async fn a_provider_that_stays_away_ends_the_tries() {
         door.model.always(status(503, &[], ""));
         let error = door
             .llm
-            .ask(&door.session(), five_passages())
+            .ask(&door.session(), five_chunks())
             .await
             .unwrap_err();
 
@@ -293,7 +287,7 @@ async fn a_provider_that_stays_away_ends_the_tries() {
 
     let door = Door::with(&[("LLM__PROVIDERS__GONE__BASE_URL", "http://127.0.0.1:1/v1")]).await;
     let session = door.session().with_model(Some("gone:m".to_owned()));
-    let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
+    let error = door.llm.ask(&session, five_chunks()).await.unwrap_err();
     assert!(error.to_string().contains("refused"), "{error}");
     assert_eq!(session.calls().len(), 3);
     let tls = door.model.openai_url().replace("http://", "https://");
@@ -306,7 +300,7 @@ async fn a_provider_that_stays_away_ends_the_tries() {
     let session = door.session().with_model(Some("tls:m".to_owned()));
     assert_eq!(
         door.llm
-            .ask(&session, five_passages())
+            .ask(&session, five_chunks())
             .await
             .unwrap_err()
             .code(),
@@ -346,7 +340,7 @@ async fn a_wrong_key_or_model_is_said_at_once() {
                 door.model.clear_faults();
                 door.model.always(status(code, &[], body));
                 let session = door.session().with_model(Some(format!("{kind}:m")));
-                let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
+                let error = door.llm.ask(&session, five_chunks()).await.unwrap_err();
                 assert_eq!(error.code(), wanted, "{kind} {code} {error}");
                 assert_eq!(door.model.requests().len(), 1, "{kind} {code}: no retry");
                 assert!(!error.remediation().is_empty());
@@ -378,7 +372,7 @@ async fn the_breaker_opens_and_a_single_probe_closes_it() {
     door.model.always(status(500, &[], ""));
     for _ in 0..2 {
         door.llm
-            .ask(&door.session(), five_passages())
+            .ask(&door.session(), five_chunks())
             .await
             .unwrap_err();
     }
@@ -386,7 +380,7 @@ async fn the_breaker_opens_and_a_single_probe_closes_it() {
     assert_eq!(door.model.requests().len(), 6);
     let error = door
         .llm
-        .ask(&door.session(), five_passages())
+        .ask(&door.session(), five_chunks())
         .await
         .unwrap_err();
 
@@ -405,8 +399,8 @@ async fn the_breaker_opens_and_a_single_probe_closes_it() {
     door.model.edit_script(|script| script.latency_ms = 200);
     let (first, second) = (door.session(), door.session());
     let (one, two) = tokio::join!(
-        door.llm.ask(&first, five_passages()),
-        door.llm.ask(&second, five_passages())
+        door.llm.ask(&first, five_chunks()),
+        door.llm.ask(&second, five_chunks())
     );
 
     assert_eq!(
@@ -415,10 +409,7 @@ async fn the_breaker_opens_and_a_single_probe_closes_it() {
         "one probe at a time"
     );
 
-    door.llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 }
 
 /// R-SAF-A3.
@@ -428,11 +419,7 @@ async fn the_fallback_model_is_asked_once() {
     let step =
         |fault: Fault, model: &str| memoir::scripted_model::Step::new(fault).only_model(model);
     door.model.always(step(status(503, &[], ""), "m"));
-    let answered = door
-        .llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    let answered = door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     let asked: Vec<&str> = answered
         .calls
@@ -447,7 +434,7 @@ async fn the_fallback_model_is_asked_once() {
     door.model.always(step(status(503, &[], ""), "small"));
     let error = door
         .llm
-        .ask(&door.session(), five_passages())
+        .ask(&door.session(), five_chunks())
         .await
         .unwrap_err();
 
@@ -471,11 +458,7 @@ async fn the_fallback_model_is_asked_once() {
     door.model.always(step(status(503, &[], ""), "m"));
     door.model
         .push(step(Fault::Truncated { keep_chars: 30 }, "small"));
-    let answered = door
-        .llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    let answered = door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     let asked: Vec<&str> = answered
         .calls
@@ -497,7 +480,7 @@ async fn the_fallback_model_is_asked_once() {
         door.model.clear();
         door.model.clear_faults();
         door.model.always(step(fault, "m"));
-        let _ = door.llm.ask(&door.session(), five_passages()).await;
+        let _ = door.llm.ask(&door.session(), five_chunks()).await;
         assert_eq!(door.model.requests().len(), calls);
     }
 }
@@ -510,7 +493,7 @@ async fn what_is_for_one_model_is_not_asked_of_another() {
         .always(memoir::scripted_model::Step::new(status(503, &[], "")).only_model("m"));
     let task = Classify {
         homes: Arc::new((1..=5).map(|id| (id, 0)).collect()),
-        ..five_passages()
+        ..five_chunks()
     };
 
     let error = door.llm.ask(&door.session(), task).await.unwrap_err();
@@ -539,7 +522,7 @@ async fn whoever_goes_away_takes_the_request_along() {
         };
 
         tokio::select! {
-            _ = door.llm.ask(&session, five_passages()) => panic!("it was to wait"),
+            _ = door.llm.ask(&session, five_chunks()) => panic!("it was to wait"),
             () = until_it_waits => {}
         }
 
@@ -572,7 +555,7 @@ async fn all_askers_share_the_providers_places() {
     let sessions: Vec<_> = (0..12).map(|_| door.session()).collect();
     let asking = sessions
         .iter()
-        .map(|session| door.llm.ask(session, five_passages()));
+        .map(|session| door.llm.ask(session, five_chunks()));
     assert!(
         futures_util::future::join_all(asking)
             .await
@@ -590,7 +573,7 @@ async fn requests_keep_to_the_providers_pace() {
     let sessions: Vec<_> = (0..8).map(|_| door.session()).collect();
     let asking = sessions
         .iter()
-        .map(|session| door.llm.ask(session, five_passages()));
+        .map(|session| door.llm.ask(session, five_chunks()));
     assert!(
         futures_util::future::join_all(asking)
             .await

@@ -4,7 +4,7 @@
 use memoir::llm::Task as _;
 use serde_json::{Value, json};
 
-use crate::support::door::{Door, MODES, choice, five_passages, in_mode};
+use crate::support::door::{Door, MODES, choice, five_chunks, in_mode};
 
 const KINDS: [&str; 3] = ["openai_stub", "anthropic_stub", "gemini_stub"];
 
@@ -83,7 +83,7 @@ async fn tokens_are_read_in_every_protocol_and_priced() {
         });
 
         let session = door.session().with_model(Some(format!("{kind}:m-1")));
-        let answered = door.llm.ask(&session, five_passages()).await.unwrap();
+        let answered = door.llm.ask(&session, five_chunks()).await.unwrap();
         let [call] = answered.calls.as_slice() else {
             panic!("{:?}", answered.calls)
         };
@@ -127,11 +127,7 @@ async fn tokens_are_read_in_every_protocol_and_priced() {
 async fn a_provider_that_does_not_count_is_counted_for() {
     let door = Door::open().await;
     door.model.edit_script(|script| script.usage.omit = true);
-    let answered = door
-        .llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    let answered = door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     assert!(answered.calls[0].tokens_prompt > 50, "{:?}", answered.calls);
     assert_eq!(answered.calls[0].provider_params["usage"], "estimated");
@@ -148,10 +144,7 @@ async fn extra_headers_are_sent_and_no_key_means_no_authorization() {
     ])
     .await;
 
-    door.llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     let headers = &door.model.requests()[0].headers;
     assert!(
@@ -166,7 +159,7 @@ async fn extra_headers_are_sent_and_no_key_means_no_authorization() {
     .await;
 
     let session = bare.session().with_model(Some("keyless:m".to_owned()));
-    bare.llm.ask(&session, five_passages()).await.unwrap();
+    bare.llm.ask(&session, five_chunks()).await.unwrap();
     let headers = &door.model.requests()[1].headers;
     assert!(
         !headers.iter().any(|(name, _)| name == "authorization"),
@@ -179,15 +172,12 @@ async fn extra_headers_are_sent_and_no_key_means_no_authorization() {
 async fn the_prompt_is_the_frame_and_nothing_that_changes() {
     let door = Door::open().await;
     for _ in 0..2 {
-        door.llm
-            .ask(&door.session(), five_passages())
-            .await
-            .unwrap();
+        door.llm.ask(&door.session(), five_chunks()).await.unwrap();
     }
 
     let seen = door.model.requests();
     assert_eq!(seen[0].body, seen[1].body);
-    assert_eq!(seen[0].user, five_passages().frame());
+    assert_eq!(seen[0].user, five_chunks().frame());
 }
 
 #[tokio::test]
@@ -195,7 +185,7 @@ async fn two_profiles_are_two_places() {
     let first = Door::open().await;
     let second = Door::with(&[("LLM__PROVIDERS__B__BASE_URL", &first.model.openai_url())]).await;
     let session = second.session().with_model(Some("b:x".to_owned()));
-    second.llm.ask(&session, five_passages()).await.unwrap();
+    second.llm.ask(&session, five_chunks()).await.unwrap();
     assert_eq!(
         (first.model.requests().len(), second.model.requests().len()),
         (1, 0)
@@ -207,10 +197,7 @@ async fn two_profiles_are_two_places() {
 #[tokio::test]
 async fn stages_can_have_models_of_their_own() {
     let door = Door::with(&[("LLM__MODELS__SELECT", "openai_stub:chooser")]).await;
-    door.llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     door.llm
         .ask(&door.session(), choice(&["A", "B"], 1))
@@ -231,10 +218,7 @@ async fn stages_can_have_models_of_their_own() {
 #[tokio::test]
 async fn nothing_of_the_environment_is_sent_along() {
     let door = Door::open().await;
-    door.llm
-        .ask(&door.session(), five_passages())
-        .await
-        .unwrap();
+    door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     let names: Vec<String> = door.model.requests()[0]
         .headers
@@ -275,7 +259,7 @@ async fn a_models_name_leads_nowhere_else() {
     ] {
         for kind in KINDS {
             let session = door.session().with_model(Some(format!("{kind}:{name}")));
-            let error = door.llm.ask(&session, five_passages()).await.unwrap_err();
+            let error = door.llm.ask(&session, five_chunks()).await.unwrap_err();
             assert_eq!(error.code(), "unknown_model", "{kind} {name}");
             assert!(error.to_string().len() < 300, "{error}");
         }

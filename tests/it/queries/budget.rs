@@ -132,7 +132,7 @@ async fn what_fits_exactly_is_kept_and_one_token_less_drops_the_lowest_rank() {
 }
 
 /// What counts is what is sent: with the schema in words where the model needs that, and with
-/// quotation marks that must not end a passage. The numbers that are told stay those of the texts.
+/// quotation marks that must not end a chunk. The numbers that are told stay those of the texts.
 #[tokio::test]
 async fn the_budget_holds_for_what_is_sent_in_every_output_mode() {
     for mode in ["native", "tool", "prompted"] {
@@ -277,7 +277,7 @@ async fn an_overfull_leaf_is_trimmed_or_refused() {
     let all = total(&Desk::answered(&ask(json!({})).await));
     let result = Desk::answered(&ask(json!({"max_token_budget": all - 1})).await);
 
-    // The passage that holds the question's rare word stays, and the first of the others; in their
+    // The chunk that holds the question's rare word stays, and the first of the others; in their
     // order.
     assert_eq!(texts(&result), [texts_of[0].clone(), texts_of[2].clone()]);
     assert_eq!(each(&result["dropped_chunks"], "reason"), ["over_budget"]);
@@ -357,7 +357,7 @@ async fn quotes_cannot_leave_their_frame() {
 }
 
 #[tokio::test]
-async fn passages_alone_are_limited_only_by_a_budget_that_was_named() {
+async fn chunks_alone_are_limited_only_by_a_budget_that_was_named() {
     let desk = Desk::with(&[("QUERY__MAX_TOKEN_BUDGET", "200")]).await;
     three_leaves(&desk).await;
     let free = desk.ask_well(body(&json!({"mode": "retrieve"}))).await;

@@ -34,7 +34,7 @@ async fn a_question_on_the_command_line() {
 
     let (fine, answer, problem) = ask(&["small plants that are new", "--server", &server], &url);
     assert!(fine, "{problem}");
-    let tree = "└─ Plants  #1\n   └─ Small  #1\n      └─ New  #1, 1 passage\n";
+    let tree = "└─ Plants  #1\n   └─ Small  #1\n      └─ New  #1, 1 chunk\n";
     assert!(
         answer.contains("Plants that are Small and New.") && answer.contains(tree),
         "{answer}"
@@ -71,7 +71,7 @@ async fn a_question_on_the_command_line() {
 
     assert!(fine, "{problem}");
     assert!(
-        answer.contains("Plants") && answer.contains("passage"),
+        answer.contains("Plants") && answer.contains("chunk"),
         "{answer}"
     );
 
@@ -81,7 +81,7 @@ async fn a_question_on_the_command_line() {
     );
 
     assert!(
-        !fine && problem.contains("no passages were found"),
+        !fine && problem.contains("no chunks were found"),
         "{problem}"
     );
 

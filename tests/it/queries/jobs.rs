@@ -124,7 +124,7 @@ async fn with_a_key_an_answer_is_paid_once() {
     desk.close().await;
 }
 
-/// An answer holds passages, which are kept in one place.
+/// An answer holds chunks, which are kept in one place.
 #[tokio::test]
 async fn an_answer_is_kept_for_its_key_for_an_hour_and_not_where_nothing_is() {
     let hour = 60 * 60 * 1_000_000;

@@ -102,7 +102,7 @@ async fn an_estimate_bounds_what_every_strategy_takes() {
     assert_eq!(
         of(&shortened, "wide_branch")["summarize_calls"],
         3,
-        "three leaves of one passage each"
+        "three leaves of one chunk each"
     );
 
     desk.close().await;

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::support::library::{Desk, Filed};
 
-/// Three categories on each level, and a passage in every leaf that names its way.
+/// Three categories on each level, and a chunk in every leaf that names its way.
 pub async fn three_by_three(desk: &Desk) {
     let mut chunks: Vec<(Vec<&str>, String)> = Vec::new();
     for one in ["Animals", "Plants", "Stones"] {

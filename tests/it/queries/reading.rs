@@ -12,7 +12,7 @@ const HERE: &[&str] = &["A", "B", "C"];
 const THERE: &[&str] = &["A", "B", "D"];
 
 #[tokio::test]
-async fn passages_come_in_order_of_time_and_number() {
+async fn chunks_come_in_order_of_time_and_number() {
     let desk = Desk::open().await;
     desk.library
         .add(
@@ -219,7 +219,7 @@ async fn only_what_the_documents_say_now_unless_told_otherwise() {
         .await;
     let second = desk.library.now();
 
-    // Says the same as the second, and shares its passages.
+    // Says the same as the second, and shares its chunks.
     desk.library.add_version(&source, 3, &[]).await;
     desk.library
         .add_version(&source, 4, &[(HERE, "fourth")])

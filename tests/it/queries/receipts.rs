@@ -64,7 +64,7 @@ async fn a_receipt_tells_every_decision_and_no_text() {
     for text in texts(&result) {
         assert!(
             !stored.receipt.to_string().contains(text.trim()),
-            "no text of a passage is kept"
+            "no text of a chunk is kept"
         );
     }
 
@@ -185,7 +185,7 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
     let failed = desk.ask(json!({"query": "small bare plants?"})).await;
     failed.assert_problem(404, "no_chunks_found");
 
-    // Everything moves on: passages to another leaf, new ones in the same leaves, new categories,
+    // Everything moves on: chunks to another leaf, new ones in the same leaves, new categories,
     // another version, another description.
     let leaf = |name: &str| format!("(SELECT id FROM categories WHERE name = '{name}')");
     let moved = format!(

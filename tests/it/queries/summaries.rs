@@ -18,7 +18,7 @@ fn words(word: &str, count: usize) -> String {
     format!("{word} ").repeat(count)
 }
 
-/// Six passages of a hundred words in one leaf.
+/// Six chunks of a hundred words in one leaf.
 async fn six(desk: &Desk) -> Vec<String> {
     let texts: Vec<String> = ["cedar", "daisy", "elm", "fern", "grass", "heather"]
         .map(|word| words(word, 100))
@@ -181,7 +181,7 @@ async fn a_budget_without_room_is_refused() {
     desk.ask(long).await.assert_problem(422, "budget_too_small");
     assert!(desk.seen("summarize").is_empty());
 
-    // One passage that no call can hold.
+    // One chunk that no call can hold.
     let leaf: &[&str] = &["A", "B", "C"];
     desk.library
         .add("/2.txt", &[(leaf, &words("oak", 1000))])
@@ -189,7 +189,7 @@ async fn a_budget_without_room_is_refused() {
     let reply = desk.ask(body(700)).await;
     reply.assert_problem(422, "budget_too_small");
     assert!(
-        reply.json()["detail"].as_str().unwrap().contains("passage"),
+        reply.json()["detail"].as_str().unwrap().contains("chunk"),
         "{}",
         reply.text
     );
@@ -198,7 +198,7 @@ async fn a_budget_without_room_is_refused() {
 }
 
 #[tokio::test]
-async fn a_passage_above_the_cap_goes_alone() {
+async fn a_chunk_above_the_cap_goes_alone() {
     let desk = Desk::with(&[HEADROOM]).await;
     let leaf: &[&str] = &["A", "B", "C"];
     let (small, large) = (words("cedar", 60), words("oak", 500));

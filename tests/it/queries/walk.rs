@@ -141,7 +141,7 @@ async fn every_strategy_chooses_so_many_per_level() {
         for two in 0..2 {
             for three in 0..2 {
                 let path = vec![format!("A{one}"), format!("B{two}"), format!("C{three}")];
-                chunks.push((path, format!("passage {one} {two} {three}")));
+                chunks.push((path, format!("chunk {one} {two} {three}")));
             }
         }
     }
@@ -270,7 +270,7 @@ async fn one_parent_left_means_names_again() {
 async fn a_level_with_one_option_asks_nobody() {
     let desk = Desk::open().await;
     desk.library
-        .add("/a.txt", &[(&["Only", "Way", "Down"], "the passage")])
+        .add("/a.txt", &[(&["Only", "Way", "Down"], "the chunk")])
         .await;
     let result = desk
         .ask_well(json!({"query": "?", "strategy": "branch_out"}))
@@ -306,7 +306,7 @@ async fn an_empty_store_asks_nobody() {
 async fn a_branch_without_children_is_left_behind() {
     let desk = Desk::open().await;
     desk.library
-        .add("/a.txt", &[(&["Full", "Shelf", "Leaf"], "the passage")])
+        .add("/a.txt", &[(&["Full", "Shelf", "Leaf"], "the chunk")])
         .await;
     desk.library.category(&["Bare"]).await;
     desk.library.category(&["Full", "Stub"]).await;
@@ -325,7 +325,7 @@ async fn a_branch_without_children_is_left_behind() {
         "{dropped:?}"
     );
 
-    assert_eq!(texts(&result), ["the passage"]);
+    assert_eq!(texts(&result), ["the chunk"]);
 
     desk.model.set_rule(choosing(&[("1", &["Bare"])]));
     let reply = desk.ask(json!({"query": "?"})).await;

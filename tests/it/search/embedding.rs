@@ -21,7 +21,7 @@ fn brought(path: &str, text: &str) -> Value {
     json!({"path": path, "text": text, "options": {"indexes": ["semantic"]}})
 }
 
-/// Thirty passages that have more and more in common with the question.
+/// Thirty chunks that have more and more in common with the question.
 fn thirty() -> String {
     let line = |number: usize| {
         let (same, other) = (number / 3, 10 - number / 3);
@@ -70,8 +70,8 @@ async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosine
         let settings = [OUTSIDE, SMALL[0], SMALL[1]];
         let ingest = Ingest::on(database, &settings).await;
         let job = ingest.succeed(&brought("/thirty.md", &thirty())).await;
-        let passages = job["result"]["retrieval_chunks_written"].as_i64().unwrap();
-        assert!(passages >= 30, "{job}");
+        let chunks = job["result"]["retrieval_chunks_written"].as_i64().unwrap();
+        assert!(chunks >= 30, "{job}");
         let asked = |ingest: &Ingest| {
             ingest
                 .model
@@ -93,8 +93,8 @@ async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosine
         let mut last = f64::INFINITY;
 
         for item in items {
-            let passage = vector(&ingest, item["text_content"].as_str().unwrap()).await;
-            let cosine: f64 = question.iter().zip(&passage).map(|(a, b)| a * b).sum();
+            let chunk = vector(&ingest, item["text_content"].as_str().unwrap()).await;
+            let cosine: f64 = question.iter().zip(&chunk).map(|(a, b)| a * b).sum();
             assert!(
                 (cosine - item["score"].as_f64().unwrap()).abs() < 1e-5,
                 "{cosine}: {item}"

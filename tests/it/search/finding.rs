@@ -167,7 +167,7 @@ async fn only_what_a_document_says_now_is_found_unless_the_time_is_named() {
             assert_eq!(shelf.paths(before).await, Vec::<String>::new());
         }
 
-        // The same text once more is a version that shares its passages.
+        // The same text once more is a version that shares its chunks.
         shelf.app.clock.advance_seconds(60);
         shelf
             .bring("/plan.md", "The heron nests by the weir.")
@@ -283,7 +283,7 @@ async fn filters_hold_and_never_leak() {
         assert_eq!(
             sqlx::Row::get::<i64, _>(&row, 0),
             0,
-            "vectors go with their passages"
+            "vectors go with their chunks"
         );
 
         shelf.app.finish().await;
@@ -291,7 +291,7 @@ async fn filters_hold_and_never_leak() {
 }
 
 #[tokio::test]
-async fn documents_are_found_by_their_best_passage() {
+async fn documents_are_found_by_their_best_chunk() {
     for database in TestDatabase::each().await {
         let settings = [
             ("VECTOR__CHUNK_TOKENS", "32"),

@@ -124,7 +124,7 @@ async fn a_text_may_also_just_be_kept() {
 }
 
 #[tokio::test]
-async fn passages_for_searches_are_long_and_overlap() {
+async fn chunks_for_searches_are_long_and_overlap() {
     let app = TestApp::spawn().await;
     let text =
         "There is a sentence that speaks of a harbour, and another that does not. ".repeat(500);

@@ -117,16 +117,16 @@ pub const MODES: [(&str, OutputMode); 3] = [
     ("prompted", OutputMode::Prompted),
 ];
 
-/// Five passages under the root, open to new categories.
-pub fn five_passages() -> Classify {
-    passages(
+/// Five chunks under the root, open to new categories.
+pub fn five_chunks() -> Classify {
+    chunks(
         &["one", "two", "three", "four", "five"],
         &["Alpha", "Beta"],
         true,
     )
 }
 
-pub fn passages(texts: &[&str], categories: &[&str], may_create: bool) -> Classify {
+pub fn chunks(texts: &[&str], categories: &[&str], may_create: bool) -> Classify {
     Classify {
         contextual_helper: None,
         level: 1,

@@ -138,7 +138,7 @@ impl Ingest {
         }
     }
 
-    /// The passages of the document of a job.
+    /// The chunks of the document of a job.
     pub async fn chunks(&self, job: &Value) -> Vec<Value> {
         self.list(&format!("/v1/sources/{}/chunks", source(job)))
             .await
@@ -202,7 +202,7 @@ async fn start(
 }
 
 /// One number, asked past the store.
-/// Passages under the hierarchy.
+/// Chunks under the hierarchy.
 pub const FILED: &str = "chunks WHERE profile = 'taxonomy'";
 
 pub async fn count(database: &TestDatabase, sql: &str) -> i64 {
@@ -234,23 +234,23 @@ pub fn assert_failed(job: &Value, code: &str) {
     }
 }
 
-/// A passage of some fifty tokens that says where it belongs: `Finance/Tax/Income`.
-pub fn passage(path: &str, number: usize) -> String {
+/// A chunk of some fifty tokens that says where it belongs: `Finance/Tax/Income`.
+pub fn chunk(path: &str, number: usize) -> String {
     let labels = path
         .split('/')
         .zip(1..)
         .map(|(name, level)| format!("category{level}: {name}\n"));
 
     let labels = labels.collect::<Vec<_>>().concat();
-    format!("{labels}Passage {number}:{}.\n\n", " word".repeat(30))
+    format!("{labels}Chunk {number}:{}.\n\n", " word".repeat(30))
 }
 
-/// A text that is cut into one passage for each of the paths, by the options that go with it.
+/// A text that is cut into one chunk for each of the paths, by the options that go with it.
 pub fn text(paths: &[&str]) -> String {
     paths
         .iter()
         .zip(1..)
-        .map(|(path, number)| passage(path, number))
+        .map(|(path, number)| chunk(path, number))
         .collect()
 }
 

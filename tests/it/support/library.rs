@@ -1,4 +1,4 @@
-//! A library to ask questions of: documents, versions, categories and passages, put in place
+//! A library to ask questions of: documents, versions, categories and chunks, put in place
 //! without a model, and the application over it with a scripted model.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub struct Library {
     clock: AtomicI64,
 }
 
-/// A passage and where it is filed.
+/// A chunk and where it is filed.
 pub type Filed<'t> = (&'t [&'t str], &'t str);
 
 impl Library {
@@ -90,7 +90,7 @@ impl Library {
         source.id
     }
 
-    /// The next version of a document; without passages it shares those of the version before.
+    /// The next version of a document; without chunks it shares those of the version before.
     pub async fn add_version(&self, source_id: &SourceId, version: i64, chunks: &[Filed<'_>]) {
         let now = self.tick();
         let mut tx = self.store.begin().await.unwrap();

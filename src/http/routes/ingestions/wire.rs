@@ -113,16 +113,16 @@ pub struct HelperFieldsRequest {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IngestionOptionsRequest {
-    /// Texts after which a passage may end.
+    /// Texts after which a chunk may end.
     #[schema(min_items = 1, max_items = 50)]
     pub delimiters: Option<Vec<String>>,
-    /// Least tokens of a passage, wherever a delimiter allows it.
+    /// Least tokens of a chunk, wherever a delimiter allows it.
     #[schema(minimum = 1, maximum = 100_000)]
     pub chunk_min_tokens: Option<u64>,
-    /// Most tokens of a passage.
+    /// Most tokens of a chunk.
     #[schema(minimum = 2, maximum = 100_000)]
     pub chunk_max_tokens: Option<u64>,
-    /// Passages that are filed by one model call.
+    /// Chunks that are filed by one model call.
     #[schema(minimum = 1, maximum = 50)]
     pub batch_size: Option<u64>,
     /// The model for this text, as `provider:model`.
@@ -135,7 +135,7 @@ pub struct IngestionOptionsRequest {
     pub indexes: Option<Vec<IngestionIndex>>,
 }
 
-/// `taxonomy`: passages under the hierarchy, which takes a model. `semantic`: passages for searches
+/// `taxonomy`: chunks under the hierarchy, which takes a model. `semantic`: chunks for searches
 /// by meaning. Either makes the text found by its words as well.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -144,7 +144,7 @@ pub enum IngestionIndex {
     Semantic,
 }
 
-/// What is written together: the whole ingestion, or each batch of passages.
+/// What is written together: the whole ingestion, or each batch of chunks.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TransactionScopeName {

@@ -64,7 +64,7 @@ pub struct JobSummaryResponse {
     /// At `jobs.max_losses` the job fails with the code `worker_lost`.
     pub losses: i64,
     pub warnings: Vec<JobWarningResponse>,
-    /// What it has achieved, once it has succeeded. Of an ingestion also which passages of others
+    /// What it has achieved, once it has succeeded. Of an ingestion also which chunks of others
     /// it has moved to another category (`moved`: `chunk_id`, `from`, `to`), which only the
     /// embedded model does.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]

@@ -72,9 +72,9 @@ pub struct QueryReceiptResponse {
     pub path_errors: Vec<PathError>,
     pub warnings: Vec<QueryWarning>,
     pub estimate: Option<PromptEstimate>,
-    /// How passages were shortened, if they were.
+    /// How chunks were shortened, if they were.
     pub summarization: Option<QuerySummarizationResponse>,
-    /// The passages that the answer was written from.
+    /// The chunks that the answer was written from.
     pub used_chunk_ids: Vec<i64>,
     /// Every attempt to ask a model, in order.
     pub responses: Vec<LlmCallResponse>,
@@ -113,7 +113,7 @@ pub struct QueryChoiceResponse {
     pub ranked_relevance: i64,
 }
 
-/// A path with the passages that were read of it.
+/// A path with the chunks that were read of it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryPathResponse {
     pub names: Vec<String>,
@@ -122,7 +122,7 @@ pub struct QueryPathResponse {
     pub chunk_ids: Vec<i64>,
 }
 
-/// How passages were shortened.
+/// How chunks were shortened.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QuerySummarizationResponse {
     pub ratio: f64,

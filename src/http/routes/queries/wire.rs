@@ -15,7 +15,7 @@ pub struct QueryRequest {
     /// What is asked.
     #[schema(min_length = 1, max_length = 100_000, pattern = "\\S")]
     pub query: String,
-    /// Whether to answer (`answer`, if left out) or to give the passages (`retrieve`).
+    /// Whether to answer (`answer`, if left out) or to give the chunks (`retrieve`).
     #[serde(default)]
     pub mode: Option<QueryMode>,
     /// How the hierarchy is walked.
@@ -33,11 +33,11 @@ pub struct QueryRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     pub per_level_max: Option<i64>,
-    /// What to do when the passages do not fit the budget.
+    /// What to do when the chunks do not fit the budget.
     #[serde(default)]
     pub prompt_limiting_strategy: Option<QueryPromptLimiting>,
     /// Most tokens of the prompt that asks for the answer: instruction, question, descriptions,
-    /// frame and passages. With `mode: retrieve` it holds only where it is given here.
+    /// frame and chunks. With `mode: retrieve` it holds only where it is given here.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_token_budget: Option<i64>,
@@ -66,11 +66,11 @@ pub struct QueryRequest {
     /// Of which versions of the documents; `latest` if left out.
     #[serde(default)]
     pub version_scope: Option<QueryVersionScope>,
-    /// Most passages of one category.
+    /// Most chunks of one category.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 500)]
     pub per_path_limit: Option<i64>,
-    /// Most passages in all; `next_cursor` leads on.
+    /// Most chunks in all; `next_cursor` leads on.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 500)]
     pub limit: Option<i64>,
@@ -121,7 +121,7 @@ pub enum QueryStrategy {
     BranchOut,
 }
 
-/// Drop whole paths, or shorten every passage.
+/// Drop whole paths, or shorten every chunk.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum QueryPromptLimiting {
@@ -129,7 +129,7 @@ pub enum QueryPromptLimiting {
     Summarize,
 }
 
-/// Keep the passages that match best, or refuse.
+/// Keep the chunks that match best, or refuse.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryOverflow {

@@ -232,7 +232,7 @@ pub async fn update_helper(
 
 /// Have a description written anew
 ///
-/// By a model, from what is known of the document and its first passages; answers when it is there.
+/// By a model, from what is known of the document and its first chunks; answers when it is there.
 #[utoipa::path(
     post, path = "/v1/sources/{id}/helper/regenerate", tag = "sources", operation_id = "regenerate_helper",
     params(("id" = String, Path, description = "The document's id.")),

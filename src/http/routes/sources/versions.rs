@@ -1,4 +1,4 @@
-//! What a document said, and when: its versions, their texts, their passages.
+//! What a document said, and when: its versions, their texts, their chunks.
 
 use axum::Json;
 use axum::extract::State;
@@ -39,7 +39,7 @@ pub struct SourceVersionResponse {
     /// Title, author, date, and the settings it was filed with.
     #[schema(value_type = std::collections::HashMap<String, Value>)]
     pub metadata: Map<String, Value>,
-    /// Whether it shares the passages of an earlier version that says the same.
+    /// Whether it shares the chunks of an earlier version that says the same.
     pub shares_chunks: bool,
     /// The job that brought it.
     pub job_id: Option<String>,
@@ -95,7 +95,7 @@ pub struct ListVersionsQuery {
     cursor: Option<String>,
 }
 
-/// What passages were cut for.
+/// What chunks were cut for.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileName {
@@ -104,7 +104,7 @@ pub enum ProfileName {
     Retrieval,
 }
 
-/// Which passages.
+/// Which chunks.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -232,14 +232,14 @@ pub async fn diff_source_versions(
     Ok((headers, text).into_response())
 }
 
-/// List the passages of a document
+/// List the chunks of a document
 ///
 /// Of its latest version or of another, in the order of the text. Those of the profile `taxonomy`,
 /// joined, are the text.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/chunks", tag = "sources", operation_id = "list_source_chunks",
     params(("id" = String, Path, description = "The document's id."), SourceChunksQuery),
-    responses((status = 200, description = "A page of passages.", body = ChunkListResponse))
+    responses((status = 200, description = "A page of chunks.", body = ChunkListResponse))
 )]
 pub async fn list_source_chunks(
     caller: Caller,

@@ -1,10 +1,10 @@
-//! What an ingestion writes so that its passages are found: their terms, and their vectors.
+//! What an ingestion writes so that its chunks are found: their terms, and their vectors.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::cache::blocking;
-use super::terms::{Analyzer, PassageTerms};
+use super::terms::{Analyzer, ChunkTerms};
 use super::vectors::to_bytes;
 use super::{Search, SearchError};
 use crate::base::clock::Timestamp;
@@ -12,10 +12,10 @@ use crate::base::ids::{SourceId, Space};
 use crate::llm::Session;
 use crate::store::{NewEmbedding, NewTerms, StoreError, Tx};
 
-/// The terms and vectors of a document's passages, in their order.
+/// The terms and vectors of a document's chunks, in their order.
 #[derive(Debug, Default)]
 pub struct Prepared {
-    terms: Vec<PassageTerms>,
+    terms: Vec<ChunkTerms>,
     /// The model of the vectors.
     model: Option<String>,
     /// Their length, and their bytes as they are stored.
@@ -41,31 +41,31 @@ impl Prepared {
         self.model.as_deref()
     }
 
-    /// Writes them for the passages of a version, which are there already. `false`, and the
+    /// Writes them for the chunks of a version, which are there already. `false`, and the
     /// transaction is to be dropped: the space has turned to another model. The caller holds the
     /// space's lock.
     pub async fn write(
         &self,
         tx: &mut Tx,
         space: &Space,
-        passages: (&SourceId, i64, &str),
+        chunks: (&SourceId, i64, &str),
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        self.write_part(tx, space, passages, 0..self.terms.len(), now)
+        self.write_part(tx, space, chunks, 0..self.terms.len(), now)
             .await
     }
 
     /// The same for some of them, in the transaction that writes these: what has loaded the index
-    /// before reads only passages that come after those it knows.
+    /// before reads only chunks that come after those it knows.
     pub async fn write_part(
         &self,
         tx: &mut Tx,
         space: &Space,
-        passages: (&SourceId, i64, &str),
+        chunks: (&SourceId, i64, &str),
         range: Range<usize>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let (source_id, version_id, profile) = passages;
+        let (source_id, version_id, profile) = chunks;
         let [first, end] =
             [range.start, range.end].map(|place| i64::try_from(place).unwrap_or(i64::MAX - 1) + 1);
         let ids = tx
@@ -115,14 +115,14 @@ impl Search {
         Ok(known.unwrap_or_else(|| self.inner.settings.model.clone()))
     }
 
-    /// The terms of passages.
+    /// The terms of chunks.
     ///
     /// # Errors
     /// The store's, for a defect of ours.
     pub async fn prepare(&self, texts: Vec<Arc<str>>) -> Result<Prepared, StoreError> {
         let take_apart = move || {
             let mut analyzer = Analyzer::default();
-            texts.iter().map(|text| analyzer.passage(text)).collect()
+            texts.iter().map(|text| analyzer.chunk(text)).collect()
         };
 
         let terms = blocking(take_apart).await?;
@@ -132,7 +132,7 @@ impl Search {
         })
     }
 
-    /// The vectors of passages.
+    /// The vectors of chunks.
     ///
     /// # Errors
     /// The model's.
