@@ -1,8 +1,8 @@
-//! How long it takes to retrieve one document among 10,000 of 10 versions each, by what is said of
+//! How long it takes to retrieve one source among 10,000 of 10 versions each, by what is said of
 //! it.
 //!
-//! `scripts/bench documents` runs it on SQLite and on a PostgreSQL that waits for its disk. Every
-//! text has some 2,000 characters; every document has a topic of its own, one of a hundred labels,
+//! `scripts/bench sources` runs it on SQLite and on a PostgreSQL that waits for its disk. Every
+//! text has some 2,000 characters; every source has a topic of its own, one of a hundred labels,
 //! and one of two that half of them have.
 
 #![expect(
@@ -98,7 +98,7 @@ async fn bench(database: &str, count: i64) {
     let took = begun.elapsed().as_secs_f64();
 
     println!(
-        "{} with {count} documents of {VERSIONS} versions, filled in {took:.0} s:",
+        "{} with {count} sources of {VERSIONS} versions, filled in {took:.0} s:",
         store.engine().name()
     );
 
@@ -201,7 +201,7 @@ async fn ask(client: &reqwest::Client, url: &str, body: &Value) -> f64 {
     elapsed
 }
 
-/// Writes the documents version by version, as they would come.
+/// Writes the sources version by version, as they would come.
 async fn fill(store: &Store, count: i64) {
     let space = Space::default();
     let numbers: Vec<i64> = (0..count).collect();

@@ -346,7 +346,7 @@ async fn fill(store: &Store, size: usize) {
                 token_count: tokens[(written + at) % texts.len()],
                 start_char: 0,
                 end_char: i64::try_from(texts[(written + at) % texts.len()].len()).unwrap(),
-                // Spread over the leaves, as documents are.
+                // Spread over the leaves, as sources are.
                 category_id: leaves[(written + at) % leaves.len()],
             })
             .collect();

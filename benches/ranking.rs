@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use memoir::llm::local::LocalModel;
 use memoir::model::search::{SearchChunkRow, SearchSource, VectorRow};
 use memoir::search::index::{Filter, Index};
-use memoir::search::rank::{Kind, Question};
+use memoir::search::rank::{Kind, PreparedQuery};
 use memoir::search::{terms, vectors};
 use serde_json::Value;
 
@@ -134,7 +134,7 @@ fn difference(one: &[(f64, f64)], other: &[(f64, f64)]) -> (f64, f64) {
     (mean, (spread / count).sqrt())
 }
 
-/// The service's index over chunks numbered from 1, all of one document.
+/// The service's index over chunks numbered from 1, all of one source.
 fn fill(docs: &[String]) -> Index {
     let mut index = Index::default();
     let rows: Vec<SearchChunkRow> = (1..)
@@ -177,7 +177,7 @@ fn fill(docs: &[String]) -> Index {
 
 fn search(index: &Index, query: &str, kind: Kind) -> Vec<usize> {
     let vector = Some(LocalModel::embed(query));
-    let question = Question {
+    let question = PreparedQuery {
         kind,
         terms: terms::of_query(query),
         vector,

@@ -25,7 +25,7 @@ use memoir::model::chunk::{NewChunk, RETRIEVAL};
 use memoir::model::source::Source;
 use memoir::model::source_version::VersionFacts;
 use memoir::search::rank::Kind;
-use memoir::search::{Search, Wish};
+use memoir::search::{Search, SearchInput};
 use memoir::store::{NewVersion, Store};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -228,10 +228,10 @@ async fn load(search: &Search, size: usize) {
     let session = Session::of_caller(space.clone());
     let ask = async |kind| {
         let begun = Instant::now();
-        let wish = Wish {
+        let wish = SearchInput {
             query: "a ship upon the sea".to_owned(),
             kind: Some(kind),
-            ..Wish::default()
+            ..SearchInput::default()
         };
 
         search.search(&session, &space, wish).await.unwrap();
@@ -268,7 +268,7 @@ fn resident() -> u64 {
         .unwrap_or(0)
 }
 
-/// Writes the chunks as an ingestion does, a hundred to a document; gives the seconds of the
+/// Writes the chunks as an ingestion does, a hundred to a source; gives the seconds of the
 /// transactions, and of all.
 async fn fill(
     store: &Store,

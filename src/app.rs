@@ -18,7 +18,6 @@ use crate::categories::samples::SampleCache;
 use crate::categories::{Categories, Taxonomy};
 use crate::config::{Config, ConfigurationError, Violation, Violations};
 use crate::contextual_helpers::ContextualHelpers;
-use crate::documents::Documents;
 use crate::http::{self, AppState, BodyBudget, HttpSettings, Runs};
 use crate::ingestion::{Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
@@ -28,13 +27,14 @@ use crate::probe::Probe;
 use crate::queries::{self, Queries, QueryWork};
 use crate::search::Search;
 use crate::sources::Sources;
+use crate::sources::retrieval::DocumentRetrieval;
 use crate::spaces::Spaces;
 use crate::store::{SCHEMA_VERSION, Store, StoreError};
 use crate::telemetry::Metrics;
 
 /// How often samples are folded into their histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
-/// How long the result of a question that was asked as a job, or with a key, can be read again, and
+/// How long the result of a query that was asked as a job, or with a key, can be read again, and
 /// how often that is looked after.
 const RESULT_KEEP_SECONDS: i64 = 60 * 60;
 const FORGETTING: Duration = Duration::from_mins(5);
@@ -137,7 +137,7 @@ impl App {
                 ingestion,
             ),
             search,
-            documents: Documents::new(store.clone()),
+            documents: DocumentRetrieval::new(store.clone()),
             categories: Categories::new(store.clone(), taxonomy),
             helpers: ContextualHelpers::new(store.clone(), llm.clone()),
             queries: Queries::new(&config, store.clone(), llm.clone(), samples.clone()),
@@ -267,7 +267,7 @@ async fn check_depth(config: &Config, store: &Store) -> Result<(), BuildError> {
             Violation::new("taxonomy.hierarchy_depth", depth.to_string())
                 .allowed(&format!(
                     "{stored}, as the space {space:?} holds chunks that are filed {stored} levels deep. To change the \
-                     depth start with a new database, or delete the documents of that space and bring them in again"
+                     depth start with a new database, or delete the sources of that space and bring them in again"
                 ))
                 .example(&format!("hierarchy_depth = {stored}")),
         );
@@ -358,7 +358,7 @@ async fn prune(state: &AppState) {
     }
 }
 
-/// Empties the results of questions that were asked as jobs or with a key, an hour after they
+/// Empties the results of queries that were asked as jobs or with a key, an hour after they
 /// ended: chunks are kept in one place.
 async fn forget(state: &AppState) {
     loop {
@@ -368,7 +368,7 @@ async fn forget(state: &AppState) {
             .clear_query_results(queries::KIND, http::ANSWERED, before)
             .await
         {
-            tracing::warn!(%error, "results of questions could not be removed");
+            tracing::warn!(%error, "results of queries could not be removed");
         }
         tokio::time::sleep(FORGETTING).await;
     }

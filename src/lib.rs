@@ -37,16 +37,13 @@ pub mod spaces;
 /// Search beside the hierarchy: by words, by meaning, or by both.
 pub mod search;
 
-/// Documents: registering, reading, tagging, removing.
+/// Sources and their versions: register, read, tag, remove; retrieve one version as of a moment.
 pub mod sources;
-
-/// Documents through time: one version for a description and a moment, the manifest, differences.
-pub mod documents;
 
 /// The hierarchy: its rules, its limits, its paths.
 pub mod categories;
 
-/// One versioned paragraph for each document, generated or confirmed by its user.
+/// One versioned paragraph for each source, generated or confirmed by its user.
 pub mod contextual_helpers;
 
 /// Text in, cut, described, filed under the hierarchy, written once.

@@ -1,4 +1,4 @@
--- A document as its owner knows it; what it says at a time is in source_versions.
+-- A source as its owner knows it; what it says at a time is in source_versions.
 CREATE TABLE IF NOT EXISTS sources (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

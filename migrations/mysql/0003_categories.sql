@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS categories (
     level BIGINT NOT NULL,
     name VARCHAR(100) NOT NULL,
     name_key VARCHAR(400) NOT NULL,  -- the name folded: NFKC, case, spaces
-    chunk_count BIGINT NOT NULL DEFAULT 0,  -- chunks below it, of what the documents say now
+    chunk_count BIGINT NOT NULL DEFAULT 0,  -- chunks below it, of what the sources say now
     created_at BIGINT NOT NULL,
     CONSTRAINT categories_level CHECK (level BETWEEN 1 AND 100),
     CONSTRAINT categories_root CHECK ((level = 1 AND parent_id IS NULL AND parent_key = 0) OR (level > 1 AND parent_id IS NOT NULL AND parent_key <> 0)),

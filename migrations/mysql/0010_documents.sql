@@ -1,4 +1,4 @@
--- One narrow row for each version, to find it by its user, its document, its time or its length without reading its text.
+-- One narrow row for each version, to find it by its user, its source, its time or its length without reading its text.
 CREATE TABLE IF NOT EXISTS document_versions (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     version_id BIGINT NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS document_versions (
     KEY document_versions_length (space, user_id, char_count, version_id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- The words that a document can be found by: of its name, of what is said of it, of its text. '=' and the folded name is its whole name.
+-- The words that a source can be found by: of its name, of what is said of it, of its text. '=' and the folded name is its whole name.
 CREATE TABLE IF NOT EXISTS document_words (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     user_id VARCHAR(128) NOT NULL,

@@ -1,4 +1,4 @@
--- A document as its owner knows it; what it says at a time is in source_versions.
+-- A source as its owner knows it; what it says at a time is in source_versions.
 CREATE TABLE sources (
     space VARCHAR(64) NOT NULL,
     id VARCHAR(36) NOT NULL,

@@ -1,4 +1,4 @@
--- A document as its owner knows it; what it says at a time is in source_versions.
+-- A source as its owner knows it; what it says at a time is in source_versions.
 CREATE TABLE sources (
     space TEXT NOT NULL,
     id TEXT NOT NULL,

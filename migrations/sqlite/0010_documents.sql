@@ -1,4 +1,4 @@
--- One narrow row for each version, to find it by its user, its document, its time or its length without reading its text.
+-- One narrow row for each version, to find it by its user, its source, its time or its length without reading its text.
 CREATE TABLE document_versions (
     space TEXT NOT NULL,
     version_id INTEGER NOT NULL,
@@ -13,7 +13,7 @@ CREATE INDEX document_versions_source ON document_versions (space, source_id, in
 CREATE INDEX document_versions_time ON document_versions (space, user_id, ingested_at, version_id);
 CREATE INDEX document_versions_length ON document_versions (space, user_id, char_count, version_id);
 
--- The words that a document can be found by: of its name, of what is said of it, of its text. '=' and the folded name is its whole name.
+-- The words that a source can be found by: of its name, of what is said of it, of its text. '=' and the folded name is its whole name.
 CREATE TABLE document_words (
     space TEXT NOT NULL,
     user_id TEXT NOT NULL,

@@ -153,7 +153,7 @@ uuid_id!(
 );
 
 impl SourceId {
-    /// The id of a document that is not there yet but whose place is known: the same for all who
+    /// The id of a source that is not there yet but whose place is known: the same for all who
     /// bring it at once.
     #[must_use]
     pub fn of_path(space: &Space, user_id: &str, path: &str) -> Self {
@@ -175,7 +175,7 @@ uuid_id!(
 );
 
 uuid_id!(
-    /// The id of a question.
+    /// The id of a query.
     QueryId
 );
 

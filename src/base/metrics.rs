@@ -54,17 +54,17 @@ pub const LLM_REQUEST_DURATION_SECONDS: &str = "memoir_llm_request_duration_seco
 /// Tokens; labels `provider`, `stage`, `direction` (`sent`, `received`, `cached`).
 pub const LLM_TOKENS_TOTAL: &str = "memoir_llm_tokens_total";
 
-/// Questions put to the fallback model; label `stage`.
+/// Queries put to the fallback model; label `stage`.
 pub const LLM_FALLBACKS_TOTAL: &str = "memoir_llm_fallbacks_total";
 
 /// Requests tried again because the provider was busy or away; labels `provider`, `reason`.
 pub const LLM_RETRIES_TOTAL: &str = "memoir_llm_retries_total";
 
-/// Questions that came to an end; labels `strategy`, `outcome` (`succeeded`, or the code of the
+/// Queries that came to an end; labels `strategy`, `outcome` (`succeeded`, or the code of the
 /// problem).
 pub const QUERIES_FINISHED_TOTAL: &str = "memoir_queries_finished_total";
 
-/// Seconds that a question took beside its model calls; label `strategy`.
+/// Seconds that a query took beside its model calls; label `strategy`.
 pub const QUERY_OWN_DURATION_SECONDS: &str = "memoir_query_own_duration_seconds";
 
 /// Always 1; labels `version`, `engine`.
@@ -116,12 +116,12 @@ pub const ALL: &[(&str, &str)] = &[
         "Seconds from asking a model to its reply.",
     ),
     (LLM_TOKENS_TOTAL, "Tokens sent to and received from models."),
-    (LLM_FALLBACKS_TOTAL, "Questions put to the fallback model."),
+    (LLM_FALLBACKS_TOTAL, "Queries put to the fallback model."),
     (LLM_RETRIES_TOTAL, "Requests to models tried again."),
-    (QUERIES_FINISHED_TOTAL, "Questions that came to an end."),
+    (QUERIES_FINISHED_TOTAL, "Queries that came to an end."),
     (
         QUERY_OWN_DURATION_SECONDS,
-        "Seconds that a question took beside its model calls.",
+        "Seconds that a query took beside its model calls.",
     ),
     (
         BUILD_INFO,

@@ -1,4 +1,4 @@
-//! The words of a text, the way documents are found by them: folded, without marks, without what
+//! The words of a text, the way sources are found by them: folded, without marks, without what
 //! every text holds.
 
 use std::collections::{HashMap, HashSet};
@@ -14,7 +14,7 @@ const MOST_READ: usize = 100_000;
 /// Most characters of a name's key.
 const MOST_KEY: usize = 256;
 
-/// Words that tell no document from another.
+/// Words that tell no source from another.
 const COMMON: &[&str] = &[
     "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by",
     "can", "do", "for", "from", "had", "has", "have", "he", "her", "his", "how", "if", "in",
@@ -74,7 +74,7 @@ fn is_unparted(c: char) -> bool {
     matches!(c, '\u{0e00}'..='\u{0eff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
-/// Whether a word tells one document from another.
+/// Whether a word tells one source from another.
 fn is_telling(word: &str) -> bool {
     word.len() > 1 && word.chars().nth(MOST_CHARS).is_none() && COMMON.binary_search(&word).is_err()
 }

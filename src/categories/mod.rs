@@ -1,8 +1,8 @@
 //! The hierarchy as its readers and its librarians see it: lists, paths, chunks, checked creation
 //! (M-3).
 
+mod level_room;
 pub mod options;
-mod places;
 pub mod samples;
 pub mod second_look;
 mod taxonomy;
@@ -32,7 +32,7 @@ pub struct Categories {
 
 /// A category to be made by hand.
 #[derive(Debug, Clone)]
-pub struct CategoryWish {
+pub struct CategoryInput {
     pub name: String,
     pub parent_id: Option<i64>,
     /// Follows from the parent where it is not given.
@@ -207,7 +207,7 @@ impl Categories {
         &self,
         tx: &mut Tx,
         space: &Space,
-        wish: CategoryWish,
+        wish: CategoryInput,
         now: Timestamp,
     ) -> Result<Category, CategoryError> {
         let name = category_name(&wish.name);
@@ -293,7 +293,7 @@ impl Categories {
         &self,
         tx: &mut Tx,
         space: &Space,
-        wish: &CategoryWish,
+        wish: &CategoryInput,
     ) -> Result<i64, CategoryError> {
         let invalid = |field: &str, message: String| {
             Err(CategoryError::Invalid(vec![FieldError::new(

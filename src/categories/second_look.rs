@@ -7,7 +7,7 @@
 
 /// Chunks that are looked at for each new one.
 const FOR_EACH: usize = 8;
-/// Most that are looked at for one document.
+/// Most that are looked at for one source.
 pub const MOST: usize = 200;
 /// Chunks that must lie below a parent before any of them is looked at again.
 pub const ENOUGH: usize = 50;
@@ -15,7 +15,7 @@ pub const ENOUGH: usize = 50;
 /// The golden ratio's fraction, of 2^64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The places of those whose turn it is, out of so many, for a document that is the space's
+/// The places of those whose turn it is, out of so many, for a source that is the space's
 /// `write`-th and brings `new` chunks; each once.
 pub fn turns(write: u64, new: usize, out_of: usize) -> Vec<usize> {
     let mut places: Vec<usize> = Vec::new();

@@ -1,4 +1,4 @@
-//! The hierarchy as a plan: what is stored, and what a document would add to it, within the limits
+//! The hierarchy as a plan: what is stored, and what a source would add to it, within the limits
 //! (K-06).
 //!
 //! A limit counts over a whole level, so a new category high up could end without room for a leaf
@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use super::Taxonomy;
-use super::places::Places;
+use super::level_room::LevelRoom;
 use crate::base::text::name_key;
 use crate::config::taxonomy::LimitScope;
 use crate::model::category::{Category, NewCategory};
@@ -44,7 +44,7 @@ pub struct Tree {
     entries: Vec<Entry>,
     by_key: HashMap<(Node, String), Node>,
     by_id: HashMap<i64, Node>,
-    places: Places,
+    places: LevelRoom,
 }
 
 impl Tree {
@@ -61,7 +61,7 @@ impl Tree {
             holds_from: taxonomy.depth() + 1,
         };
         Self {
-            places: Places::new(taxonomy.clone()),
+            places: LevelRoom::new(taxonomy.clone()),
             taxonomy,
             entries: vec![root],
             by_key: HashMap::new(),

@@ -1,4 +1,4 @@
-//! `memoir ask`: a question, its answer, and the walk that led to it.
+//! `memoir ask`: a query, its answer, and the walk that led to it.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ The answer comes first, then the walk down the hierarchy with the rank of each c
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The question
+    /// The query
     #[arg(value_name = "QUESTION")]
     query: String,
     /// How to walk the hierarchy: `one_shot`, `wide_branch`, `zoom_in` or `branch_out`
@@ -32,10 +32,10 @@ pub struct Arguments {
     /// The model for every task, as provider:model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Only documents of this end user
+    /// Only sources of this end user
     #[arg(long, value_name = "ID")]
     user: Option<String>,
-    /// Only documents with this label; may be given several times
+    /// Only sources with this tag; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Give the chunks instead of an answer

@@ -1,4 +1,4 @@
-//! The commands that work with documents speak the public API: to a running service, or to one that
+//! The commands that work with sources speak the public API: to a running service, or to one that
 //! lives inside the command (`--local`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

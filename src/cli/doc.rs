@@ -1,4 +1,4 @@
-//! `memoir doc`: one document, by its name, what it is about and a time, to stdout.
+//! `memoir doc`: one source, by its name, what it is about and a time, to stdout.
 
 use serde_json::{Map, Value, json};
 
@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Where it comes from
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// A label that it carries; may be given several times
+    /// A tag that it carries; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// What to look for, instead of the name or the topic
@@ -43,13 +43,13 @@ pub struct Arguments {
     /// The newest version of this moment, with its offset
     #[arg(long, value_name = "TIME")]
     as_of: Option<String>,
-    /// The end user whose document it is
+    /// The end user whose source it is
     #[arg(long, value_name = "ID")]
     user: Option<String>,
     /// Most versions that are looked at more closely
     #[arg(short, value_name = "COUNT")]
     k: Option<i64>,
-    /// Fail where a name, a label or a time fits nothing, instead of leaving it out
+    /// Fail where a name, a tag or a time fits nothing, instead of leaving it out
     #[arg(long)]
     strict: bool,
     /// With --json: show what was looked at

@@ -20,7 +20,7 @@ Examples:
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Ask the configured models one tiny question each, which may cost a few tokens
+    /// Ask the configured models one tiny query each, which may cost a few tokens
     #[arg(long)]
     probe_llm: bool,
 }

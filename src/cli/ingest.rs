@@ -27,7 +27,7 @@ Examples:
 Files are .txt, .md, .json, .yml or .yaml, in UTF-8. A file that is brought in again becomes a new version of its
 document; if nothing in it has changed, no model is asked.";
 
-/// In place of a file: what is piped in, a document of its own each time.
+/// In place of a file: what is piped in, a source of its own each time.
 const PIPED: &str = "-";
 /// Files that are on their way at once; the service has its own queue.
 const AT_ONCE: usize = 8;
@@ -42,13 +42,13 @@ pub struct Arguments {
     /// is piped in
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
-    /// A label for every document; may be given several times
+    /// A tag for every source; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// The title of the document, where there is one only
+    /// The title of the source, where there is one only
     #[arg(long, value_name = "TITLE")]
     title: Option<String>,
-    /// The end user that the documents belong to
+    /// The end user that the sources belong to
     #[arg(long, value_name = "ID")]
     user: Option<String>,
     /// The model, as provider:model
@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
 
     if arguments.title.is_some() && files.len() > 1 {
         return Err(
-            anyhow::anyhow!("--title is for one document, and there are {}", files.len()).into(),
+            anyhow::anyhow!("--title is for one source, and there are {}", files.len()).into(),
         );
     }
 
@@ -390,7 +390,7 @@ impl Bar {
                 result["cost_usd"].as_f64().unwrap_or(0.0)
             )),
             Some("awaiting_helper") => tell(&format!(
-                "{}: waits for your description: PUT /v1/jobs/{}/helper, then POST /v1/jobs/{}/helper/confirm",
+                "{}: waits for your helper: PUT /v1/jobs/{}/helper, then POST /v1/jobs/{}/helper/confirm",
                 file.display(),
                 job["id"].as_str().unwrap_or_default(),
                 job["id"].as_str().unwrap_or_default()

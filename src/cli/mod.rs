@@ -59,13 +59,13 @@ enum Command {
     /// Bring files in and file them
     #[command(after_help = ingest::EXAMPLES)]
     Ingest(ingest::Arguments),
-    /// Ask a question
+    /// Ask a query
     #[command(after_help = ask::EXAMPLES)]
     Ask(ask::Arguments),
-    /// Get one document, by its name, what it is about and a time
+    /// Get one source, by its name, what it is about and a time
     #[command(after_help = doc::EXAMPLES)]
     Doc(doc::Arguments),
-    /// Search chunks or documents
+    /// Search chunks or sources
     #[command(after_help = search::EXAMPLES)]
     Search(search::Arguments),
     /// Run background jobs without serving the API

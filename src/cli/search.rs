@@ -1,4 +1,4 @@
-//! `memoir search`: chunks or documents, by words, by meaning, or by both.
+//! `memoir search`: chunks or sources, by words, by meaning, or by both.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ const SHOWN: usize = 240;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Words, or a question
+    /// Words, or a query
     #[arg(value_name = "QUERY")]
     query: String,
     /// How to compare: `keyword`, `semantic` or `hybrid`
@@ -39,10 +39,10 @@ pub struct Arguments {
     /// Leave out whatever scores less, 0 to 1
     #[arg(long, value_name = "SCORE")]
     min_score: Option<f64>,
-    /// Only documents of this end user
+    /// Only sources of this end user
     #[arg(long, value_name = "ID")]
     user: Option<String>,
-    /// Only documents with this label; may be given several times
+    /// Only sources with this tag; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Only this document; may be given several times
@@ -51,7 +51,7 @@ pub struct Arguments {
     /// Only what lies under this category
     #[arg(long, value_name = "ID")]
     category: Option<i64>,
-    /// As the documents stood then, e.g. 2026-01-31T12:00:00Z
+    /// As the sources stood then, e.g. 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME")]
     as_of: Option<String>,
     /// Print the whole result as JSON

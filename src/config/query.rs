@@ -1,4 +1,4 @@
-//! `[query]`: how a question is walked and how much its answer may take.
+//! `[query]`: how a query is walked and how much its answer may take.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Query {
     pub timeout_s: u64,
 }
 
-/// How a question walks the hierarchy (M-8).
+/// How a query walks the hierarchy (M-8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StrategyName {
@@ -73,9 +73,9 @@ pub const ROOM: u64 = 100;
 pub const MOST_BUDGET: u64 = 10_000_000;
 /// Most categories of one level that may be chosen.
 pub const MOST_N: u64 = 100;
-/// Most chunks that are read for one question.
+/// Most chunks that are read for one query.
 pub const MOST_LIMIT: u64 = 500;
-/// Most seconds that a question may take.
+/// Most seconds that a query may take.
 pub const MOST_SECONDS: u64 = 3600;
 
 impl Query {

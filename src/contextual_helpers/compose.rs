@@ -1,4 +1,4 @@
-//! A description in its user's words: checked field by field, and put together as one paragraph
+//! A helper in its user's words: checked field by field, and put together as one paragraph
 //! (M-2B.7).
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ const MOST_CHARS: usize = 20_000;
 /// What stands for a field that its user does not know.
 const UNKNOWN: &str = "unknown";
 
-/// What a user says of a document. All four must be there; `unknown` is an answer.
+/// What a user says of a source. All four must be there; `unknown` is an answer.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct HelperFields {
     pub date: Option<String>,
@@ -26,7 +26,7 @@ pub struct HelperFields {
     pub description: Option<String>,
 }
 
-/// What is wrong with a description.
+/// What is wrong with a helper.
 #[derive(Debug)]
 pub struct Refused {
     pub errors: Vec<FieldError>,
@@ -117,7 +117,7 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
     })
 }
 
-/// A description as free text.
+/// A helper as free text.
 ///
 /// # Errors
 /// It is empty, too long, or holds what no text may.

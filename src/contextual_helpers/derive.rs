@@ -1,10 +1,10 @@
-//! What a document says of itself at its head: the title that a description is made from (M-2B.2).
+//! What a source says of itself at its head: the title that a helper is made from (M-2B.2).
 
 use crate::base::text::{char_count, one_line};
 
 /// Lines from the start that may hold a title.
 const HEAD_LINES: usize = 40;
-/// Headings that are told: the document's own and those of its first parts.
+/// Headings that are told: the source's own and those of its first parts.
 const MOST_HEADINGS: usize = 3;
 /// A longer line is prose.
 const MOST_CHARS: usize = 120;

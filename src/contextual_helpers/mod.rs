@@ -1,5 +1,5 @@
-//! One paragraph that says what a document is: generated from its head, or given by its user, in
-//! versions (M-2B). It stands in every prompt that speaks of the document.
+//! One paragraph that says what a source is: generated from its head, or given by its user, in
+//! versions (M-2B). It stands in every prompt that speaks of the source.
 
 mod compose;
 mod derive;
@@ -19,7 +19,7 @@ use crate::store::{AsStoreError, Store, StoreError};
 pub use compose::{HelperFields, Refused, compose, from_text};
 pub use derive::detect_title;
 
-/// Most chunks and tokens that a description is made from (M-2B.2).
+/// Most chunks and tokens that a helper is made from (M-2B.2).
 pub const FIRST_CHUNKS: usize = 5;
 pub const FIRST_TOKENS: usize = 2000;
 
@@ -30,9 +30,9 @@ pub struct ContextualHelpers {
     llm: Llm,
 }
 
-/// What a description is made from.
+/// What a helper is made from.
 #[derive(Debug, Clone, Default)]
-pub struct DocumentHead {
+pub struct SourceHead {
     pub filename: String,
     /// Given by the user, or else found in the text.
     pub title: Option<String>,
@@ -41,17 +41,17 @@ pub struct DocumentHead {
     pub chunks: Vec<(Arc<str>, usize)>,
 }
 
-/// A wish about a description could not be fulfilled.
+/// A wish about a helper could not be fulfilled.
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
     /// 422: fields break a rule (M-2B.7).
-    #[error("the description breaks a rule")]
+    #[error("the helper breaks a rule")]
     Invalid(Refused),
-    /// 404: the document is not there.
+    /// 404: the source is not there.
     #[error("no source {0} in this space")]
     NoSource(String),
     /// 404: it has none.
-    #[error("source {0} has no description yet")]
+    #[error("source {0} has no helper yet")]
     NotFound(String),
     /// 409: there is no text to make it from.
     #[error("source {0} has no version yet")]
@@ -80,7 +80,7 @@ impl ContextualHelpers {
         Self { store, llm }
     }
 
-    /// The description in force.
+    /// The helper in force.
     pub async fn current(
         &self,
         space: &Space,
@@ -98,7 +98,7 @@ impl ContextualHelpers {
         self.store.list_helpers(space, source, usize::MAX).await
     }
 
-    /// Stores a description, which is in force from then on.
+    /// Stores a helper, which is in force from then on.
     ///
     /// # Errors
     /// [`HelperError::NoSource`], or the store's.
@@ -128,14 +128,14 @@ impl ContextualHelpers {
             .await
     }
 
-    /// Has a model write a description; nothing is stored.
+    /// Has a model write a helper; nothing is stored.
     ///
     /// # Errors
     /// The model's.
     pub async fn generate(
         &self,
         session: &Session,
-        head: DocumentHead,
+        head: SourceHead,
     ) -> Result<NewHelper, LlmError> {
         let chunks = first(head.chunks);
         let task = Helper {
@@ -178,7 +178,7 @@ impl ContextualHelpers {
         })
     }
 
-    /// Has a description written anew from what is stored, and stores it (M-2B.9).
+    /// Has a helper written anew from what is stored, and stores it (M-2B.9).
     ///
     /// # Errors
     /// [`HelperError::NoText`], the model's, or the store's.
@@ -204,7 +204,7 @@ impl ContextualHelpers {
             .await?;
 
         if chunks.is_empty() {
-            // A document that is searched only.
+            // A source that is searched only.
             chunks = self
                 .store
                 .list_version_chunks(space, content, RETRIEVAL, 0, FIRST_CHUNKS)
@@ -251,7 +251,7 @@ impl ContextualHelpers {
         }
 
         let title = given("title").or_else(|| detect_title(&chunks.first()?.0));
-        let head = DocumentHead {
+        let head = SourceHead {
             filename: source.filename.clone(),
             title,
             metadata,
@@ -274,7 +274,7 @@ pub fn tags(tags: &[String]) -> Option<String> {
     (!own.is_empty()).then(|| own.join(", "))
 }
 
-/// As many of the first chunks as a description may be made from; of the first one at least the
+/// As many of the first chunks as a helper may be made from; of the first one at least the
 /// beginning.
 fn first(chunks: Vec<(Arc<str>, usize)>) -> Vec<Arc<str>> {
     let mut room = FIRST_TOKENS;

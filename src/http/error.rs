@@ -4,9 +4,9 @@
 //! adds the request id, and logs the cause of a 5xx once.
 
 mod categories;
-mod documents;
 mod keys;
 mod queries;
+mod retrieval;
 
 use std::ops::Deref;
 
@@ -398,7 +398,7 @@ impl From<HelperError> for ApiError {
             HelperError::Invalid(refused) => refused.into(),
             HelperError::NoSource(_) => Self::not_found(detail),
             HelperError::NotFound(_) => Self::not_found(detail)
-                .fix("Bring a text in, or give a description with PUT /v1/sources/{id}/helper."),
+                .fix("Bring a text in, or give a helper with PUT /v1/sources/{id}/helper."),
             HelperError::NoText(_) => Self::new(StatusCode::CONFLICT, "no_text", "No text", detail)
                 .fix("Bring its text in first: POST /v1/ingestions with its path or source_id."),
             HelperError::Llm(error) => error.into(),

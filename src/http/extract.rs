@@ -135,7 +135,7 @@ pub fn moment(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiE
         .ok_or_else(|| ApiError::invalid_field(field, rule))
 }
 
-/// A document and two of its versions.
+/// A source and two of its versions.
 pub struct PathVersions(pub String, pub String, pub String);
 
 impl FromRequestParts<AppState> for PathVersions {

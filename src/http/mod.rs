@@ -69,7 +69,7 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(models::list_models))
         .routes(routes!(models::probe_model))
         .routes(routes!(usage::list_usage))
-        // Documents.
+        // Sources.
         .routes(routes!(sources::create_source, sources::list_sources))
         .routes(routes!(
             sources::get_source,
@@ -100,7 +100,7 @@ fn api() -> OpenApiRouter<AppState> {
         ))
         .routes(routes!(categories::list_category_chunks))
         .routes(routes!(chunks::get_chunk))
-        // Questions.
+        // Queries.
         .routes(routes!(queries::create_query, queries::list_queries))
         .routes(routes!(queries::estimate_query))
         .routes(routes!(queries::get_query))

@@ -16,7 +16,6 @@ use super::idempotency::Runs;
 use crate::base::clock::Clock;
 use crate::categories::Categories;
 use crate::contextual_helpers::ContextualHelpers;
-use crate::documents::Documents;
 use crate::ingestion::Ingestion;
 use crate::jobs::Jobs;
 use crate::keys::Keys;
@@ -24,6 +23,7 @@ use crate::llm::Llm;
 use crate::queries::Queries;
 use crate::search::Search;
 use crate::sources::Sources;
+use crate::sources::retrieval::DocumentRetrieval;
 use crate::spaces::Spaces;
 use crate::store::Store;
 
@@ -34,7 +34,7 @@ pub struct AppState {
     pub keys: Keys,
     pub spaces: Spaces,
     pub sources: Sources,
-    pub documents: Documents,
+    pub documents: DocumentRetrieval,
     pub jobs: Jobs,
     pub ingestion: Ingestion,
     pub categories: Categories,
@@ -132,7 +132,7 @@ impl FromRef<AppState> for Jobs {
     }
 }
 
-impl FromRef<AppState> for Documents {
+impl FromRef<AppState> for DocumentRetrieval {
     fn from_ref(state: &AppState) -> Self {
         state.documents.clone()
     }

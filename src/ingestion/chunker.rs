@@ -41,7 +41,7 @@ pub(super) enum Place {
 
 /// What lies between two places where a cut may fall.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct Fragment {
     pub start: usize,
     pub end: usize,
     pub tokens: usize,
@@ -56,26 +56,26 @@ const LONGEST_RUN: usize = 256;
 pub fn cut(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Vec<TextChunk> {
     cut_at(
         text,
-        &pieces(text, &rules.delimiters, counter),
+        &fragments(text, &rules.delimiters, counter),
         rules,
         counter,
     )
 }
 
-/// Cuts the text where its pieces end.
+/// Cuts the text where its fragments end.
 pub(super) fn cut_at(
     text: &str,
-    pieces: &[Piece],
+    fragments: &[Fragment],
     rules: &ChunkRules,
     counter: TokenCounter,
 ) -> Vec<TextChunk> {
     let mut found: Vec<TextChunk> = Vec::new();
     let (mut start, mut next) = (0, 0);
     while start < text.len() {
-        let (end, tokens) = next_cut(text, start, &pieces[next..], rules, counter);
-        next += pieces[next..]
+        let (end, tokens) = next_cut(text, start, &fragments[next..], rules, counter);
+        next += fragments[next..]
             .iter()
-            .take_while(|piece| piece.end <= end)
+            .take_while(|fragment| fragment.end <= end)
             .count();
 
         found.push(chunk(text, start..end, tokens, found.last()));
@@ -106,11 +106,11 @@ fn chunk(
 fn next_cut(
     text: &str,
     start: usize,
-    pieces: &[Piece],
+    fragments: &[Fragment],
     rules: &ChunkRules,
     counter: TokenCounter,
 ) -> (usize, usize) {
-    let (places, whole) = places(text, start, pieces, rules, counter, false);
+    let (places, whole) = places(text, start, fragments, rules, counter, false);
     let whole = whole
         .then(|| fitting(&text[start..], rules, counter))
         .flatten();
@@ -122,7 +122,7 @@ fn next_cut(
         .or_else(|| {
             // The sums promised too much; it takes longer to look further, and hardly any text
             // needs it.
-            let (places, _) = self::places(text, start, pieces, rules, counter, true);
+            let (places, _) = self::places(text, start, fragments, rules, counter, true);
             best_of(text, start, places, rules, counter)
         })
         .unwrap_or_else(|| forced_cut(text, start, rules, counter))
@@ -134,7 +134,7 @@ fn next_cut(
 fn places(
     text: &str,
     start: usize,
-    pieces: &[Piece],
+    fragments: &[Fragment],
     rules: &ChunkRules,
     counter: TokenCounter,
     recount: bool,
@@ -143,14 +143,14 @@ fn places(
     let mut tokens = 0;
     let mut from = start;
 
-    for piece in pieces {
-        tokens += if from == piece.start {
-            piece.tokens
+    for fragment in fragments {
+        tokens += if from == fragment.start {
+            fragment.tokens
         } else {
-            rest(&text[from..piece.end], rules, counter)
+            rest(&text[from..fragment.end], rules, counter)
         };
 
-        from = piece.end;
+        from = fragment.end;
         if tokens > rules.max_tokens && recount {
             tokens = rest(&text[start..from], rules, counter);
         }
@@ -161,7 +161,7 @@ fn places(
 
         // A sum may also be too small by a little.
         if recount || tokens >= rules.min_tokens {
-            places.push((piece.place, piece.end));
+            places.push((fragment.place, fragment.end));
         }
     }
 
@@ -199,7 +199,7 @@ fn best_of(
     None
 }
 
-/// The tokens of what a forced cut left of a piece; of a long one only that they are too many, as
+/// The tokens of what a forced cut left of a fragment; of a long one only that they are too many, as
 /// it would be counted again after every cut.
 fn rest(text: &str, rules: &ChunkRules, counter: TokenCounter) -> usize {
     let most = rules.max_tokens + 1;
@@ -260,7 +260,7 @@ fn join_short_tail(
 }
 
 /// The text between the places where a cut may fall, each counted once.
-pub(super) fn pieces(text: &str, delimiters: &[String], counter: TokenCounter) -> Vec<Piece> {
+pub(super) fn fragments(text: &str, delimiters: &[String], counter: TokenCounter) -> Vec<Fragment> {
     let mut found = Vec::new();
     let mut start = 0;
     let mut delimiters: Vec<Delimiter<'_>> = delimiters
@@ -269,7 +269,7 @@ pub(super) fn pieces(text: &str, delimiters: &[String], counter: TokenCounter) -
         .collect();
 
     while let Some((end, place)) = next_place(text, start, &mut delimiters) {
-        found.push(Piece {
+        found.push(Fragment {
             start,
             end,
             tokens: counter.count(&text[start..end]),
@@ -280,7 +280,7 @@ pub(super) fn pieces(text: &str, delimiters: &[String], counter: TokenCounter) -
 
     if start < text.len() {
         let (end, tokens) = (text.len(), counter.count(&text[start..]));
-        found.push(Piece {
+        found.push(Fragment {
             start,
             end,
             tokens,
@@ -497,14 +497,14 @@ mod tests {
                 ],
             ),
         ] {
-            let found = pieces(
+            let found = fragments(
                 text,
                 &[".".into(), "\n".into()],
                 TokenCounter::for_model(None),
             );
             let found: Vec<_> = found
                 .iter()
-                .map(|piece| (&text[piece.start..piece.end], piece.place))
+                .map(|fragment| (&text[fragment.start..fragment.end], fragment.place))
                 .collect();
             assert_eq!(found, wanted);
         }
@@ -541,18 +541,18 @@ mod tests {
         #[test]
         fn chunks_are_large_enough_wherever_a_place_permits(text in any_text(), min in 1_usize..12, more in 1_usize..12) {
             let (rules, counter) = (rules(&[".", "\n"], min, min + more), TokenCounter::for_model(None));
-            let pieces = pieces(&text, &rules.delimiters, counter);
+            let fragments = fragments(&text, &rules.delimiters, counter);
             let found = cut(&text, &rules, counter);
 
             for chunk in found.iter().take(found.len().saturating_sub(1)) {
-                let at_a_place = pieces.iter().any(|piece| piece.end == chunk.range.end);
+                let at_a_place = fragments.iter().any(|fragment| fragment.end == chunk.range.end);
                 if at_a_place && chunk.token_count >= min {
                     continue;
                 }
 
-                for piece in pieces.iter().filter(|piece| piece.end > chunk.range.start) {
-                    let tokens = counter.count(&text[chunk.range.start..piece.end]);
-                    prop_assert!(!(min..=min + more).contains(&tokens), "{chunk:?} {piece:?}");
+                for fragment in fragments.iter().filter(|fragment| fragment.end > chunk.range.start) {
+                    let tokens = counter.count(&text[chunk.range.start..fragment.end]);
+                    prop_assert!(!(min..=min + more).contains(&tokens), "{chunk:?} {fragment:?}");
                 }
             }
         }

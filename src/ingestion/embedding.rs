@@ -1,4 +1,4 @@
-//! The vectors of a document's chunks. What a model outside has answered is saved with the job,
+//! The vectors of a source's chunks. What a model outside has answered is saved with the job,
 //! part by part: a run that starts over asks for the rest.
 
 use std::sync::Arc;

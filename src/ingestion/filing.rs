@@ -1,7 +1,7 @@
 //! Files chunks level by level (D-5): batches of one parent see what the earlier ones made,
 //! parents go in parallel, and where nothing new comes up the calls go out in growing waves.
 //!
-//! Every answer is saved under a name that follows from the document and the answers before it, so
+//! Every answer is saved under a name that follows from the source and the answers before it, so
 //! a job that is run again finds its way without asking. Which names fit the limits is decided
 //! here, not by the model: a chunk whose new category finds no room is asked again with the
 //! choice closed (K-06).
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::chunker::TextChunk;
+use super::filed_so_far::FiledSoFar;
 use super::saver::{Saved, Saver};
-use super::shelves::Shelves;
 use crate::base::clock::Clock;
 use crate::base::hash::sha256_hex;
 use crate::base::text::name_key;
@@ -33,7 +33,7 @@ use crate::model::job::Batch;
 /// the second time.
 const MOST_ASKS: usize = 5;
 
-/// What a document's filing needs.
+/// What a source's filing needs.
 pub struct Filing<'a> {
     pub llm: &'a Llm,
     pub session: &'a Session,
@@ -49,7 +49,7 @@ pub struct Filing<'a> {
     pub places: Semaphore,
     pub tree: Mutex<Tree>,
     /// What lies where, if the model wants to know.
-    pub shelves: Option<Mutex<Shelves>>,
+    pub filed_so_far: Option<Mutex<FiledSoFar>>,
     pub seq: AtomicI64,
     /// Once a call has failed no other begins, but those under way are let finish: they are paid
     /// for.
@@ -211,9 +211,9 @@ impl Filing<'_> {
         loop {
             let (filed, left) = self.settle(call, &decided, &mut made);
             if left.is_empty() {
-                if let Some(mut shelves) = self.shelves() {
+                if let Some(mut filed_so_far) = self.filed_so_far() {
                     for (ordinal, node) in &filed {
-                        shelves.put(*node, self.chunk(*ordinal));
+                        filed_so_far.put(*node, self.chunk(*ordinal));
                     }
                 }
                 return Ok((filed, made));
@@ -228,7 +228,7 @@ impl Filing<'_> {
         }
     }
 
-    /// Puts decisions into the tree, in the order of the document; gives those that have none, or
+    /// Puts decisions into the tree, in the order of the source; gives those that have none, or
     /// found no room.
     fn settle(
         &self,
@@ -353,9 +353,10 @@ impl Filing<'_> {
             depth: level(self.taxonomy.depth()),
             parent,
             categories: tree.options(call.parent).into(),
-            contents: self
-                .shelves()
-                .map_or_else(|| [].into(), |shelves| shelves.below(call.parent, &tree)),
+            contents: self.filed_so_far().map_or_else(
+                || [].into(),
+                |filed_so_far| filed_so_far.below(call.parent, &tree),
+            ),
             may_create: tree.may_create(call.parent),
             chunks: ordinals.iter().map(chunk).collect(),
             homes: Arc::default(),
@@ -368,10 +369,10 @@ impl Filing<'_> {
         &self.text[self.chunks[ordinal].range.clone()]
     }
 
-    fn shelves(&self) -> Option<MutexGuard<'_, Shelves>> {
-        self.shelves
+    fn filed_so_far(&self) -> Option<MutexGuard<'_, FiledSoFar>> {
+        self.filed_so_far
             .as_ref()
-            .map(|shelves| shelves.lock().unwrap_or_else(PoisonError::into_inner))
+            .map(|filed_so_far| filed_so_far.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {

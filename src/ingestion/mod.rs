@@ -6,17 +6,17 @@
 //! writes it in one (`writing`).
 
 pub mod chunker;
-mod describing;
-mod document;
+mod cut_text;
 mod embedding;
+mod filed_so_far;
 mod filing;
+mod helper;
 mod hierarchy;
 mod overlapping;
 mod registering;
 mod request;
 mod saver;
 mod second_look;
-mod shelves;
 mod work;
 mod write_error;
 mod writing;
@@ -71,7 +71,7 @@ pub struct Ingestion {
     settings: Arc<IngestionSettings>,
 }
 
-/// Which document a text belongs to.
+/// Which source a text belongs to.
 #[derive(Debug)]
 struct Identity {
     id: SourceId,
@@ -88,20 +88,20 @@ pub enum IngestionError {
     /// 422: fields break a rule.
     #[error("the ingestion breaks a rule")]
     Invalid(Vec<FieldError>),
-    /// 422: the description of a waiting job breaks a rule (M-2B.7).
-    #[error("the description breaks a rule")]
+    /// 422: the helper of a waiting job breaks a rule (M-2B.7).
+    #[error("the helper breaks a rule")]
     InvalidHelper(Refused),
     /// 422: the model is not one of this installation.
     #[error(transparent)]
     Model(LlmError),
-    /// As the documents say.
+    /// As the sources say.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// As the queue says.
     #[error(transparent)]
     Jobs(#[from] JobsError),
     /// 409: there is nothing to confirm yet.
-    #[error("no description was given yet")]
+    #[error("no helper was given yet")]
     NothingToConfirm,
     /// 503 and 500, as the store says.
     #[error(transparent)]
@@ -160,7 +160,7 @@ impl Ingestion {
     /// any transaction is open: a long text takes its time.
     ///
     /// # Errors
-    /// [`IngestionError::Invalid`], the document's, or the store's.
+    /// [`IngestionError::Invalid`], the source's, or the store's.
     pub async fn prepare(
         &self,
         space: &Space,
@@ -208,7 +208,7 @@ impl Ingestion {
         })
     }
 
-    /// The document that a text is a version of: named, found at its path, or one that will be
+    /// The source that a text is a version of: named, found at its path, or one that will be
     /// made.
     async fn identity(
         &self,
@@ -223,7 +223,7 @@ impl Ingestion {
                 ("user_id", &new.user_id, &found.user_id),
             ] {
                 if given.as_ref().is_some_and(|given| given != own) {
-                    let rule = format!("is not that of the document that source_id names: {own:?}");
+                    let rule = format!("is not that of the source that source_id names: {own:?}");
                     return Err(IngestionError::Invalid(vec![FieldError::new(field, rule)]));
                 }
             }
@@ -281,7 +281,7 @@ impl Ingestion {
         })
     }
 
-    /// Takes what the user of a waiting job says of its document; gives the paragraph that would be
+    /// Takes what the user of a waiting job says of its source; gives the paragraph that would be
     /// stored.
     ///
     /// # Errors
@@ -326,7 +326,7 @@ impl Ingestion {
                 let event = serde_json::json!({"event": "confirmed", "origin": "user",
                     "token_count": helper["token_count"], "tokens_prompt": 0, "tokens_completion": 0});
 
-                tx.add_waiting_step(&job, describing::HELPER, helper, ("helper", &event), now).await?;
+                tx.add_waiting_step(&job, helper::HELPER, helper, ("helper", &event), now).await?;
                 self.jobs.resume(&mut tx, space, job_id, now).await?;
                 Ok(tx.commit().await?)
             })

@@ -4,7 +4,7 @@
 //! A chunk ends after a blank line, else a line break, else a sentence, else a word, in its last
 //! quarter; the next begins about `overlap` tokens before that, at such a place too.
 
-use super::chunker::{Piece, Place, TextChunk};
+use super::chunker::{Fragment, Place, TextChunk};
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 
@@ -18,10 +18,10 @@ const TRIES: usize = 6;
 /// Where it may be cut, best places first.
 pub const DELIMITERS: [&str; 2] = [".", "\n"];
 
-/// Cuts a text of pieces that end at [`DELIMITERS`]. An empty text has no chunk.
+/// Cuts a text of fragments that end at [`DELIMITERS`]. An empty text has no chunk.
 pub fn cut_overlapping(
     text: &str,
-    pieces: &[Piece],
+    fragments: &[Fragment],
     (max_tokens, overlap): (usize, usize),
     counter: TokenCounter,
 ) -> Vec<TextChunk> {
@@ -32,9 +32,9 @@ pub fn cut_overlapping(
     }
     .min(max_tokens.max(1));
 
-    let mut units = Vec::with_capacity(pieces.len());
-    for piece in pieces {
-        split(text, *piece, longest, counter, &mut units);
+    let mut units = Vec::with_capacity(fragments.len());
+    for fragment in fragments {
+        split(text, *fragment, longest, counter, &mut units);
     }
 
     let chars: Vec<usize> = units
@@ -80,7 +80,7 @@ pub fn cut_overlapping(
 /// many tokens it has.
 fn end_of(
     text: &str,
-    units: &[Piece],
+    units: &[Fragment],
     (first, covered): (usize, usize),
     max_tokens: usize,
     counter: TokenCounter,
@@ -127,7 +127,7 @@ fn end_of(
 }
 
 /// The best place in the last quarter of as many units as have at most `limit` tokens in sum.
-fn end_within(units: &[Piece], (first, covered): (usize, usize), limit: usize) -> usize {
+fn end_within(units: &[Fragment], (first, covered): (usize, usize), limit: usize) -> usize {
     let mut sum = 0;
     let fitting = units[first..].iter().take_while(|unit| {
         sum += unit.tokens;
@@ -140,7 +140,7 @@ fn end_within(units: &[Piece], (first, covered): (usize, usize), limit: usize) -
     }
 
     let mut tokens = 0;
-    let late = |(end, unit): &(usize, &Piece)| {
+    let late = |(end, unit): &(usize, &Fragment)| {
         tokens += unit.tokens;
         tokens * 4 >= limit * 3 && *end > covered
     };
@@ -154,7 +154,7 @@ fn end_within(units: &[Piece], (first, covered): (usize, usize), limit: usize) -
 /// [`begin_within`], such that the two share about `overlap` tokens as they are counted together.
 fn begin_of(
     text: &str,
-    units: &[Piece],
+    units: &[Fragment],
     first: usize,
     end: usize,
     overlap: usize,
@@ -185,7 +185,7 @@ fn begin_of(
 
 /// Where the next chunk begins: after the best place about `overlap` tokens, in sum, before the
 /// end of this one.
-fn begin_within(units: &[Piece], first: usize, end: usize, overlap: usize) -> usize {
+fn begin_within(units: &[Fragment], first: usize, end: usize, overlap: usize) -> usize {
     let mut tokens = 0;
     let mut best = (end, Place::Delimiter, overlap);
     for start in (first + 1..end).rev() {
@@ -210,16 +210,22 @@ fn begin_within(units: &[Piece], first: usize, end: usize, overlap: usize) -> us
     best.0
 }
 
-/// Takes a piece apart at its words, or between two tokens, until no part is too long.
-fn split(text: &str, piece: Piece, longest: usize, counter: TokenCounter, units: &mut Vec<Piece>) {
-    if piece.tokens <= longest {
-        units.push(piece);
+/// Takes a fragment apart at its words, or between two tokens, until no part is too long.
+fn split(
+    text: &str,
+    fragment: Fragment,
+    longest: usize,
+    counter: TokenCounter,
+    units: &mut Vec<Fragment>,
+) {
+    if fragment.tokens <= longest {
+        units.push(fragment);
         return;
     }
 
-    let mut start = piece.start;
-    while start < piece.end {
-        let rest = &text[start..piece.end];
+    let mut start = fragment.start;
+    while start < fragment.end {
+        let rest = &text[start..fragment.end];
         let cut = counter.prefix(rest, longest);
         let first = rest.chars().next().map_or(rest.len(), char::len_utf8);
         let mut end = cut.max(first);
@@ -230,9 +236,13 @@ fn split(text: &str, piece: Piece, longest: usize, counter: TokenCounter, units:
         {
             end = space;
         }
-        let whole = start + end == piece.end;
-        let place = if whole { piece.place } else { Place::Delimiter };
-        units.push(Piece {
+        let whole = start + end == fragment.end;
+        let place = if whole {
+            fragment.place
+        } else {
+            Place::Delimiter
+        };
+        units.push(Fragment {
             start,
             end: start + end,
             tokens: counter.count(&rest[..end]),
@@ -247,7 +257,7 @@ fn split(text: &str, piece: Piece, longest: usize, counter: TokenCounter, units:
 mod tests {
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
 
-    use super::super::chunker::pieces;
+    use super::super::chunker::fragments;
     use super::*;
 
     fn counter() -> TokenCounter {
@@ -255,8 +265,8 @@ mod tests {
     }
 
     fn cut(text: &str, max_tokens: usize, overlap: usize) -> Vec<TextChunk> {
-        let pieces = pieces(text, &DELIMITERS.map(str::to_owned), counter());
-        cut_overlapping(text, &pieces, (max_tokens, overlap), counter())
+        let fragments = fragments(text, &DELIMITERS.map(str::to_owned), counter());
+        cut_overlapping(text, &fragments, (max_tokens, overlap), counter())
     }
 
     #[test]

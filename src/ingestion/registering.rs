@@ -1,4 +1,4 @@
-//! The document that a text is a version of, as the transaction finds or makes it.
+//! The source that a text is a version of, as the transaction finds or makes it.
 
 use super::request::Order;
 use super::write_error::{During as _, WriteError};
@@ -11,7 +11,7 @@ use crate::sources::{NewSource, SourceError};
 use crate::store::{StoreError, Tx};
 
 impl Writer<'_> {
-    /// A name for a document that has none. Found before the document's own transaction, which
+    /// A name for a source that has none. Found before the source's own transaction, which
     /// would keep others from finding theirs.
     pub(super) async fn name(&self, order: &Order) -> Result<Option<String>, WriteError> {
         if order.filename.is_some() || order.path.is_some() {
@@ -27,7 +27,7 @@ impl Writer<'_> {
         Ok(Some(format!("untitled-{number}.txt")))
     }
 
-    /// The document, which stays as it is until the transaction ends.
+    /// The source, which stays as it is until the transaction ends.
     pub(super) async fn held_source(
         &self,
         tx: &mut Tx,
@@ -37,13 +37,13 @@ impl Writer<'_> {
         let source = tx
             .find_source(self.context.space(), &id)
             .await
-            .during("find the document", "sources")?;
+            .during("find the source", "sources")?;
 
         source.ok_or_else(|| WriteError::Store {
-            operation: "find the document",
+            operation: "find the source",
             table: "sources",
             error: StoreError::Broken {
-                cause: "the document is not there any more".to_owned(),
+                cause: "the source is not there any more".to_owned(),
             },
         })
     }
@@ -57,7 +57,7 @@ impl Writer<'_> {
     ) -> Result<Source, WriteError> {
         let space = self.context.space();
         let during = |error| WriteError::Store {
-            operation: "find the document",
+            operation: "find the source",
             table: "sources",
             error,
         };
@@ -138,13 +138,13 @@ impl Writer<'_> {
         let registered = self.sources.register(tx, space, new, now).await;
         registered.map_err(|error| match error {
             SourceError::Store(error) => WriteError::Store {
-                operation: "add the document",
+                operation: "add the source",
                 table: "sources",
                 error,
             },
             // Another has made it between the look and the write: the next look finds it.
             SourceError::AlreadyRegistered { .. } => WriteError::Store {
-                operation: "add the document",
+                operation: "add the source",
                 table: "sources",
                 error: StoreError::Contended {
                     cause: error.to_string(),

@@ -21,7 +21,7 @@ use crate::model::contextual_helper::NewHelper;
 
 /// Most characters of a title, a topic, a note and the like.
 const MOST_FACT_CHARS: usize = 2000;
-/// Most words of a text that its document can be found by.
+/// Most words of a text that its source can be found by.
 const MOST_WORDS: usize = 192;
 /// Most characters of a provider's name.
 const MOST_PROVIDER_CHARS: usize = 255;
@@ -30,7 +30,7 @@ const MOST_PROVIDER_CHARS: usize = 255;
 #[derive(Debug, Clone, Default)]
 pub struct NewIngestion {
     pub text: String,
-    /// An existing document that this is a new version of.
+    /// An existing source that this is a new version of.
     pub source_id: Option<String>,
     pub filename: Option<String>,
     pub path: Option<String>,
@@ -48,7 +48,7 @@ pub struct NewIngestion {
     pub at: Option<Timestamp>,
 }
 
-/// What is said of a document besides its text.
+/// What is said of a source besides its text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     pub title: Option<String>,
@@ -59,7 +59,7 @@ pub struct Facts {
     pub provider: Option<String>,
 }
 
-/// A description that comes with the text.
+/// A helper that comes with the text.
 #[derive(Debug, Clone)]
 pub enum GivenHelper {
     Text(String),
@@ -83,7 +83,7 @@ pub struct Options {
 #[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
 pub struct Order {
     pub text: String,
-    /// The document, there already or to be made.
+    /// The source, there already or to be made.
     pub source_id: String,
     pub filename: Option<String>,
     pub path: Option<String>,
@@ -175,7 +175,7 @@ impl Order {
         sha256_hex(settings.to_string().as_bytes())
     }
 
-    /// The words that the document can be found by: of what is said of it, and of its text.
+    /// The words that the source can be found by: of what is said of it, and of its text.
     pub fn words(&self) -> Vec<String> {
         let facts = &self.facts;
         let said = [
@@ -218,7 +218,7 @@ impl Order {
     }
 }
 
-/// Checks everything at once; names and path of the document are checked by `sources`.
+/// Checks everything at once; names and path of the source are checked by `sources`.
 pub(super) fn check(
     mut new: NewIngestion,
     identity: Identity,

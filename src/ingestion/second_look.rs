@@ -1,8 +1,8 @@
-//! Looks again at chunks that are filed already, below the parents that a document's own chunks
+//! Looks again at chunks that are filed already, below the parents that a source's own chunks
 //! went to (`categories::second_look`). Only the embedded model does so: it goes by what lies in
 //! each category, of which there is more now, and it costs nothing but its time.
 //!
-//! What is found is written with the document. If it cannot be had, everything stays where it is.
+//! What is found is written with the source. If it cannot be had, everything stays where it is.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -11,15 +11,15 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::IngestionSettings;
-use super::describing::{Described, Describing};
-use super::document::{Document, count};
+use super::cut_text::{CutText, count};
 use super::embedding::Embedding;
+use super::filed_so_far::FiledSoFar;
 use super::filing::Filing;
+use super::helper::{HelperOutcome, HelperStep};
 use super::hierarchy::fullness;
 use super::request::Order;
 use super::saver::Saver;
 use super::second_look::SecondLook;
-use super::shelves::Shelves;
 use super::write_error::WriteError;
 use super::writing::{Draft, Searched, Writer, Written, part_name, result};
 use crate::base::fail_point;
@@ -39,7 +39,7 @@ use crate::store::Store;
 
 /// The name of this kind of work.
 pub const KIND: &str = "ingestion";
-/// How often a document is filed anew because others filled the hierarchy before it was written.
+/// How often a source is filed anew because others filled the hierarchy before it was written.
 const MOST_REFILINGS: usize = 5;
 /// From how many chunks on whoever watches is told of the write before it begins: on SQLite
 /// nothing else can be written until it ends.
@@ -113,7 +113,7 @@ impl IngestionWork {
             .await
             .map_err(|_| JobError::Interrupted)?;
 
-        let document = Document::cut(&order, model, depth, context.id().to_string()).await?;
+        let document = CutText::cut(&order, model, depth, context.id().to_string()).await?;
         let same = self.same_content(context, &order, &document).await?;
         let short = document.short_chunk(order.chunk_min_tokens);
         if let Some(message) = short.filter(|_| order.is_filed() && same.is_none()) {
@@ -126,16 +126,16 @@ impl IngestionWork {
         };
 
         drop(desk);
-        // A description is for whoever files.
+        // A helper is for whoever files.
         let needless = same.is_some() || !order.is_filed();
         let (helper, store_helper) = match self
             .describing(context)
             .describe(&session, &order, &document, needless)
             .await?
         {
-            Described::By(helper, new) => (Some(helper), new),
-            Described::NotNeeded => (None, false),
-            Described::Awaited => return Ok(Outcome::AwaitHelper(json!({"step": "fields"}))),
+            HelperOutcome::By(helper, new) => (Some(helper), new),
+            HelperOutcome::NotNeeded => (None, false),
+            HelperOutcome::Awaited => return Ok(Outcome::AwaitHelper(json!({"step": "fields"}))),
         };
 
         fail_point::hit("after_helper");
@@ -173,13 +173,13 @@ impl IngestionWork {
         Ok(Outcome::Finished)
     }
 
-    /// The earlier version of the document that says the same, unless it is to be filed anew
+    /// The earlier version of the source that says the same, unless it is to be filed anew
     /// (K-18).
     async fn same_content(
         &self,
         context: &JobContext,
         order: &Order,
-        document: &Document,
+        document: &CutText,
     ) -> Result<Option<SourceVersion>, JobError> {
         // Once parts are written they are this job's own.
         if order.force || context.saved(&part_name(0)).is_some() {
@@ -201,13 +201,13 @@ impl IngestionWork {
             .await?)
     }
 
-    /// What makes the document found by searches, as far as it is made here.
+    /// What makes the source found by searches, as far as it is made here.
     async fn searched<'d>(
         &self,
         context: &JobContext,
         session: &Session,
         order: &'d Order,
-        document: &Document,
+        document: &CutText,
     ) -> Result<Option<Searched<'d>>, JobError> {
         let Some(profile) = order.searched_profile() else {
             return Ok(None);
@@ -238,13 +238,13 @@ impl IngestionWork {
         }))
     }
 
-    /// Adds what a model outside has to say. After the description: who cancels there has paid for
+    /// Adds what a model outside has to say. After the helper: who cancels there has paid for
     /// nothing else.
     async fn embed_outside(
         &self,
         context: &JobContext,
         session: &Session,
-        (order, document): (&Order, &Document),
+        (order, document): (&Order, &CutText),
         searched: &mut Searched<'_>,
     ) -> Result<(), JobError> {
         if let Some(model) = searched
@@ -277,7 +277,7 @@ impl IngestionWork {
         &self,
         context: &JobContext,
         session: &Session,
-        document: &Document,
+        document: &CutText,
         draft: &mut Draft<'_>,
         helper: Option<Arc<str>>,
     ) -> Result<Written, JobError> {
@@ -303,7 +303,7 @@ impl IngestionWork {
             concurrency: self.settings.max_concurrency,
             places: Semaphore::new(self.settings.max_concurrency),
             tree: Mutex::new(Tree::new(self.settings.taxonomy.clone())),
-            shelves: None,
+            filed_so_far: None,
             seq: AtomicI64::new(seq),
             failure: Mutex::default(),
         };
@@ -321,7 +321,7 @@ impl IngestionWork {
             let mut samples = None;
             if self.llm.is_embedded("classify", session) {
                 let read = self.samples.of(context.space()).await?;
-                filing.shelves = Some(Mutex::new(Shelves::over(Arc::clone(&read))));
+                filing.filed_so_far = Some(Mutex::new(FiledSoFar::over(Arc::clone(&read))));
                 samples = Some(read).filter(|_| self.settings.taxonomy.second_look());
             }
 
@@ -401,7 +401,7 @@ impl IngestionWork {
             "category_limit",
             "Category limit",
             409,
-            "other documents kept filling the hierarchy before this one could be written",
+            "other sources kept filling the hierarchy before this one could be written",
         )))
     }
 
@@ -464,8 +464,8 @@ impl IngestionWork {
         Ok(())
     }
 
-    fn describing<'w>(&'w self, context: &'w JobContext) -> Describing<'w> {
-        Describing {
+    fn describing<'w>(&'w self, context: &'w JobContext) -> HelperStep<'w> {
+        HelperStep {
             llm: &self.llm,
             helpers: &self.helpers,
             context,

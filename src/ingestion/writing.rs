@@ -1,6 +1,6 @@
-//! Writes a planned document in one short, fenced transaction (K-10, M-7B): nobody sees half of it,
+//! Writes a planned source in one short, fenced transaction (K-10, M-7B): nobody sees half of it,
 //! and a failed write leaves nothing. With `transaction_scope: "batch"` each batch of chunks is
-//! such a transaction, with what makes it found; the version becomes what the document says with
+//! such a transaction, with what makes it found; the version becomes what the source says with
 //! the last, so what has failed or was cancelled hides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ use crate::store::{NewVersion, Store, StoreError, Tx};
 pub struct Draft<'d> {
     pub order: &'d Order,
     pub facts: VersionFacts,
-    /// What the document can be found by.
+    /// What the source can be found by.
     pub words: &'d [String],
     /// Chunks in the order of the text, less their category.
     pub chunks: Vec<NewChunk<'d>>,
@@ -40,7 +40,7 @@ pub struct Draft<'d> {
     pub paths: Vec<Vec<String>>,
     /// Chunks of others that go to another category.
     pub moves: Vec<Move>,
-    /// A description that is not stored yet.
+    /// A helper that is not stored yet.
     pub helper: Option<NewHelper>,
     /// An earlier version that says the same: its chunks are shared.
     pub same: Option<SourceVersion>,
@@ -58,7 +58,7 @@ pub struct Searched<'d> {
     pub prepared: Prepared,
 }
 
-/// What was written of a document so far.
+/// What was written of a source so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Written {
     pub source_id: String,
@@ -218,7 +218,7 @@ impl Writer<'_> {
         )
     }
 
-    /// What the document can be found by.
+    /// What the source can be found by.
     async fn write_words(
         &self,
         tx: &mut Tx,
@@ -232,7 +232,7 @@ impl Writer<'_> {
             .during("add words", "document_words")
     }
 
-    /// The document and its new version, which nobody sees yet unless it is whole at once; and the
+    /// The source and its new version, which nobody sees yet unless it is whole at once; and the
     /// version's time.
     async fn write_head(
         &self,
@@ -245,7 +245,7 @@ impl Writer<'_> {
         let space = self.context.space();
         let source = self.source(tx, draft.order, name, now).await?;
 
-        // Behind the document, which whoever removes it holds as well.
+        // Behind the source, which whoever removes it holds as well.
         if let Some(same) = &draft.same
             && !tx
                 .has_source_version(space, same.id)
@@ -282,8 +282,8 @@ impl Writer<'_> {
         Ok((source, written, now))
     }
 
-    /// Makes the version what the document says, unless a newer one has come, and adds its
-    /// description; what it said before is no longer counted. `counts` are the chunks in each
+    /// Makes the version what the source says, unless a newer one has come, and adds its
+    /// helper; what it said before is no longer counted. `counts` are the chunks in each
     /// category, where they are known.
     async fn complete(
         &self,
@@ -328,7 +328,7 @@ impl Writer<'_> {
         }
 
         let current = tx.find_helper_origin(space, &source.id).await;
-        let current = current.during("find the description", "contextual_helpers")?;
+        let current = current.during("find the helper", "contextual_helpers")?;
 
         // One that its user gave while ours was being written stays in force (M-2B.8).
         let outranked = current == Some(HelperOrigin::User) && !draft.order.regenerate_helper;
@@ -338,8 +338,7 @@ impl Writer<'_> {
 
         if let Some(helper) = draft.helper.as_ref().filter(stored) {
             let added = tx.add_helper(space, &source.id, helper, now).await;
-            written.helper_version =
-                Some(added.during("add the description", "contextual_helpers")?);
+            written.helper_version = Some(added.during("add the helper", "contextual_helpers")?);
         }
 
         Ok(())

@@ -396,7 +396,7 @@ impl Ended<'_> {
         held(self.end(tx, result).await?)
     }
 
-    /// The same, saying which document the job was about after all; `false`: the lease is lost,
+    /// The same, saying which source the job was about after all; `false`: the lease is lost,
     /// drop the transaction.
     ///
     /// # Errors

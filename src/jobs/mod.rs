@@ -196,7 +196,7 @@ impl Jobs {
             .sum())
     }
 
-    /// Where the description of a job's document came from, oldest first.
+    /// Where the description of a job's source came from, oldest first.
     pub async fn helper_events(&self, job: &Job) -> Result<Vec<JobEvent>, JobsError> {
         Ok(self
             .store
@@ -257,7 +257,7 @@ impl Jobs {
         Ok(job)
     }
 
-    /// Ends all jobs about a document that are not over, inside the caller's transaction; call
+    /// Ends all jobs about a source that are not over, inside the caller's transaction; call
     /// [`Jobs::announce_cancelled`] with them once that has ended.
     pub async fn cancel_about(
         &self,

@@ -7,7 +7,7 @@
 use super::answer::{self, MOST_FAULTS, Verdict};
 use super::provider::Finish;
 use super::record::Attempts;
-use super::send::{Question, Sent, Target};
+use super::send::{Sent, Target, TaskRequest};
 use super::task::{Fault, Task};
 use super::{Llm, LlmError, Session, measure};
 use crate::model::llm_call::{CallOutcome, LlmCall};
@@ -251,8 +251,8 @@ impl Llm {
 }
 
 impl<T: Task> Round<T> {
-    fn question(&self) -> Question<'_, T> {
-        Question {
+    fn question(&self) -> TaskRequest<'_, T> {
+        TaskRequest {
             task: &self.task,
             faults: &self.faults,
             once: self.on_fallback,

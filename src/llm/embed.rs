@@ -128,7 +128,7 @@ impl Llm {
     }
 }
 
-/// By the embedded model, on a thread of its own: a long document takes a while.
+/// By the embedded model, on a thread of its own: a long source takes a while.
 async fn embed_here(texts: &[&str], target: &Target) -> Result<Vec<Vec<f32>>, LlmError> {
     if let [text] = texts
         && text.len() < 4096

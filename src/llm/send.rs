@@ -42,7 +42,7 @@ pub struct Sent<'a> {
 }
 
 /// What is to be asked, and how.
-pub struct Question<'t, T> {
+pub struct TaskRequest<'t, T> {
     pub task: &'t T,
     /// What was wrong with the last answer.
     pub faults: &'t [String],
@@ -67,9 +67,9 @@ impl Llm {
         &self,
         attempts: &'a Attempts<'a>,
         target: &'a Target,
-        question: Question<'_, T>,
+        question: TaskRequest<'_, T>,
     ) -> Result<Sent<'a>, LlmError> {
-        let Question {
+        let TaskRequest {
             task,
             faults,
             once,

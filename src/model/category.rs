@@ -13,7 +13,7 @@ pub struct Category {
     /// Counted from 1.
     pub level: i64,
     pub name: String,
-    /// Chunks below it, of what the documents say now.
+    /// Chunks below it, of what the sources say now.
     pub chunk_count: i64,
     pub created_at: Timestamp,
 }

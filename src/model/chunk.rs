@@ -1,4 +1,4 @@
-//! A chunk of a document, verbatim.
+//! A chunk of a source, verbatim.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,10 +15,10 @@ pub const RETRIEVAL: &str = "retrieval";
 pub struct Chunk {
     pub id: i64,
     pub source_id: SourceId,
-    /// The version of the document that brought it.
+    /// The version of the source that brought it.
     pub source_version: i64,
     pub profile: String,
-    /// Its place in the document, counted from 1.
+    /// Its place in the source, counted from 1.
     pub ordinal: i64,
     pub text: String,
     pub token_count: i64,

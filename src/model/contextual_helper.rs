@@ -1,4 +1,4 @@
-//! One paragraph that says what a document is, in versions.
+//! One paragraph that says what a source is, in versions.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ impl HelperOrigin {
     }
 }
 
-/// A description that is to be stored; also how a job keeps it until then.
+/// A helper that is to be stored; also how a job keeps it until then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewHelper {
     pub text: String,
@@ -44,7 +44,7 @@ pub struct NewHelper {
     pub tokens_completion: i64,
 }
 
-/// A stored description.
+/// A stored helper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextualHelper {
     /// Counted from 1; the highest is in force.

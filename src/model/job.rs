@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 
-/// How the names of steps begin that tell of something that is written, and gone when the document
+/// How the names of steps begin that tell of something that is written, and gone when the source
 /// is.
 pub const WRITTEN: &str = "written/";
 

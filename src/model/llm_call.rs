@@ -39,7 +39,7 @@ impl CallOutcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallOwner {
     Job(JobId),
-    /// A question, by its id.
+    /// A query, by its id.
     Query(String),
     Nobody,
 }

@@ -3,10 +3,10 @@
 pub mod category;
 pub mod chunk;
 pub mod contextual_helper;
-pub mod document;
 pub mod job;
 pub mod llm_call;
 pub mod query;
 pub mod search;
 pub mod source;
 pub mod source_version;
+pub mod version_search;

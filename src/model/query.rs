@@ -1,16 +1,16 @@
-//! A question as it is asked of the store, and the receipt that remains of it.
+//! A query as it is asked of the store, and the receipt that remains of it.
 
 use serde_json::Value;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, SourceId};
 
-/// Which chunks a question may find; the default is everything that the documents say now.
+/// Which chunks a query may find; the default is everything that the sources say now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryScope {
-    /// Only these documents; none named: all.
+    /// Only these sources; none named: all.
     pub source_ids: Vec<SourceId>,
-    /// Only documents that carry all of these.
+    /// Only sources that carry all of these.
     pub tags: Vec<String>,
     pub user_id: Option<String>,
     /// As things stood then.
@@ -20,18 +20,18 @@ pub struct QueryScope {
 }
 
 impl QueryScope {
-    /// Whether it leaves out documents or times, so that categories may turn out empty.
+    /// Whether it leaves out sources or times, so that categories may turn out empty.
     pub fn is_narrow(&self) -> bool {
         self.names_sources() || self.as_of.is_some()
     }
 
-    /// Whether it tells documents apart.
+    /// Whether it tells sources apart.
     pub fn names_sources(&self) -> bool {
         !self.source_ids.is_empty() || !self.tags.is_empty() || self.user_id.is_some()
     }
 }
 
-/// A chunk that a question found.
+/// A chunk that a query found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub id: i64,
@@ -48,7 +48,7 @@ pub struct Candidate {
     pub tokenizer: String,
 }
 
-/// A description of a document, by the version in force.
+/// A helper of a source, by the version in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceHelper {
     pub source_id: SourceId,
@@ -56,7 +56,7 @@ pub struct SourceHelper {
     pub text: String,
 }
 
-/// What is to be kept of a question, written out already.
+/// What is to be kept of a query, written out already.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewQuery {
     pub id: QueryId,
@@ -69,13 +69,13 @@ pub struct NewQuery {
     pub created_at: Timestamp,
 }
 
-/// What is kept of a question.
+/// What is kept of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredQuery {
     pub id: QueryId,
-    /// Empty where it asked everybody's documents.
+    /// Empty where it asked everybody's sources.
     pub user_id: String,
-    /// The question with every parameter as it was in force.
+    /// The query with every parameter as it was in force.
     pub request: Value,
     pub receipt: Value,
     /// `succeeded` or `failed`.

@@ -29,7 +29,7 @@ pub struct Unembedded {
     pub text: String,
 }
 
-/// A document, and the version whose chunks count.
+/// A source, and the version whose chunks count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchSource {
     pub id: String,
@@ -54,7 +54,7 @@ pub struct SearchSize {
     pub terms: i64,
 }
 
-/// A chunk that was found, with its document.
+/// A chunk that was found, with its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub chunk_id: i64,

@@ -1,15 +1,15 @@
-//! A document as its owner knows it. What it says at a time is a version of it.
+//! A source as its owner knows it. What it says at a time is a version of it.
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 
-/// The tag that every document carries (T-3.1).
+/// The tag that every source carries (T-3.1).
 pub const FILE_INGEST: &str = "file_ingest";
 
 /// The kinds of text files that are taken (R-ING-01).
 pub const TEXT_TYPES: [&str; 5] = ["txt", "md", "json", "yml", "yaml"];
 
-/// A registered document.
+/// A registered source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     pub id: SourceId,

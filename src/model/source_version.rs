@@ -1,4 +1,4 @@
-//! What a document said at a time. Nothing of it is ever changed.
+//! What a source said at a time. Nothing of it is ever changed.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Chunks of the leaves that were reached: each leaf once, as many as may be in one trip to the
+//! Chunks of the leaves that were reached: each leaf once, as many as may be in one run to the
 //! database, in the one order (M-4.3, M-9.D).
 
 use std::collections::{HashMap, HashSet};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::QueryError;
-use super::ask::Ask;
+use super::input::QuerySettings;
 use super::page::{Cursor, Place};
 use super::traversal::Path;
 use crate::base::ids::{SourceId, Space};
@@ -14,21 +14,21 @@ use crate::base::text::one_line;
 use crate::model::query::{Candidate, QueryScope, SourceHelper};
 use crate::store::{LeafPart, Store};
 
-/// Leaves that are read in one trip: more than any strategy leads to unless it is told to. What one
-/// trip brings must fit into memory many times over.
+/// Leaves that are read in one run: more than any strategy leads to unless it is told to. What one
+/// run brings must fit into memory many times over.
 const LEAVES_AT_ONCE: usize = 16;
 
-/// At most so many documents are described to the model that chooses categories (K-40).
+/// At most so many sources are described to the model that chooses categories (K-40).
 const MOST_DESCRIBED: usize = 3;
 
 /// Where chunks come from.
-pub enum Shelf {
+pub enum LeafReader {
     Stored {
         store: Store,
         space: Space,
         scope: QueryScope,
     },
-    /// Those that were found then, and the versions of the descriptions.
+    /// Those that were found then, and the versions of the helpers.
     Recorded {
         store: Store,
         space: Space,
@@ -47,17 +47,17 @@ pub struct Found {
     pub counts: Vec<i64>,
     /// By path: whether there was nothing at all.
     pub empty: Vec<bool>,
-    /// By path, in milliseconds: the time of a trip stands on the first path that was read with it.
+    /// By path, in milliseconds: the time of a run stands on the first path that was read with it.
     pub latencies: Vec<f64>,
     /// Where the next page begins, if there is one.
     pub next: Option<Place>,
 }
 
-impl Shelf {
-    /// Reads what the question may have of each path.
+impl LeafReader {
+    /// Reads what the query may have of each path.
     pub async fn read(
         &self,
-        ask: &Ask,
+        ask: &QuerySettings,
         paths: &[Path],
         from: Option<&Cursor>,
     ) -> Result<Found, QueryError> {
@@ -181,7 +181,7 @@ impl Shelf {
         })
     }
 
-    /// What the choosing model is told of the documents, where the question is about a few of them.
+    /// What the choosing model is told of the sources, where the query is about a few of them.
     pub async fn described(&self) -> Result<Option<Arc<str>>, QueryError> {
         let Self::Stored { scope, .. } = self else {
             return Ok(None);
@@ -202,7 +202,7 @@ impl Shelf {
         Ok((!texts.is_empty()).then(|| texts.join(" ").into()))
     }
 
-    /// The descriptions of documents.
+    /// The helpers of sources.
     pub async fn helpers(&self, sources: &[SourceId]) -> Result<Vec<SourceHelper>, QueryError> {
         if sources.is_empty() {
             return Ok(Vec::new());

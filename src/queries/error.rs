@@ -1,4 +1,4 @@
-//! Why a question has no result, as its problem document says it.
+//! Why a query has no result, as its problem document says it.
 
 use serde_json::{Map, Value, json};
 
@@ -8,11 +8,11 @@ use crate::jobs::{Failure, JobError};
 use crate::llm::LlmError;
 use crate::store::{AsStoreError, StoreError};
 
-/// A question could not be answered.
+/// A query could not be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// 422: fields break a rule.
-    #[error("the question breaks a rule")]
+    #[error("the query breaks a rule")]
     Invalid(Vec<FieldError>),
     /// 400.
     #[error("{0}")]
@@ -23,7 +23,7 @@ pub enum QueryError {
     /// 404: nothing lies under any chosen path (M-4.6).
     #[error("no chunks were found under any chosen path")]
     NoChunks,
-    /// 429: the question may need more than it may cost; nothing was asked.
+    /// 429: the query may need more than it may cost; nothing was asked.
     #[error("this may take up to {needed} {unit}, and {limit} are allowed; nothing was spent")]
     MayCostMore {
         unit: &'static str,
@@ -45,7 +45,7 @@ pub enum QueryError {
     #[error("the final prompt has {tokens} tokens; the budget is {budget}")]
     FinalPromptOverBudget { tokens: i64, budget: i64 },
     /// 504.
-    #[error("the question was not answered within {seconds} seconds")]
+    #[error("the query was not answered within {seconds} seconds")]
     Timeout { seconds: u64 },
     /// As the model's door says.
     #[error(transparent)]
@@ -55,7 +55,7 @@ pub enum QueryError {
     Store(#[from] StoreError),
 }
 
-/// A question that failed, with all that was done for it.
+/// A query that failed, with all that was done for it.
 #[derive(Debug)]
 pub struct Failed {
     pub error: QueryError,
@@ -128,13 +128,13 @@ impl QueryError {
                 "Correct the fields listed in errors; /docs describes each of them."
             }
             Self::Cursor(_) => {
-                "Start again without cursor, then pass on next_cursor as it came, with the same question."
+                "Start again without cursor, then pass on next_cursor as it came, with the same query."
             }
             Self::NotFound(_) => {
                 "Check the id and the space; with audit.persist = false no receipts are kept."
             }
             Self::NoChunks => {
-                "Ask wider: strategy wide_branch or branch_out, or fewer of source_ids, tags, user_id and as_of; \
+                "QuerySettings wider: strategy wide_branch or branch_out, or fewer of source_ids, tags, user_id and as_of; \
                  context shows what was chosen. If nothing was brought in yet: POST /v1/ingestions."
             }
             Self::MayCostMore { .. } => {
@@ -147,7 +147,7 @@ impl QueryError {
             }
             Self::BudgetTooSmall { .. } => {
                 "Raise max_token_budget, read fewer chunks (limit, per_path_limit: each has a frame of its own), or \
-                 shorten the question and the descriptions of the documents."
+                 shorten the question and the descriptions of the sources."
             }
             Self::CharacterBudget { .. } => {
                 "Raise query.summary_max_retries or query.summary_char_overage_tolerance_percent, choose a stronger \

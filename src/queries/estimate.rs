@@ -1,14 +1,14 @@
-//! Known before it is spent: the most that a question can take with each strategy, from the
+//! Known before it is spent: the most that a query can take with each strategy, from the
 //! hierarchy as it stands.
 //!
 //! Bounds, not guesses: each level is taken at its widest, each answer at the longest that is
-//! allowed. Repeated attempts are told apart, as they are the exception; the caps of a question
+//! allowed. Repeated attempts are told apart, as they are the exception; the caps of a query
 //! count them when they happen.
 
 use std::sync::Arc;
 
-use super::ask::{Ask, Mode};
-use super::candidates::Shelf;
+use super::candidates::LeafReader;
+use super::input::{Mode, QuerySettings};
 use super::strategy::Strategy;
 use super::{Inner, Queries, QueryError};
 use crate::base::field_error::FieldError;
@@ -21,7 +21,7 @@ use crate::llm::tasks::select::Select;
 use crate::model::category::Category;
 use crate::store::{CategoryFilter, CategoryPage};
 
-/// The most that a question can take, by strategy.
+/// The most that a query can take, by strategy.
 #[derive(Debug, Clone)]
 pub struct Estimates {
     /// `provider:model` for the answer.
@@ -31,7 +31,7 @@ pub struct Estimates {
     pub strategies: Vec<Bound>,
 }
 
-/// The most that a question can take with one strategy.
+/// The most that a query can take with one strategy.
 #[derive(Debug, Clone)]
 pub struct Bound {
     pub strategy: StrategyName,
@@ -60,7 +60,7 @@ pub struct LevelBound {
     pub tokens_prompt: i64,
 }
 
-/// What stands in every question about a level.
+/// What stands in every query about a level.
 struct LevelFrame {
     /// But for the options.
     tokens: i64,
@@ -78,11 +78,15 @@ struct Family {
 }
 
 impl Queries {
-    /// The most that a question can take, with each strategy.
+    /// The most that a query can take, with each strategy.
     ///
     /// # Errors
     /// The store's, or a model is not known.
-    pub async fn estimate(&self, space: &Space, ask: &Ask) -> Result<Estimates, QueryError> {
+    pub async fn estimate(
+        &self,
+        space: &Space,
+        ask: &QuerySettings,
+    ) -> Result<Estimates, QueryError> {
         let inner = &*self.inner;
         let counter = inner.counter(ask);
         let tree = self.tree(space, ask).await?;
@@ -105,8 +109,12 @@ impl Queries {
         })
     }
 
-    /// Refuses a question whose bound is over its own limits, before anything is asked.
-    pub(super) async fn check_bound(&self, space: &Space, ask: &Ask) -> Result<(), QueryError> {
+    /// Refuses a query whose bound is over its own limits, before anything is asked.
+    pub(super) async fn check_bound(
+        &self,
+        space: &Space,
+        ask: &QuerySettings,
+    ) -> Result<(), QueryError> {
         if ask.max_calls.is_none() && ask.max_cost_usd.is_none() {
             return Ok(());
         }
@@ -145,15 +153,15 @@ impl Queries {
         Ok(())
     }
 
-    /// Instruction, question, and the descriptions that go with it.
+    /// Instruction, query, and the helpers that go with it.
     async fn level_frame(
         &self,
         space: &Space,
-        ask: &Ask,
+        ask: &QuerySettings,
         counter: TokenCounter,
     ) -> Result<LevelFrame, QueryError> {
         let (store, scope) = (self.inner.store.clone(), ask.scope());
-        let helper = Shelf::Stored {
+        let helper = LeafReader::Stored {
             store,
             space: space.clone(),
             scope,
@@ -190,7 +198,11 @@ impl Queries {
         })
     }
 
-    async fn tree(&self, space: &Space, ask: &Ask) -> Result<Arc<[Category]>, QueryError> {
+    async fn tree(
+        &self,
+        space: &Space,
+        ask: &QuerySettings,
+    ) -> Result<Arc<[Category]>, QueryError> {
         if let Some(part) = self.inner.visible.of(space, &ask.scope()).await? {
             return Ok(part);
         }
@@ -208,7 +220,7 @@ impl Queries {
 impl Inner {
     fn bound(
         &self,
-        ask: &Ask,
+        ask: &QuerySettings,
         families: &[Family],
         tree: &[Category],
         frame: &LevelFrame,
@@ -280,7 +292,12 @@ impl Inner {
     }
 
     /// Each level at its widest: the largest families that the level above can lead to.
-    fn levels(&self, ask: &Ask, families: &[Family], frame: &LevelFrame) -> Vec<LevelBound> {
+    fn levels(
+        &self,
+        ask: &QuerySettings,
+        families: &[Family],
+        frame: &LevelFrame,
+    ) -> Vec<LevelBound> {
         let mut levels = Vec::new();
         let mut parents = 1;
         for level in 1..=self.depth {
@@ -324,7 +341,7 @@ impl Inner {
     }
 
     /// The most chunks that can be read from so many leaves.
-    fn chunks(&self, ask: &Ask, leaves: i64, tree: &[Category]) -> i64 {
+    fn chunks(&self, ask: &QuerySettings, leaves: i64, tree: &[Category]) -> i64 {
         let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
         let per_path = if ask.per_path_limit == 0 {
             i64::MAX
@@ -333,7 +350,7 @@ impl Inner {
         };
 
         let leaf = tree.iter().filter(|category| category.level == self.depth);
-        // Counts are of what the documents say now; anything else may be more.
+        // Counts are of what the sources say now; anything else may be more.
         let count = |category: &Category| {
             if ask.scope().all_versions || ask.as_of.is_some() {
                 limit

@@ -1,15 +1,15 @@
-//! A question that nobody waits for: a job of its own kind, whose result is the question's.
+//! A query that nobody waits for: a job of its own kind, whose result is the query's.
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 
-use super::{Ask, Queries, Who};
+use super::{Queries, QuerySettings, Who};
 use crate::base::ids::QueryId;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 
 /// The name of this kind of work.
 pub const KIND: &str = "query";
 
-/// Answers questions in the background.
+/// Answers queries in the background.
 #[derive(Clone)]
 pub struct QueryWork {
     pub queries: Queries,
@@ -27,7 +27,7 @@ impl Work for QueryWork {
 }
 
 async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobError> {
-    let ask: Ask = serde_json::from_value(context.take_request()).map_err(|error| {
+    let ask: QuerySettings = serde_json::from_value(context.take_request()).map_err(|error| {
         JobError::fail(Failure::new(
             "invalid_request",
             "Invalid request",
@@ -36,7 +36,7 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
         ))
     })?;
 
-    // The question has the job's id: an attempt that had to stop has left its calls under it.
+    // The query has the job's id: an attempt that had to stop has left its calls under it.
     let id = QueryId::from_stored(context.id().to_string());
     let store = &queries.inner.store;
     let told = store.list_query_calls(context.space(), &id).await?;

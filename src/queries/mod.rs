@@ -1,16 +1,16 @@
-//! Questions: walked down the hierarchy by a model, fitted to their budget, answered, with a
+//! Queries: walked down the hierarchy by a model, fitted to their budget, answered, with a
 //! receipt.
 //!
-//! `ask` fills in and checks what is wished; `run` takes one question through its steps:
+//! `ask` fills in and checks what is wished; `run` takes one query through its steps:
 //! `traversal` chooses the paths, `candidates` reads their chunks, `budget` makes them fit.
 //! `result` is what the caller gets, `receipt` what is kept, `replay` proves it, `estimate` tells
 //! beforehand what it can take at the most, `job` does it in the background.
 
-pub mod ask;
 mod budget;
 mod candidates;
 mod error;
 mod estimate;
+pub mod input;
 mod job;
 mod page;
 mod receipt;
@@ -41,12 +41,12 @@ use crate::model::llm_call::{LlmCall, Payer};
 use crate::model::query::{NewQuery, QueryScope, StoredQuery};
 use crate::store::{QueryPage, Store};
 
-pub use ask::{Ask, Wish};
 pub use error::{Failed, QueryError};
 pub use estimate::{Bound, Estimates, LevelBound};
+pub use input::{QueryInput, QuerySettings};
 pub use job::{KIND, QueryWork};
 pub use receipt::{PathRecord, Receipt, SummaryRecord, Totals};
-pub use replay::{Replay, ReplayWish};
+pub use replay::{Replay, ReplayInput};
 pub use result::{
     DroppedChunk, DroppedPath, LevelRank, PathError, PromptEstimate, QueryCall, QueryChunk,
     QueryPath, QueryResult, QueryWarning, Retrieval, Summarization, SummarizedChunk, SummaryPart,
@@ -54,11 +54,11 @@ pub use result::{
 };
 pub use traversal::{Choice, Level, Offer};
 
-use candidates::{Shelf, milliseconds};
+use candidates::{LeafReader, milliseconds};
 use page::Cursor;
-use receipt::Trail;
-use run::Trip;
-use traversal::Map;
+use receipt::RunRecord;
+use run::QueryRun;
+use traversal::Hierarchy;
 use visible::VisibleCache;
 
 /// How long an answer waits for its receipt to be written. A database that is busy does not hold it
@@ -133,7 +133,7 @@ impl Queries {
     ///
     /// # Errors
     /// [`QueryError::Invalid`], or the model is not one of this installation's.
-    pub fn resolve(&self, wish: Wish) -> Result<Ask, QueryError> {
+    pub fn resolve(&self, wish: QueryInput) -> Result<QuerySettings, QueryError> {
         let ask = wish.resolve(&self.inner.settings, self.inner.chunk_min_tokens)?;
         for stage in ["select", "summarize", "answer"] {
             self.inner.llm.target_name(stage, ask.model.as_deref())?;
@@ -142,27 +142,27 @@ impl Queries {
         Ok(ask)
     }
 
-    /// Whether anything of a question is kept.
+    /// Whether anything of a query is kept.
     pub fn keeps_records(&self) -> bool {
         self.inner.audit.persist
     }
 
-    /// Takes a question through all its steps.
+    /// Takes a query through all its steps.
     ///
     /// # Errors
-    /// Every way in which a question can fail, with what was done for it.
-    pub async fn answer(&self, who: &Who, ask: &Ask) -> Result<QueryResult, Failed> {
+    /// Every way in which a query can fail, with what was done for it.
+    pub async fn answer(&self, who: &Who, ask: &QuerySettings) -> Result<QueryResult, Failed> {
         self.answer_as(QueryId::new(), who, ask, None).await
     }
 
-    /// Where a question within a scope finds its options.
-    async fn map(&self, space: &Space, scope: &QueryScope) -> Result<Map, QueryError> {
+    /// Where a query within a scope finds its options.
+    async fn map(&self, space: &Space, scope: &QueryScope) -> Result<Hierarchy, QueryError> {
         let inner = &*self.inner;
         if let Some(part) = inner.visible.of(space, scope).await? {
-            return Ok(Map::part(&part));
+            return Ok(Hierarchy::part(&part));
         }
 
-        let whole = || Map::Whole {
+        let whole = || Hierarchy::Whole {
             store: inner.store.clone(),
             space: space.clone(),
         };
@@ -171,7 +171,7 @@ impl Queries {
             .options
             .of(space)
             .await?
-            .map_or_else(whole, Map::Known))
+            .map_or_else(whole, Hierarchy::Known))
     }
 
     /// The same for a job under its own id, going on from what an earlier attempt was told.
@@ -179,7 +179,7 @@ impl Queries {
         &self,
         id: QueryId,
         who: &Who,
-        ask: &Ask,
+        ask: &QuerySettings,
         told: Option<Vec<LlmCall>>,
     ) -> Result<QueryResult, Failed> {
         let begun = Instant::now();
@@ -215,11 +215,11 @@ impl Queries {
             None => (Some(self.map(&who.space, &scope).await?), Vec::new()),
         };
 
-        let mut trip = Trip {
+        let mut run = QueryRun {
             inner,
             ask,
             session: &session,
-            shelf: Shelf::Stored {
+            leaf_reader: LeafReader::Stored {
                 store: inner.store.clone(),
                 space: who.space.clone(),
                 scope,
@@ -229,23 +229,27 @@ impl Queries {
             cursor,
             counter: inner.counter(ask),
             result: QueryResult::new(id.to_string(), ask),
-            trail: Trail::default(),
+            record: RunRecord::default(),
             known_mode: None,
             known_empty: None,
         };
 
         let limit = Duration::from_secs(ask.timeout_s);
-        let outcome = tokio::time::timeout(limit, trip.run()).await;
+        let outcome = tokio::time::timeout(limit, run.run()).await;
         let outcome = outcome.unwrap_or(Err(QueryError::Timeout {
             seconds: ask.timeout_s,
         }));
-        let Trip {
-            mut result, trail, ..
-        } = trip;
-        result.account(session.calls(), &trail.levels);
+        let QueryRun {
+            mut result, record, ..
+        } = run;
+        result.account(session.calls(), &record.levels);
         result.elapsed_ms = milliseconds(begun);
         count(&result, outcome.as_ref().err());
-        let receipt = Receipt::new(&result, trail, outcome.as_ref().err().map(QueryError::code));
+        let receipt = Receipt::new(
+            &result,
+            record,
+            outcome.as_ref().err().map(QueryError::code),
+        );
 
         self.keep(who, ask, id, &result, &receipt, of_job).await;
         match outcome {
@@ -282,7 +286,7 @@ impl Queries {
     async fn keep(
         &self,
         who: &Who,
-        ask: &Ask,
+        ask: &QuerySettings,
         id: QueryId,
         result: &QueryResult,
         receipt: &Receipt,
@@ -312,7 +316,7 @@ impl Queries {
         let (store, space) = (self.inner.store.clone(), who.space.clone());
         let writing = self.inner.writes.spawn(async move {
             if let Err(error) = store.add_query(&space, &stored, of_job).await {
-                tracing::warn!(%error, "the receipt of a question could not be kept");
+                tracing::warn!(%error, "the receipt of a query could not be kept");
             }
         });
 
@@ -397,7 +401,7 @@ impl Queries {
 
 impl Inner {
     /// Counts as the answering model does.
-    fn counter(&self, ask: &Ask) -> TokenCounter {
+    fn counter(&self, ask: &QuerySettings) -> TokenCounter {
         TokenCounter::for_model(
             self.llm
                 .target_name("answer", ask.model.as_deref())
@@ -406,8 +410,8 @@ impl Inner {
         )
     }
 
-    /// The settings' caps and the question's own, whichever is less.
-    fn caps(&self, ask: &Ask) -> Caps {
+    /// The settings' caps and the query's own, whichever is less.
+    fn caps(&self, ask: &QuerySettings) -> Caps {
         let settings = self.llm.query_caps();
         let least = |one: u64, other: u64| {
             if one == 0 || other == 0 {
@@ -442,7 +446,7 @@ fn count(result: &QueryResult, error: Option<&QueryError>) {
     metrics::histogram!(names::QUERY_OWN_DURATION_SECONDS, "strategy" => strategy).record(own);
 }
 
-/// Where no records are kept: removes the calls of a question when it is over, however it ends.
+/// Where no records are kept: removes the calls of a query when it is over, however it ends.
 struct Forget {
     queries: Queries,
     space: Space,
@@ -456,7 +460,7 @@ impl Drop for Forget {
             let inner = &queries.inner;
             let written = inner.llm.flush().await;
             if written.is_err() || inner.store.remove_query_calls(&space, &id).await.is_err() {
-                tracing::warn!("the calls of a question could not be removed");
+                tracing::warn!("the calls of a query could not be removed");
             }
         });
     }

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use super::QueryError;
-use super::ask::Ask;
+use super::input::QuerySettings;
 use super::traversal::Path;
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
@@ -19,7 +19,7 @@ type Way = (Vec<i64>, Vec<(i64, i64)>);
 pub struct Cursor {
     paths: Vec<Way>,
     pub after: Place,
-    /// A cursor belongs to its question.
+    /// A cursor belongs to its query.
     of: String,
 }
 
@@ -41,7 +41,7 @@ impl Place {
 }
 
 impl Cursor {
-    pub fn new(ask: &Ask, paths: &[Path], after: Place) -> Self {
+    pub fn new(ask: &QuerySettings, paths: &[Path], after: Place) -> Self {
         let paths = paths
             .iter()
             .map(|path| (path.ids.clone(), path.ranks.clone()))
@@ -57,16 +57,16 @@ impl Cursor {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// Reads a cursor of the same question.
+    /// Reads a cursor of the same query.
     ///
     /// # Errors
     /// [`QueryError::Cursor`].
-    pub fn decode(text: &str, ask: &Ask, depth: usize) -> Result<Self, QueryError> {
+    pub fn decode(text: &str, ask: &QuerySettings, depth: usize) -> Result<Self, QueryError> {
         let not_ours = || QueryError::Cursor("the cursor is not one of ours");
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| not_ours())?;
         let cursor: Self = serde_json::from_slice(&bytes).map_err(|_| not_ours())?;
         if cursor.of != fingerprint(ask) {
-            return Err(QueryError::Cursor("the cursor belongs to another question"));
+            return Err(QueryError::Cursor("the cursor belongs to another query"));
         }
 
         // A forged one may name any category of the space, but nothing that makes no sense.
@@ -95,8 +95,8 @@ impl Cursor {
     }
 }
 
-/// All that decides which chunks a question finds, and in which order.
-fn fingerprint(ask: &Ask) -> String {
+/// All that decides which chunks a query finds, and in which order.
+fn fingerprint(ask: &QuerySettings) -> String {
     let said = serde_json::json!([
         ask.query,
         ask.source_ids,

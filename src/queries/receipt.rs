@@ -1,10 +1,10 @@
-//! What is kept of a question: what was offered and chosen, what was left out and why, what it
+//! What is kept of a query: what was offered and chosen, what was left out and why, what it
 //! took. No text of a chunk.
 
 use serde::{Deserialize, Serialize};
 
-use super::ask::Ask;
 use super::budget::ModeTokens;
+use super::input::QuerySettings;
 use super::page::Place;
 use super::result::{
     DroppedChunk, DroppedPath, PathError, PromptEstimate, QueryResult, QueryWarning, SummaryPart,
@@ -14,7 +14,7 @@ use crate::base::hash::sha256_hex;
 use crate::base::ids::SourceId;
 use crate::model::query::StoredQuery;
 
-/// What remains of a question.
+/// What remains of a query.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Receipt {
@@ -27,7 +27,7 @@ pub struct Receipt {
     pub estimate: Option<PromptEstimate>,
     pub summarization: Option<SummaryRecord>,
     pub used_chunk_ids: Vec<i64>,
-    /// The descriptions that stood in the prompt: document and version.
+    /// The helpers that stood in the prompt: source and version.
     pub helpers: Vec<(String, i64)>,
     pub next: Option<Place>,
     pub mode_tokens: ModeTokens,
@@ -58,7 +58,7 @@ pub struct SummaryRecord {
     pub allowed_char_count: i64,
 }
 
-/// What a question took.
+/// What a query took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Attempts, failed ones too.
@@ -89,7 +89,7 @@ impl Totals {
 
 /// What was found out on the way that the result does not show.
 #[derive(Debug, Default)]
-pub struct Trail {
+pub struct RunRecord {
     pub levels: Vec<Level>,
     pub paths: Vec<Path>,
     /// By path.
@@ -100,16 +100,16 @@ pub struct Trail {
 }
 
 impl Receipt {
-    pub fn new(result: &QueryResult, trail: Trail, error: Option<&str>) -> Self {
-        let record = |(path, chunk_ids): (Path, Vec<i64>)| PathRecord {
+    pub fn new(result: &QueryResult, record: RunRecord, error: Option<&str>) -> Self {
+        let path_record = |(path, chunk_ids): (Path, Vec<i64>)| PathRecord {
             ids: path.ids,
             names: path.names,
             ranks: path.ranks,
             chunk_ids,
         };
 
-        let mut chunk_ids = trail.chunk_ids;
-        chunk_ids.resize(trail.paths.len(), Vec::new());
+        let mut chunk_ids = record.chunk_ids;
+        chunk_ids.resize(record.paths.len(), Vec::new());
         let summary = result
             .summarization
             .as_ref()
@@ -122,8 +122,13 @@ impl Receipt {
             });
 
         Self {
-            paths: trail.paths.into_iter().zip(chunk_ids).map(record).collect(),
-            levels: trail.levels,
+            paths: record
+                .paths
+                .into_iter()
+                .zip(chunk_ids)
+                .map(path_record)
+                .collect(),
+            levels: record.levels,
             dropped_paths: result.dropped_paths.clone(),
             dropped_chunks: result.dropped_chunks.clone(),
             path_errors: result.path_errors.clone(),
@@ -135,13 +140,13 @@ impl Receipt {
                 .iter()
                 .map(|chunk| chunk.chunk_id)
                 .collect(),
-            helpers: trail
+            helpers: record
                 .helpers
                 .iter()
                 .map(|(id, version)| (id.to_string(), *version))
                 .collect(),
-            next: trail.next,
-            mode_tokens: trail.mode,
+            next: record.next,
+            mode_tokens: record.mode,
             totals: Totals::of(result),
             error: error.map(ToOwned::to_owned),
             result_sha256: fingerprint(result),
@@ -153,8 +158,8 @@ impl Receipt {
         serde_json::from_value(stored.receipt.clone()).unwrap_or_default()
     }
 
-    /// The question with its parameters, if it can still be read.
-    pub fn ask(stored: &StoredQuery) -> Option<Ask> {
+    /// The query with its parameters, if it can still be read.
+    pub fn ask(stored: &StoredQuery) -> Option<QuerySettings> {
         serde_json::from_value(stored.request.clone()).ok()
     }
 

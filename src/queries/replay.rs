@@ -1,19 +1,21 @@
-//! A question once more: on its record, which proves what happened, or live in another way, which
+//! A query once more: on its record, which proves what happened, or live in another way, which
 //! shows the difference.
 
 use std::collections::BTreeSet;
 
 use super::receipt::{PathRecord, Receipt, Totals, fingerprint};
-use super::run::Trip;
-use super::traversal::Map;
-use super::{Ask, Failed, Queries, QueryError, QueryResult, Remembered, Shelf, Trail, Who};
+use super::run::QueryRun;
+use super::traversal::Hierarchy;
+use super::{
+    Failed, LeafReader, Queries, QueryError, QueryResult, QuerySettings, Remembered, RunRecord, Who,
+};
 use crate::base::ids::QueryId;
 use crate::config::query::StrategyName;
 use crate::llm::Session;
 
 /// How to do it again.
 #[derive(Debug, Clone)]
-pub enum ReplayWish {
+pub enum ReplayInput {
     /// With the answers that the models gave then.
     Recorded,
     /// With models that are asked now.
@@ -42,20 +44,20 @@ pub struct Replay {
 }
 
 impl Queries {
-    /// Does a question again.
+    /// Does a query again.
     ///
     /// # Errors
-    /// [`QueryError::NotFound`], or the replay never got as far as the question did.
-    pub async fn replay(&self, who: &Who, id: &str, wish: ReplayWish) -> Result<Replay, Failed> {
+    /// [`QueryError::NotFound`], or the replay never got as far as the query did.
+    pub async fn replay(&self, who: &Who, id: &str, wish: ReplayInput) -> Result<Replay, Failed> {
         let original = self.find(&who.space, id).await?;
         let Some(ask) = Receipt::ask(&original.stored) else {
             return Err(QueryError::NotFound(id.to_owned()).into());
         };
-        let recorded = matches!(wish, ReplayWish::Recorded);
+        let recorded = matches!(wish, ReplayInput::Recorded);
 
         let outcome = match wish {
-            ReplayWish::Recorded => self.recorded(who, &original, &ask).await,
-            ReplayWish::Live {
+            ReplayInput::Recorded => self.recorded(who, &original, &ask).await,
+            ReplayInput::Live {
                 strategy,
                 n,
                 n2,
@@ -124,12 +126,12 @@ impl Queries {
         })
     }
 
-    /// The question on its record: its options, its models' answers, its chunks by their ids.
+    /// The query on its record: its options, its models' answers, its chunks by their ids.
     async fn recorded(
         &self,
         who: &Who,
         original: &Remembered,
-        ask: &Ask,
+        ask: &QuerySettings,
     ) -> Result<QueryResult, Failed> {
         let inner = &*self.inner;
         let (stored, receipt) = (&original.stored, &original.receipt);
@@ -166,7 +168,7 @@ impl Queries {
             .iter()
             .filter_map(|(id, version)| Some((id.parse().ok()?, *version)));
 
-        let books = Shelf::Recorded {
+        let books = LeafReader::Recorded {
             store: inner.store.clone(),
             space: who.space.clone(),
             leaves: receipt.paths.iter().flat_map(leaves).collect(),
@@ -176,12 +178,12 @@ impl Queries {
 
         let map = cursor
             .is_none()
-            .then(|| Map::Recorded(receipt.levels.clone()));
-        let mut trip = Trip {
+            .then(|| Hierarchy::Recorded(receipt.levels.clone()));
+        let mut run = QueryRun {
             inner,
             ask,
             session: &session,
-            shelf: books,
+            leaf_reader: books,
             known_paths: if map.is_none() {
                 receipt.paths()
             } else {
@@ -191,17 +193,17 @@ impl Queries {
             cursor,
             counter: inner.counter(ask),
             result: QueryResult::new(stored.id.to_string(), ask),
-            trail: Trail::default(),
+            record: RunRecord::default(),
             known_mode: Some(receipt.mode_tokens),
             known_empty: Some(empty.collect()),
         };
 
         let begun = std::time::Instant::now();
-        let outcome = trip.run().await;
-        let Trip {
-            mut result, trail, ..
-        } = trip;
-        result.account(session.calls(), &trail.levels);
+        let outcome = run.run().await;
+        let QueryRun {
+            mut result, record, ..
+        } = run;
+        result.account(session.calls(), &record.levels);
         result.elapsed_ms = super::milliseconds(begun);
 
         match outcome {
@@ -215,7 +217,7 @@ impl Queries {
 }
 
 impl Remembered {
-    /// The id of the question.
+    /// The id of the query.
     pub fn id(&self) -> &QueryId {
         &self.stored.id
     }

@@ -1,15 +1,15 @@
-//! What a question led to: one shape for the answer, for a job's result, and for what could not be
+//! What a query led to: one shape for the answer, for a job's result, and for what could not be
 //! answered (M-4.7).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::ask::Ask;
+use super::input::QuerySettings;
 use super::traversal::{Level, Path, Reason};
 use crate::model::llm_call::LlmCall;
 
-/// What a question led to: the answer, what it rests on, what was left out and why, and every call.
+/// What a query led to: the answer, what it rests on, what was left out and why, and every call.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryResult {
     /// The id of its receipt.
@@ -18,8 +18,8 @@ pub struct QueryResult {
     #[schema(example = "one_shot")]
     pub strategy: String,
     /// Every parameter as it was in force.
-    pub parameters: Ask,
-    /// What did not stop the question but should be known.
+    pub parameters: QuerySettings,
+    /// What did not stop the query but should be known.
     pub warnings: Vec<QueryWarning>,
     /// The answer; null where none was asked for or none was given.
     pub answer: Option<String>,
@@ -41,7 +41,7 @@ pub struct QueryResult {
     pub estimate: Option<PromptEstimate>,
     /// How chunks were shortened, if they were.
     pub summarization: Option<Summarization>,
-    /// One for each leaf. Leaves read in one trip: its time stands on the first of them.
+    /// One for each leaf. Leaves read in one run: its time stands on the first of them.
     pub retrievals: Vec<Retrieval>,
     /// Every attempt to ask a model, in order.
     pub responses: Vec<QueryCall>,
@@ -70,7 +70,7 @@ pub struct UsedChunk {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryChunk {
     pub chunk_id: i64,
-    /// As the document has it.
+    /// As the source has it.
     pub text_content: String,
     /// Names from level 1 to the leaf.
     pub category_path: Vec<String>,
@@ -82,7 +82,7 @@ pub struct QueryChunk {
     pub created_at: String,
     pub source_id: String,
     pub source_version: i64,
-    /// Where it begins in the document, in characters.
+    /// Where it begins in the source, in characters.
     pub start_char: i64,
     /// Where it ends, exclusive.
     pub end_char: i64,
@@ -140,7 +140,7 @@ pub struct PathError {
 }
 
 /// What the chunks take of the budget. Counted piece by piece with the answering model's
-/// tokenizer: the fixed part is the instruction, the question, the descriptions of the documents,
+/// tokenizer: the fixed part is the instruction, the query, the helpers of the sources,
 /// and the frame around each chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PromptEstimate {
@@ -148,7 +148,7 @@ pub struct PromptEstimate {
     pub chunks_total_token_count: i64,
     pub fixed_prompt_char_count: i64,
     pub chunks_total_char_count: i64,
-    /// The part of the fixed prompt that is the question.
+    /// The part of the fixed prompt that is the query.
     pub query_token_count: i64,
     pub max_token_budget: i64,
     /// The prompt as it was sent, counted as a whole; null where none was.
@@ -235,7 +235,7 @@ pub struct QueryCall {
 
 impl QueryResult {
     /// Nothing yet.
-    pub fn new(id: String, ask: &Ask) -> Self {
+    pub fn new(id: String, ask: &QuerySettings) -> Self {
         Self {
             id,
             strategy: ask.strategy.as_str().to_owned(),

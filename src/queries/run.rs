@@ -1,21 +1,21 @@
-//! One question from its first level to its answer. Whatever happens on the way, what was done so
+//! One query from its first level to its answer. Whatever happens on the way, what was done so
 //! far is not lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ask::{Ask, Mode};
 use super::budget::prune::{self, prune};
 use super::budget::summarize::{NoPlan, Rules, plan};
 use super::budget::{BudgetChunk, ModeTokens, Sheet, Size, count_prompt, keywords};
-use super::candidates::{Found, Shelf};
+use super::candidates::{Found, LeafReader};
+use super::input::{Mode, QuerySettings};
 use super::page::Cursor;
-use super::receipt::Trail;
+use super::receipt::RunRecord;
 use super::result::{
     DroppedChunk, PathError, PromptEstimate, QueryChunk, QueryPath, QueryResult, Retrieval,
     Summarization, SummarizedChunk, SummaryPart, UsedChunk,
 };
-use super::traversal::{Map, Path, Reason, Walk, Walker};
+use super::traversal::{Hierarchy, Path, Reason, Walk, Walker};
 use super::{Inner, QueryError};
 use crate::base::ids::SourceId;
 use crate::base::text::char_count;
@@ -25,19 +25,19 @@ use crate::config::query::PromptLimiting;
 use crate::llm::Session;
 use crate::llm::tasks::answer::{Answer, Evidence};
 
-/// A question on its way.
-pub struct Trip<'a> {
+/// A query on its way.
+pub struct QueryRun<'a> {
     pub inner: &'a Inner,
-    pub ask: &'a Ask,
+    pub ask: &'a QuerySettings,
     pub session: &'a Session,
-    pub shelf: Shelf,
+    pub leaf_reader: LeafReader,
     /// None where the paths are known already: from a cursor, or from a record.
-    pub map: Option<Map>,
+    pub map: Option<Hierarchy>,
     pub known_paths: Vec<Path>,
     pub cursor: Option<Cursor>,
     pub counter: TokenCounter,
     pub result: QueryResult,
-    pub trail: Trail,
+    pub record: RunRecord,
     /// What the output mode added to instructions then, for a replay.
     pub known_mode: Option<ModeTokens>,
     /// Leaves that were empty then, for a replay.
@@ -51,7 +51,7 @@ struct Material {
     sheet: Sheet,
 }
 
-impl Trip<'_> {
+impl QueryRun<'_> {
     pub async fn run(&mut self) -> Result<(), QueryError> {
         self.walk().await?;
         let found = self.read().await?;
@@ -87,7 +87,7 @@ impl Trip<'_> {
         Ok(())
     }
 
-    /// From the question to the leaves.
+    /// From the query to the leaves.
     async fn walk(&mut self) -> Result<(), QueryError> {
         let mut walk = Walk {
             leaves: std::mem::take(&mut self.known_paths),
@@ -99,7 +99,7 @@ impl Trip<'_> {
             let walker = Walker {
                 llm: &self.inner.llm,
                 session: self.session,
-                contextual_helper: self.shelf.described().await?,
+                contextual_helper: self.leaf_reader.described().await?,
                 map,
                 query: self.ask.query.as_str().into(),
                 strategy: self.ask.strategy(),
@@ -114,11 +114,11 @@ impl Trip<'_> {
         }
 
         self.result.paths = walk.leaves.iter().map(QueryPath::from).collect();
-        self.trail.levels = walk.levels;
-        self.trail.paths = walk.leaves;
+        self.record.levels = walk.levels;
+        self.record.paths = walk.leaves;
         outcome?;
 
-        if self.trail.paths.is_empty() {
+        if self.record.paths.is_empty() {
             Err(QueryError::NoChunks)
         } else {
             Ok(())
@@ -127,9 +127,9 @@ impl Trip<'_> {
 
     /// From the leaves to their chunks.
     async fn read(&mut self) -> Result<Found, QueryError> {
-        let paths = &self.trail.paths;
+        let paths = &self.record.paths;
         let found = self
-            .shelf
+            .leaf_reader
             .read(self.ask, paths, self.cursor.as_ref())
             .await?;
 
@@ -172,12 +172,12 @@ impl Trip<'_> {
             }
         }
 
-        self.trail.chunk_ids = vec![Vec::new(); paths.len()];
+        self.record.chunk_ids = vec![Vec::new(); paths.len()];
         for (place, chunk) in &found.chunks {
-            self.trail.chunk_ids[*place].push(chunk.id);
+            self.record.chunk_ids[*place].push(chunk.id);
         }
 
-        self.trail.next.clone_from(&found.next);
+        self.record.next.clone_from(&found.next);
         if let Some(next) = &found.next {
             self.result.next_cursor = Some(Cursor::new(self.ask, paths, next.clone()).encode());
             let message = format!(
@@ -198,7 +198,7 @@ impl Trip<'_> {
     /// The chunks as they are shown.
     fn describe(&self, found: &Found) -> Vec<QueryChunk> {
         let shown = found.chunks.iter().map(|(place, chunk)| {
-            let path = &self.trail.paths[*place];
+            let path = &self.record.paths[*place];
             QueryChunk {
                 chunk_id: chunk.id,
                 text_content: chunk.text.clone(),
@@ -220,7 +220,7 @@ impl Trip<'_> {
         let mut sources: Vec<SourceId> = Vec::new();
         let mut numbers: HashMap<SourceId, usize> = HashMap::new();
         let labels: Vec<Arc<str>> = self
-            .trail
+            .record
             .paths
             .iter()
             .map(|path| path.label().into())
@@ -250,8 +250,8 @@ impl Trip<'_> {
             });
         }
 
-        let known = self.shelf.helpers(&sources).await?;
-        self.trail.helpers = known
+        let known = self.leaf_reader.helpers(&sources).await?;
+        self.record.helpers = known
             .iter()
             .map(|helper| (helper.source_id.clone(), helper.version))
             .collect();
@@ -266,7 +266,7 @@ impl Trip<'_> {
         let mode = self.known_mode.unwrap_or_else(|| {
             ModeTokens::of(&self.inner.llm, self.ask.model.as_deref(), self.counter)
         });
-        self.trail.mode = mode;
+        self.record.mode = mode;
         let sheet = Sheet::count(self.counter, mode, query, helpers.clone(), chunks.clone()).await;
         let all = vec![true; chunks.len()];
         let (fixed, content) = (sheet.fixed(&all), sheet.content(&all));
@@ -295,7 +295,7 @@ impl Trip<'_> {
         material: &Material,
         chunks: &[QueryChunk],
     ) -> Result<Vec<bool>, QueryError> {
-        let paths = &self.trail.paths;
+        let paths = &self.record.paths;
         // Paths without a chunk have nothing that could be dropped.
         let full = |place: &usize| self.result.paths[*place].chunk_count > 0;
         let relevance: Vec<f64> = paths.iter().map(Path::relevance).collect();
@@ -379,7 +379,7 @@ impl Trip<'_> {
         let planned = planned.map_err(|no_plan| QueryError::BudgetTooSmall {
             budget: rules.budget,
             reason: match no_plan {
-                NoPlan::NoRoom => "question, descriptions and frame take all of it".to_owned(),
+                NoPlan::NoRoom => "query, helpers and frame take all of it".to_owned(),
                 NoPlan::TooLarge { chunk_id, tokens } => {
                     format!("chunk {chunk_id} with its instruction has {tokens} tokens")
                 }
@@ -492,7 +492,7 @@ impl Trip<'_> {
             chunks: evidence,
         };
 
-        let tokens = count_prompt(self.counter, self.trail.mode, &task).await;
+        let tokens = count_prompt(self.counter, self.record.mode, &task).await;
         if let Some(estimate) = &mut self.result.estimate {
             estimate.final_prompt_token_count = Some(tokens);
         }
@@ -511,8 +511,10 @@ impl Trip<'_> {
     /// What lies in the categories, if the model that chooses is the embedded one and the hierarchy
     /// is the stored one.
     async fn samples(&self) -> Result<Option<Arc<Samples>>, QueryError> {
-        match &self.shelf {
-            Shelf::Stored { space, .. } if self.inner.llm.is_embedded("select", self.session) => {
+        match &self.leaf_reader {
+            LeafReader::Stored { space, .. }
+                if self.inner.llm.is_embedded("select", self.session) =>
+            {
                 Ok(Some(self.inner.samples.of(space).await?))
             }
             _ => Ok(None),

@@ -1,7 +1,7 @@
-//! The walk: level by level, one question to a model over the children of everything that was
+//! The walk: level by level, one query to a model over the children of everything that was
 //! chosen before (K-35).
 //!
-//! A level with a single option is taken without a question. What is left behind on the way is told
+//! A level with a single option is taken without a query. What is left behind on the way is told
 //! with its reason.
 
 use std::collections::{HashMap, HashSet};
@@ -134,7 +134,7 @@ pub struct Walk {
 }
 
 /// Where the options come from.
-pub enum Map {
+pub enum Hierarchy {
     /// The whole hierarchy, from memory.
     Known(Arc<Options>),
     /// The whole hierarchy, read level by level.
@@ -145,7 +145,7 @@ pub enum Map {
     Recorded(Vec<Level>),
 }
 
-impl Map {
+impl Hierarchy {
     /// The part of the hierarchy that these categories are.
     pub fn part(categories: &[Category]) -> Self {
         let mut by_parent: HashMap<i64, Vec<Category>> = HashMap::new();
@@ -198,7 +198,7 @@ impl Map {
 pub struct Walker<'a> {
     pub llm: &'a Llm,
     pub session: &'a Session,
-    pub map: Map,
+    pub map: Hierarchy,
     pub query: Arc<str>,
     pub contextual_helper: Option<Arc<str>>,
     pub strategy: Strategy,

@@ -1,4 +1,4 @@
-//! The part of a hierarchy that has something to be found, where documents are switched off: their
+//! The part of a hierarchy that has something to be found, where sources are switched off: their
 //! chunks still lie in their categories. Looked for once, and kept until the space is written to,
 //! which switching counts as.
 

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use super::fusion::{Fused, SAMPLE};
 use super::index::Filter;
 use super::keywords::{Collection, KeywordQuery};
-use super::rank::{Hit, Kind, Question, finish, fuse_all};
+use super::rank::{Hit, Kind, PreparedQuery, finish, fuse_all};
 use super::terms::token;
 use super::vectors::{dot, from_bytes, unit};
 use crate::base::ids::Space;
@@ -18,7 +18,7 @@ use crate::store::{Store, StoreError};
 
 /// The rarest terms that together match no more chunks than this lead to the candidates.
 const CANDIDATES: u64 = 5_000;
-/// Chunks that are taken apart for one question at the most, where even the rarest term is
+/// Chunks that are taken apart for one query at the most, where even the rarest term is
 /// common.
 const MOST: usize = 50_000;
 /// Beyond this a term is common, whatever its number.
@@ -42,12 +42,12 @@ pub struct Beyond<'s> {
 #[derive(Debug, Clone, Copy)]
 struct Scored {
     chunk_id: i64,
-    /// The number of its document.
+    /// The number of its source.
     source: u64,
     score: f64,
 }
 
-/// Gives every document a number.
+/// Gives every source a number.
 #[derive(Default)]
 struct Numbers(HashMap<String, u64>);
 
@@ -64,11 +64,11 @@ impl Numbers {
 }
 
 impl Beyond<'_> {
-    /// The best chunks for a question. Which documents may be seen the statements know; the
+    /// The best chunks for a query. Which sources may be seen the statements know; the
     /// filter names chunks.
     pub async fn search(
         &self,
-        question: &Question,
+        question: &PreparedQuery,
         filter: &Filter,
     ) -> Result<Vec<Hit>, StoreError> {
         let mut numbers = Numbers::default();
@@ -106,8 +106,8 @@ impl Beyond<'_> {
         Ok(finish(hits, question))
     }
 
-    /// The question with its terms weighed by the whole space.
-    async fn query(&self, question: &Question) -> Result<KeywordQuery, StoreError> {
+    /// The query with its terms weighed by the whole space.
+    async fn query(&self, question: &PreparedQuery) -> Result<KeywordQuery, StoreError> {
         let tokens: Vec<String> = question
             .terms
             .iter()
@@ -120,11 +120,11 @@ impl Beyond<'_> {
         Ok(KeywordQuery::new(&question.terms, &counts, collection))
     }
 
-    /// Chunks with the question's rarest terms, scored by all of them; with any of its terms, if
+    /// Chunks with the query's rarest terms, scored by all of them; with any of its terms, if
     /// others could be better.
     async fn holders(
         &self,
-        question: &Question,
+        question: &PreparedQuery,
         query: &KeywordQuery,
         filter: &Filter,
         wanted: usize,
@@ -150,7 +150,7 @@ impl Beyond<'_> {
     /// The best chunks that hold any of some terms.
     async fn score(
         &self,
-        question: &Question,
+        question: &PreparedQuery,
         query: &KeywordQuery,
         terms: &[usize],
         filter: &Filter,
@@ -202,7 +202,7 @@ impl Beyond<'_> {
     /// The nearest chunks, every vector compared: by the database, if it knows how.
     async fn nearest(
         &self,
-        question: &Question,
+        question: &PreparedQuery,
         filter: &Filter,
         wanted: usize,
         numbers: &mut Numbers,
@@ -266,7 +266,7 @@ impl Beyond<'_> {
         Ok(best)
     }
 
-    /// The same, found by the database. It knows nothing of former versions and documents that are
+    /// The same, found by the database. It knows nothing of former versions and sources that are
     /// switched off; none where these leave too few. Scored here, so that the order is the same
     /// everywhere.
     async fn compared(
@@ -316,7 +316,7 @@ impl Beyond<'_> {
 
     async fn by_both(
         &self,
-        question: &Question,
+        question: &PreparedQuery,
         filter: &Filter,
         numbers: &mut Numbers,
     ) -> Result<Vec<Hit>, StoreError> {
@@ -382,7 +382,7 @@ impl Beyond<'_> {
     }
 }
 
-/// The best so far; where one of each document counts, that one.
+/// The best so far; where one of each source counts, that one.
 fn keep_best(best: &mut Vec<Scored>, count: usize, by_source: bool) {
     best.sort_by(|a, b| {
         b.score

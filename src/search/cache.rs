@@ -249,7 +249,7 @@ impl IndexCache {
             && usize::try_from(chunks).is_ok_and(|chunks| chunks < MOST_ROWS))
     }
 
-    /// Chunks that have come, and what every document says now.
+    /// Chunks that have come, and what every source says now.
     async fn load_terms(&self, space: &Space, entry: &Arc<Entry>) -> Result<(), StoreError> {
         let after = entry.index().last();
         let mut rows = self.store.list_terms(space, after, PAGE).await?;

@@ -4,7 +4,7 @@
 //! candidate" is a unit both share. Neither part is weighted.
 //!
 //! Done twice: the best chunk of the first round says in other words what
-//! was asked, so the question's vector moves towards it before the second.
+//! was asked, so the query's vector moves towards it before the second.
 //!
 //! Mean and deviation come from the best `SAMPLE` of each part, whatever `k`
 //! the caller asked for, so that the order does not change with the page size.
@@ -14,7 +14,7 @@ use super::vectors::dot;
 /// How many of the best of each part are compared. From 100 to 1,000 the
 /// quality was the same within the noise on eight collections.
 pub const SAMPLE: usize = 500;
-/// What the best chunk counts beside the question when its vector is moved.
+/// What the best chunk counts beside the query when its vector is moved.
 const FEEDBACK: f32 = 0.5;
 
 /// A chunk with both of its exact scores. Every candidate needs both: the
@@ -33,14 +33,14 @@ pub struct Candidate<Id> {
 pub struct Fused<Id> {
     pub id: Id,
     /// Between 0 and 1, rising with the mean of the parts; one half is an
-    /// ordinary candidate. Comparable within one question only.
+    /// ordinary candidate. Comparable within one query only.
     pub score: f64,
     pub keyword: f64,
     pub semantic: f64,
 }
 
 /// Orders the candidates, the best first; ties by id. `query` is the
-/// question's vector of length 1 (zeros if it has no meaning the model knows)
+/// query's vector of length 1 (zeros if it has no meaning the model knows)
 /// and `vector` gives a chunk's.
 pub fn hybrid<Id: Copy + Ord>(
     candidates: &[Candidate<Id>],
@@ -292,7 +292,7 @@ mod tests {
         let vector = |id: u32| vectors.get(id as usize).map(|v| v.to_vec());
         assert_eq!(ids(&hybrid(&all, &query, vector)), vec![0, 2, 1, 3]);
 
-        // Nothing to move: no vectors, or a question the model cannot read.
+        // Nothing to move: no vectors, or a query the model cannot read.
         assert_eq!(hybrid(&all, &query, |_| None), fuse(&all));
         assert_eq!(hybrid(&all, &[0.0; 3], vector), fuse(&all));
     }

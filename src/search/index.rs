@@ -1,8 +1,8 @@
 //! A space's chunks as they are searched: who holds which term, and the vectors, in memory.
 //!
 //! Rows are numbered in the order of the chunks' ids, so that ties fall the same way everywhere.
-//! Chunks of every version are here; what a question may see is decided by its filter. How common
-//! a term is goes by what the documents say now, so that one which was brought in a hundred times
+//! Chunks of every version are here; what a query may see is decided by its filter. How common
+//! a term is goes by what the sources say now, so that one which was brought in a hundred times
 //! does not make its own words look common.
 
 use std::collections::HashMap;
@@ -31,14 +31,14 @@ pub struct Index {
     versions: Vec<i64>,
     created: Vec<i64>,
     lengths: Vec<u32>,
-    /// Rows of what the eligible documents say now, how many there are, and the sum of their
+    /// Rows of what the eligible sources say now, how many there are, and the sum of their
     /// lengths.
     live: Vec<bool>,
     live_count: usize,
     live_length: u64,
     /// The sum of all lengths.
     total_length: u64,
-    /// Rows of documents that are no longer there.
+    /// Rows of sources that are no longer there.
     gone_count: usize,
     terms: HashMap<Box<str>, Postings>,
     term_bytes: usize,
@@ -53,7 +53,7 @@ pub struct Index {
 /// Who holds a term: row and count in one number, in the order of the rows.
 type Postings = Vec<u32>;
 
-/// What is known of a document.
+/// What is known of a source.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     /// None where it says nothing, is switched off, or is gone.
@@ -79,7 +79,7 @@ impl Index {
         self.chunk_ids.is_empty()
     }
 
-    /// How much there is of what the documents say now.
+    /// How much there is of what the sources say now.
     pub fn live_size(&self) -> SearchSize {
         size(self.live_count, self.live_length)
     }
@@ -99,7 +99,7 @@ impl Index {
         self.vectors.as_ref().map(|vectors| vectors.model.as_str())
     }
 
-    /// Whether so much of it is of documents that are gone that it is better read anew.
+    /// Whether so much of it is of sources that are gone that it is better read anew.
     pub fn is_worn(&self) -> bool {
         self.gone_count > 1_000 && self.gone_count * 4 > self.len()
     }
@@ -147,7 +147,7 @@ impl Index {
             self.created.push(chunk.created_at);
             self.lengths.push(length);
 
-            // Until the documents are told of, nobody sees it.
+            // Until the sources are told of, nobody sees it.
             self.live.push(false);
             self.total_length += u64::from(length);
         }
@@ -171,7 +171,7 @@ impl Index {
         number
     }
 
-    /// Takes over what every document of the space says now; chunks of one that is not among them
+    /// Takes over what every source of the space says now; chunks of one that is not among them
     /// are gone.
     pub fn set_sources(&mut self, sources: &[SearchSource]) {
         self.states.fill(State::default());

@@ -35,7 +35,7 @@ impl Collection {
     }
 }
 
-/// A question ready for scoring.
+/// A query ready for scoring.
 #[derive(Debug)]
 pub struct KeywordQuery {
     terms: Vec<Weighted>,
@@ -46,17 +46,17 @@ pub struct KeywordQuery {
     most: f64,
 }
 
-/// A term of the question with what finding it is worth.
+/// A term of the query with what finding it is worth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weighted {
     pub term: String,
     /// Chunks that hold it.
     pub chunks: u64,
-    /// Times in the question × inverse document frequency.
+    /// Times in the query × inverse document frequency.
     pub weight: f64,
 }
 
-/// Inverse document frequency in the form that never turns negative, so that
+/// Inverse source frequency in the form that never turns negative, so that
 /// in a space of three chunks a term in all of them still counts.
 pub fn idf(chunks: u64, with_term: u64) -> f64 {
     let with_term = with_term.min(chunks);
@@ -108,7 +108,7 @@ impl KeywordQuery {
         }
     }
 
-    /// The terms with their weights, in the question's order.
+    /// The terms with their weights, in the query's order.
     pub fn terms(&self) -> &[Weighted] {
         &self.terms
     }
@@ -147,7 +147,7 @@ impl KeywordQuery {
     }
 
     /// A score as a share of the most that any chunk could reach: 0 to 1, and comparable between
-    /// questions.
+    /// queries.
     pub fn share(&self, score: f64) -> f64 {
         if self.most > 0.0 {
             score / self.most

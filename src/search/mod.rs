@@ -6,11 +6,11 @@
 //! fit. `chunks` makes what an ingestion writes, `reembed` turns a space to another embedding
 //! model.
 
-pub mod ask;
 mod beyond;
 mod cache;
 pub mod fusion;
 pub mod index;
+pub mod input;
 pub mod keywords;
 pub mod prepare;
 pub mod rank;
@@ -33,16 +33,16 @@ use crate::model::query::QueryScope;
 use crate::model::search::{Found, Span};
 use crate::store::{Store, StoreError};
 
-pub use ask::{Ask, Wish};
+pub use input::{CheckedSearch, SearchInput};
 pub use rank::{Hit, Kind};
 pub use reembed::ReembedWork;
 
 use beyond::Beyond;
 use cache::{IndexCache, Place, blocking};
 use index::Filter;
-use rank::Question;
+use rank::PreparedQuery;
 
-/// Vectors of questions that are kept, so that the same question again asks no model (R-RSK-1).
+/// Vectors of queries that are kept, so that the same query again asks no model (R-RSK-1).
 const KEPT_QUESTIONS: usize = 1_000;
 /// How long a database is left alone that could not copy vectors.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
@@ -115,10 +115,10 @@ impl Search {
         &self,
         session: &Session,
         space: &Space,
-        wish: Wish,
+        request: SearchInput,
     ) -> Result<Results, SearchError> {
         let begun = Instant::now();
-        let ask = wish.resolve()?;
+        let ask = request.resolve()?;
         let inner = &*self.inner;
         let mut provider_ms = 0.0;
         let filter = self.filter(space, &ask);
@@ -126,7 +126,7 @@ impl Search {
             tokio::join!(inner.cache.of(space, ask.kind != Kind::Keyword), filter);
         let (mut place, mut filter) = (place?, filter?);
         let text = ask.query.clone();
-        let question = Question {
+        let question = PreparedQuery {
             kind: ask.kind,
             terms: blocking(move || terms::of_query(&text)).await?,
             vector: None,
@@ -196,9 +196,9 @@ impl Search {
         Err(StoreError::Contended { cause }.into())
     }
 
-    /// Which chunks may be seen. Without a wish, the index itself knows what each document says
+    /// Which chunks may be seen. Without a request, the index itself knows what each source says
     /// now.
-    async fn filter(&self, space: &Space, ask: &Ask) -> Result<Filter, StoreError> {
+    async fn filter(&self, space: &Space, ask: &CheckedSearch) -> Result<Filter, StoreError> {
         let store = &self.inner.store;
         let mut filter = Filter {
             until: ask.scope.as_of.map(Timestamp::as_micros),
@@ -256,7 +256,7 @@ impl Search {
             .collect())
     }
 
-    /// The vector of a question, asked for once.
+    /// The vector of a query, asked for once.
     async fn vector_of(
         &self,
         session: &Session,

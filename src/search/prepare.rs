@@ -12,7 +12,7 @@ use crate::base::ids::{SourceId, Space};
 use crate::llm::Session;
 use crate::store::{NewEmbedding, NewTerms, StoreError, Tx};
 
-/// The terms and vectors of a document's chunks, in their order.
+/// The terms and vectors of a source's chunks, in their order.
 #[derive(Debug, Default)]
 pub struct Prepared {
     terms: Vec<ChunkTerms>,

@@ -15,9 +15,9 @@ pub enum Kind {
     Hybrid,
 }
 
-/// A question made ready.
+/// A query made ready.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct PreparedQuery {
     pub kind: Kind,
     pub terms: Vec<QueryTerm>,
     /// Its vector by the model of the chunks' vectors; none where there are none.
@@ -25,12 +25,12 @@ pub struct Question {
     /// How many are wanted.
     pub k: usize,
     pub min_score: Option<f64>,
-    /// Only the best chunk of each document.
+    /// Only the best chunk of each source.
     pub by_source: bool,
 }
 
-impl Question {
-    /// How many chunks to look at first so that `k` are left; of each document perhaps only one
+impl PreparedQuery {
+    /// How many chunks to look at first so that `k` are left; of each source perhaps only one
     /// is.
     pub fn depth(&self, all: usize) -> usize {
         let k = if self.by_source {
@@ -46,12 +46,12 @@ impl Question {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
     pub chunk_id: i64,
-    /// The number of its document.
+    /// The number of its source.
     pub source: u64,
     pub score: f64,
     /// Share of the most that its words could bring.
     pub keyword: Option<f64>,
-    /// Cosine with the question.
+    /// Cosine with the query.
     pub semantic: Option<f64>,
     /// What a hybrid score is the mean of.
     pub standing: Option<Standing>,
@@ -64,9 +64,9 @@ pub struct Standing {
     pub semantic: f64,
 }
 
-/// The best of what was found: ordered, above the least score, one of each document if that is
+/// The best of what was found: ordered, above the least score, one of each source if that is
 /// wanted, no more than `k`.
-pub fn finish(mut hits: Vec<Hit>, question: &Question) -> Vec<Hit> {
+pub fn finish(mut hits: Vec<Hit>, question: &PreparedQuery) -> Vec<Hit> {
     hits.retain(|hit| question.min_score.is_none_or(|least| hit.score >= least));
     if question.kind != Kind::Hybrid {
         // The fusion orders by more digits than its score shows.
@@ -102,7 +102,7 @@ impl<Id> From<&Fused<Id>> for Standing {
     }
 }
 
-/// Orders candidates by both parts; gives each with its score and its cosine with the question.
+/// Orders candidates by both parts; gives each with its score and its cosine with the query.
 pub fn fuse_all<Id: Copy + Ord + std::hash::Hash>(
     ids: &[Id],
     keyword: impl Fn(Id) -> f64,

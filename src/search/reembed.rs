@@ -142,7 +142,7 @@ impl Search {
         let bytes: Vec<Vec<u8>> = vectors.iter().map(|vector| to_bytes(vector)).collect();
         let kept = inner.store.retry("keep_vectors", || async {
             let mut tx = inner.store.begin().await?;
-            // Held, so that no document goes between the look and the write.
+            // Held, so that no source goes between the look and the write.
             tx.lock_chunks(space).await?;
             let ids: Vec<i64> = chunks.iter().map(|chunk| chunk.chunk_id).collect();
             let there = tx.list_existing_chunks(space, &ids).await?;

@@ -1,7 +1,7 @@
 //! Porter's stemmer (M. F. Porter, 1980, with his later `logi` and `bli`).
 //! Joins "heated", "heating" and "heats". It touches words of plain a-z only,
 //! so other scripts pass unchanged; words of other languages that are (or fold
-//! to) a-z lose endings too, but alike in chunk and question, which may cost
+//! to) a-z lose endings too, but alike in chunk and query, which may cost
 //! precision and never a match.
 
 /// Endings of step 2, taken off when a syllable stands before them. Where one

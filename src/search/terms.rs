@@ -1,5 +1,5 @@
 //! Text to terms: what a keyword search compares.
-//! Promises the same terms for chunk and question on every machine and
+//! Promises the same terms for chunk and query on every machine and
 //! engine: compatibility forms and accents folded, lower case, split at
 //! whatever is neither letter nor digit, Chinese and Japanese in overlapping
 //! pairs, English endings off (`stem`). Changing any rule here needs a new
@@ -19,9 +19,9 @@ pub const VERSION: u32 = 1;
 const LONGEST: usize = 40;
 /// A term that occurs more often is taken to occur so often: by then another time no longer counts.
 const MOST_COUNT: usize = 200;
-/// Words of a document that are remembered while it is taken apart.
+/// Words of a source that are remembered while it is taken apart.
 const MOST_KEPT: usize = 50_000;
-/// Distinct terms of a question that count: more are a document, not a question.
+/// Distinct terms of a query that count: more are a source, not a query.
 const MOST_ASKED: usize = 256;
 /// Longest stored token; `InnoDB` indexes none beyond 84 characters.
 const LONGEST_TOKEN: usize = 80;
@@ -30,7 +30,7 @@ const LONGEST_TOKEN: usize = 80;
 /// something in another of the languages ("die", "son", "plus") are left out.
 const STOP_WORDS: &str = include_str!("stopwords.txt");
 
-/// One term of a question and how often it stands there.
+/// One term of a query and how often it stands there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryTerm {
     pub term: String,
@@ -49,7 +49,7 @@ pub struct ChunkTerms {
     pub length: u32,
 }
 
-/// Analyses the chunks of a document for storing. A word is taken apart once, however often it
+/// Analyses the chunks of a source for storing. A word is taken apart once, however often it
 /// comes.
 #[derive(Debug, Default)]
 pub struct Analyzer {
@@ -63,7 +63,7 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// Stop words are stored too, so that a question of nothing else ("to be or
+    /// Stop words are stored too, so that a query of nothing else ("to be or
     /// not to be") still finds something.
     pub fn chunk(&mut self, text: &str) -> ChunkTerms {
         if self.words.len() > MOST_KEPT {
@@ -142,7 +142,7 @@ pub fn for_each_token<'t>(tokens: &'t str, mut each: impl FnMut(&'t str, u32)) {
     }
 }
 
-/// Analyses a question: its first distinct terms in order of appearance without
+/// Analyses a query: its first distinct terms in order of appearance without
 /// the stop words, or with them when there is nothing else.
 pub fn of_query(text: &str) -> Vec<QueryTerm> {
     let (mut content, mut all) = (Asked::default(), Asked::default());
@@ -160,7 +160,7 @@ pub fn of_query(text: &str) -> Vec<QueryTerm> {
     }
 }
 
-/// Terms of a question while they are counted.
+/// Terms of a query while they are counted.
 #[derive(Default)]
 struct Asked {
     terms: Vec<QueryTerm>,

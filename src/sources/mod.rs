@@ -1,5 +1,6 @@
-//! Documents as their owners know them: registering, finding, tagging, removing.
+//! Sources as their owners know them: registering, finding, tagging, removing.
 
+pub mod retrieval;
 mod rules;
 
 use crate::base::clock::Timestamp;
@@ -18,27 +19,27 @@ pub struct Sources {
     jobs: Jobs,
 }
 
-/// What a caller says of a document when registering it.
+/// What a caller says of a source when registering it.
 #[derive(Debug, Clone, Default)]
 pub struct NewSource {
     /// A new one, if left out.
     pub id: Option<SourceId>,
     pub filename: Option<String>,
-    /// Where the document lives on the owner's side; absolute.
+    /// Where the source lives on the owner's side; absolute.
     pub path: Option<String>,
     pub user_id: Option<String>,
     pub tags: Vec<String>,
     pub eligible: bool,
 }
 
-/// What may change of a document; `None` stays as it is.
+/// What may change of a source; `None` stays as it is.
 #[derive(Debug, Clone, Default)]
 pub struct SourceChange {
     pub tags: Option<Vec<String>>,
     pub eligible: Option<bool>,
 }
 
-/// A wish about a document could not be fulfilled.
+/// A wish about a source could not be fulfilled.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// 422: fields break a rule.
@@ -47,7 +48,7 @@ pub enum SourceError {
     /// 404: there is none in this space.
     #[error("no source {0} in this space")]
     NotFound(String),
-    /// 404: the document has no such version.
+    /// 404: the source has no such version.
     #[error("source {id} has no version {version} in this space")]
     NoVersion { id: String, version: i64 },
     /// 409: the user has a source of that path (K-18).
@@ -79,7 +80,7 @@ impl Sources {
         Self { store, jobs }
     }
 
-    /// Registers a document inside the caller's transaction.
+    /// Registers a source inside the caller's transaction.
     ///
     /// # Errors
     /// [`SourceError::Invalid`], [`SourceError::AlreadyRegistered`], or the store's.
@@ -110,7 +111,7 @@ impl Sources {
         }
     }
 
-    /// Checks what is said of a document, without registering it.
+    /// Checks what is said of a source, without registering it.
     ///
     /// # Errors
     /// [`SourceError::Invalid`].
@@ -118,7 +119,7 @@ impl Sources {
         rules::build(new, now).map_err(SourceError::Invalid)
     }
 
-    /// The tags of a document with these added, as they are stored.
+    /// The tags of a source with these added, as they are stored.
     ///
     /// # Errors
     /// [`SourceError::Invalid`].
@@ -133,7 +134,7 @@ impl Sources {
         found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
     }
 
-    /// A document as it is, or as it was at a moment but for its tags and whether it is eligible.
+    /// A source as it is, or as it was at a moment but for its tags and whether it is eligible.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], or the store's.
@@ -154,7 +155,7 @@ impl Sources {
         found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
     }
 
-    /// Versions of a document, newest first, up to a moment.
+    /// Versions of a source, newest first, up to a moment.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], or the store's.
@@ -211,7 +212,7 @@ impl Sources {
     }
 
     /// A version that is named, or the latest: of now or of a moment. `None` if there is none yet.
-    /// Of a document none of whose versions is written to its end, what is written of the newest
+    /// Of a source none of whose versions is written to its end, what is written of the newest
     /// (M-7B.6).
     ///
     /// # Errors
@@ -264,7 +265,7 @@ impl Sources {
             .await?)
     }
 
-    /// A page of the space's documents, oldest first.
+    /// A page of the space's sources, oldest first.
     pub async fn list(
         &self,
         space: &Space,
@@ -280,7 +281,7 @@ impl Sources {
         Ok(self.store.list_sources(space, filter, page).await?)
     }
 
-    /// Changes a document, if `unchanged` agrees with it as it is now.
+    /// Changes a source, if `unchanged` agrees with it as it is now.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], [`SourceError::Invalid`], [`SourceError::Changed`], or the
@@ -310,7 +311,7 @@ impl Sources {
                     return Ok(source);
                 }
 
-                // Whoever keeps an index of the space finds out that documents have come or gone.
+                // Whoever keeps an index of the space finds out that sources have come or gone.
                 tx.lock_chunks(space).await?;
                 source = Source {
                     tags,
@@ -326,7 +327,7 @@ impl Sources {
             .await
     }
 
-    /// Removes a document with all its versions, and ends its jobs, if `unchanged` agrees with it
+    /// Removes a source with all its versions, and ends its jobs, if `unchanged` agrees with it
     /// as it is now.
     ///
     /// # Errors

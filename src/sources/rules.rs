@@ -1,4 +1,4 @@
-//! What a document's name, path and tags may be. A `Source` that was built here is proof that they
+//! What a source's name, path and tags may be. A `Source` that was built here is proof that they
 //! are.
 
 use super::{NewSource, SourceChange};
@@ -44,7 +44,7 @@ pub fn build(new: NewSource, now: Timestamp) -> Result<Source, Vec<FieldError>> 
     })
 }
 
-/// Checks a change; the tag that makes it a document may not go (T-3.1).
+/// Checks a change; the tag that makes it a source may not go (T-3.1).
 pub fn check_change(change: &SourceChange) -> Result<SourceChange, Vec<FieldError>> {
     let mut errors = Vec::new();
     let tags = change
@@ -72,7 +72,7 @@ pub fn check_change(change: &SourceChange) -> Result<SourceChange, Vec<FieldErro
     }
 }
 
-/// Checks tags that are added to those of a document; gives them all.
+/// Checks tags that are added to those of a source; gives them all.
 pub fn check_tags(own: &[String], added: &[String]) -> Result<Vec<String>, Vec<FieldError>> {
     let mut errors = Vec::new();
     let added = tags(added, true, &mut errors);
@@ -82,7 +82,7 @@ pub fn check_tags(own: &[String], added: &[String]) -> Result<Vec<String>, Vec<F
     if errors.is_empty() && all.len() > MAX_TAGS {
         errors.push(FieldError::new(
             "tags",
-            format!("the document would have more than {MAX_TAGS} tags"),
+            format!("the source would have more than {MAX_TAGS} tags"),
         ));
     }
 
@@ -151,7 +151,7 @@ fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<S
         .collect();
 
     let most = MAX_TAGS - tags.len();
-    // Among them may be the one that every document has.
+    // Among them may be the one that every source has.
     if given
         .iter()
         .filter(|tag| !with_own || tag.trim() != FILE_INGEST)

@@ -1,7 +1,7 @@
-//! What a question reads: the part of the hierarchy that it may see, chunks of leaves,
-//! descriptions of documents.
+//! What a query reads: the part of the hierarchy that it may see, chunks of leaves,
+//! helpers of sources.
 //!
-//! Each is one statement, however many leaves or documents it concerns.
+//! Each is one statement, however many leaves or sources it concerns.
 
 use std::fmt::Write as _;
 
@@ -40,14 +40,14 @@ pub(super) enum Bound {
     Number(i64),
 }
 
-/// Pieces of a statement with the values for their marks.
+/// StatementBuilder of a statement with the values for their marks.
 #[derive(Default)]
-pub(super) struct Pieces {
+pub(super) struct StatementBuilder {
     pub(super) sql: String,
     pub(super) values: Vec<Bound>,
 }
 
-impl Pieces {
+impl StatementBuilder {
     pub(super) fn push(&mut self, sql: &str) {
         self.sql.push_str(sql);
     }
@@ -68,7 +68,7 @@ impl Pieces {
         let _ = write!(self.sql, "{sql} LIMIT {most}");
     }
 
-    /// The conditions of a scope on chunks `c` of documents `s`, brought by versions `v` (which
+    /// The conditions of a scope on chunks `c` of sources `s`, brought by versions `v` (which
     /// only a scope of all versions at a moment looks at).
     pub(super) fn scope(&mut self, scope: &QueryScope) {
         self.push(" AND s.eligible = 1");
@@ -114,7 +114,7 @@ impl Pieces {
 const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                         JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
-/// Chunks `c` of what the documents said at a moment: of the newest version of then. One that
+/// Chunks `c` of what the sources said at a moment: of the newest version of then. One that
 /// brought nothing new names the one whose chunks it shares.
 pub(super) const OF_THEN: &str = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \
      FROM source_versions w WHERE w.space = c.space AND w.source_id = c.source_id AND w.ingested_at <= ? \
@@ -132,35 +132,35 @@ impl Store {
         depth: i64,
         scope: &QueryScope,
     ) -> Result<Vec<Category>, StoreError> {
-        let mut pieces = Pieces::default();
-        pieces.push("WITH RECURSIVE held (id) AS (");
+        let mut statement = StatementBuilder::default();
+        statement.push("WITH RECURSIVE held (id) AS (");
         if scope.names_sources() {
-            // From the documents to their chunks: they are few.
-            pieces.text(
+            // From the sources to their chunks: they are few.
+            statement.text(
                 &format!("SELECT DISTINCT c.category_id{OF_CHUNK} WHERE s.space = ?"),
                 space.as_str(),
             );
 
-            pieces.push(" AND c.category_id IS NOT NULL");
-            pieces.scope(scope);
+            statement.push(" AND c.category_id IS NOT NULL");
+            statement.scope(scope);
         } else {
             // From the leaves, of each of which the first chunk that will do is enough.
-            pieces.text(
+            statement.text(
                 "SELECT k.id FROM categories k WHERE k.space = ?",
                 space.as_str(),
             );
 
-            pieces.number(" AND k.level = ?", depth);
+            statement.number(" AND k.level = ?", depth);
             let _ = write!(
-                pieces.sql,
+                statement.sql,
                 " AND EXISTS (SELECT 1{OF_CHUNK} WHERE c.space = k.space AND c.category_id = k.id"
             );
 
-            pieces.scope(scope);
-            pieces.push(")");
+            statement.scope(scope);
+            statement.push(")");
         }
 
-        pieces.text(
+        statement.text(
             "), way (id, parent_id, level, name, chunk_count, created_at) AS (\
              SELECT k.id, k.parent_id, k.level, k.name, k.chunk_count, k.created_at FROM held \
              JOIN categories k ON k.space = ? AND k.id = held.id \
@@ -169,14 +169,16 @@ impl Store {
             space.as_str(),
         );
 
-        pieces.values.push(Bound::Text(space.as_str().to_owned()));
-        pieces.push(
+        statement
+            .values
+            .push(Bound::Text(space.as_str().to_owned()));
+        statement.push(
             " AND k.id = way.parent_id) \
              SELECT id, parent_id, level, name, chunk_count, created_at FROM way ORDER BY level, id",
         );
 
         self.retry("list_categories_in", || async {
-            self.fetch_all(self.put_together(&pieces, false))
+            self.fetch_all(self.put_together(&statement, false))
                 .await?
                 .iter()
                 .map(super::categories::read_category)
@@ -193,18 +195,18 @@ impl Store {
         after: i64,
         limit: usize,
     ) -> Result<(i64, Vec<CategoryOption>), StoreError> {
-        let mut pieces = Pieces::default();
-        pieces.text(
+        let mut statement = StatementBuilder::default();
+        statement.text(
             "SELECT k.id, k.parent_key, k.name, COALESCE((SELECT r.value FROM counters r WHERE r.space = ? \
              AND r.name = 'category_removals' AND r.window_start = 0), 0) FROM (SELECT 1 AS one) o",
             space.as_str(),
         );
 
-        pieces.text(" LEFT JOIN categories k ON k.space = ?", space.as_str());
-        pieces.number(" AND k.id > ?", after);
-        pieces.limit(" ORDER BY k.id", i64::try_from(limit).unwrap_or(i64::MAX));
+        statement.text(" LEFT JOIN categories k ON k.space = ?", space.as_str());
+        statement.number(" AND k.id > ?", after);
+        statement.limit(" ORDER BY k.id", i64::try_from(limit).unwrap_or(i64::MAX));
         self.retry("list_options_after", || async {
-            let rows = self.fetch_all(self.put_together(&pieces, true)).await?;
+            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
             let removals = rows
                 .first()
                 .map(|row| row.try_get(3))
@@ -260,29 +262,29 @@ impl Store {
             return Ok(Vec::new());
         }
 
-        let mut pieces = Pieces::default();
+        let mut statement = StatementBuilder::default();
         for (number, part) in parts.iter().enumerate() {
-            pieces.push(if number == 0 { "" } else { " UNION ALL " });
+            statement.push(if number == 0 { "" } else { " UNION ALL " });
             let select = format!("SELECT * FROM (SELECT {COLUMNS}{OF_CHUNK} WHERE c.space = ?");
-            pieces.text(&select, space.as_str());
-            pieces.number(" AND c.category_id = ?", part.leaf);
-            pieces.scope(scope);
+            statement.text(&select, space.as_str());
+            statement.number(" AND c.category_id = ?", part.leaf);
+            statement.scope(scope);
 
             if let Some((moment, id)) = part.after {
-                pieces.number(" AND c.created_at >= ?", moment.as_micros());
-                pieces.number(" AND (c.created_at > ?", moment.as_micros());
-                pieces.number(" OR c.id > ?)", id);
+                statement.number(" AND c.created_at >= ?", moment.as_micros());
+                statement.number(" AND (c.created_at > ?", moment.as_micros());
+                statement.number(" OR c.id > ?)", id);
             }
 
             let limit = i64::try_from(part.limit).unwrap_or(i64::MAX);
-            pieces.limit(" ORDER BY c.created_at, c.id", limit);
-            let _ = write!(pieces.sql, ") p{number}");
+            statement.limit(" ORDER BY c.created_at, c.id", limit);
+            let _ = write!(statement.sql, ") p{number}");
         }
 
         let kept =
             parts.len() <= KEPT_LEAVES && scope.source_ids.len() <= 1 && scope.tags.len() <= 1;
         self.retry("list_candidates", || async {
-            self.fetch_all(self.put_together(&pieces, kept))
+            self.fetch_all(self.put_together(&statement, kept))
                 .await?
                 .iter()
                 .map(read_candidate)
@@ -321,7 +323,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The descriptions of documents that are in force, or were at a moment.
+    /// The helpers of sources that are in force, or were at a moment.
     pub async fn list_source_helpers(
         &self,
         space: &Space,
@@ -351,7 +353,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Descriptions by document and version.
+    /// Helpers by source and version.
     pub async fn list_helper_versions(
         &self,
         space: &Space,
@@ -395,9 +397,13 @@ impl Store {
             .persistent(count <= KEPT_VALUES)
     }
 
-    pub(super) fn put_together(&self, pieces: &Pieces, kept: bool) -> Statement {
-        let query = self.backend.dialect.assembled(&pieces.sql).persistent(kept);
-        pieces
+    pub(super) fn put_together(&self, statement: &StatementBuilder, kept: bool) -> Statement {
+        let query = self
+            .backend
+            .dialect
+            .assembled(&statement.sql)
+            .persistent(kept);
+        statement
             .values
             .iter()
             .fold(query, |query, value| match value {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::{Bound, OF_THEN, Pieces};
+use super::candidates::{Bound, OF_THEN, StatementBuilder};
 use super::dialect::{Dialect, Statement};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -124,33 +124,34 @@ impl Store {
     ) -> Result<HashMap<i64, i64>, StoreError> {
         let mut counts = HashMap::new();
         for some in ids.chunks(AT_ONCE) {
-            let mut pieces = Pieces::default();
-            pieces.push("WITH RECURSIVE below (top, id) AS (SELECT k.id, k.id FROM categories k ");
-            pieces.text("WHERE k.space = ?", space.as_str());
-            pieces.push(&format!(
+            let mut statement = StatementBuilder::default();
+            statement
+                .push("WITH RECURSIVE below (top, id) AS (SELECT k.id, k.id FROM categories k ");
+            statement.text("WHERE k.space = ?", space.as_str());
+            statement.push(&format!(
                 " AND k.id IN ({})",
                 vec!["?"; some.len()].join(",")
             ));
 
-            pieces
+            statement
                 .values
                 .extend(some.iter().map(|id| Bound::Number(*id)));
-            pieces.text(
+            statement.text(
                 " UNION ALL SELECT below.top, k.id FROM below JOIN categories k ON k.space = ? \
                  AND k.parent_id = below.id) SELECT below.top, COUNT(*) FROM below",
                 space.as_str(),
             );
 
-            pieces.text(
+            statement.text(
                 " JOIN chunks c ON c.space = ? AND c.category_id = below.id",
                 space.as_str(),
             );
 
-            pieces.number(" WHERE c.created_at <= ?", moment.as_micros());
-            pieces.number(OF_THEN, moment.as_micros());
-            pieces.push(" GROUP BY below.top");
+            statement.number(" WHERE c.created_at <= ?", moment.as_micros());
+            statement.number(OF_THEN, moment.as_micros());
+            statement.push(" GROUP BY below.top");
             let rows = self.retry("count_chunks_of_then", || async {
-                self.fetch_all(self.put_together(&pieces, false)).await
+                self.fetch_all(self.put_together(&statement, false)).await
             });
 
             for row in rows.await? {
@@ -323,7 +324,7 @@ impl Tx {
         Ok(())
     }
 
-    /// How many chunks lie in each of these, of what the documents say now.
+    /// How many chunks lie in each of these, of what the sources say now.
     pub async fn find_chunk_counts(
         &mut self,
         space: &Space,

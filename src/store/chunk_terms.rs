@@ -6,7 +6,7 @@ use std::ops::Range;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::Pieces;
+use super::candidates::StatementBuilder;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
@@ -19,7 +19,7 @@ const CHARS: usize = 1_000_000;
 const TERMS: usize = 50;
 
 const SELECT: &str = "SELECT c.chunk_id, c.source_id, c.version_id, c.created_at, c.length, c.tokens FROM chunk_terms c";
-/// The documents `s` of chunks `c`.
+/// The sources `s` of chunks `c`.
 pub(super) const OF_SOURCE: &str = " JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
 /// The terms of a chunk, to be stored.
@@ -159,23 +159,23 @@ impl Store {
         after: i64,
         limit: usize,
     ) -> Result<Vec<SearchChunkRow>, StoreError> {
-        let mut pieces = Pieces::default();
-        pieces.text(
+        let mut statement = StatementBuilder::default();
+        statement.text(
             &format!("{SELECT}{OF_SOURCE} WHERE c.space = ?"),
             space.as_str(),
         );
 
-        pieces.number(" AND c.chunk_id > ?", after);
+        statement.number(" AND c.chunk_id > ?", after);
         let holds = format!(" AND {}", self.backend.dialect.holds_tokens());
-        pieces.text(&holds, self.backend.dialect.any_token(tokens));
-        pieces.scope(scope);
-        pieces.limit(
+        statement.text(&holds, self.backend.dialect.any_token(tokens));
+        statement.scope(scope);
+        statement.limit(
             " ORDER BY c.chunk_id",
             i64::try_from(limit).unwrap_or(i64::MAX),
         );
 
         self.retry("list_holders", || async {
-            self.fetch_all(self.put_together(&pieces, false))
+            self.fetch_all(self.put_together(&statement, false))
                 .await?
                 .iter()
                 .map(read_row)

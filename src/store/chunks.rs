@@ -1,4 +1,4 @@
-//! Rows of `chunks`: chunks, by their document or by their category.
+//! Rows of `chunks`: chunks, by their source or by their category.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::{OF_THEN, OF_WHOLE, Pieces};
+use super::candidates::{OF_THEN, OF_WHOLE, StatementBuilder};
 use super::dialect::Statement;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -32,7 +32,7 @@ pub struct Sample {
 /// Which chunks of a category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkScope {
-    /// Leaves out those that their document no longer holds.
+    /// Leaves out those that their source no longer holds.
     pub latest: bool,
     /// As things stood at this moment.
     pub as_of: Option<Timestamp>,
@@ -106,8 +106,8 @@ impl Store {
     ) -> Result<Vec<Chunk>, StoreError> {
         let current = " JOIN sources s ON s.space = c.space AND s.id = c.source_id AND s.content_version_id = c.version_id";
         let now = scope.latest && scope.as_of.is_none();
-        let mut pieces = Pieces::default();
-        pieces.text(
+        let mut statement = StatementBuilder::default();
+        statement.text(
             &format!(
                 "{SELECT}{} WHERE c.space = ?",
                 if now { current } else { "" }
@@ -115,14 +115,14 @@ impl Store {
             space.as_str(),
         );
 
-        pieces.number(" AND c.category_id = ?", category_id);
+        statement.number(" AND c.category_id = ?", category_id);
         if !scope.latest {
-            pieces.push(OF_WHOLE);
+            statement.push(OF_WHOLE);
         }
 
         if let Some(moment) = scope.as_of {
-            pieces.number(" AND c.created_at <= ?", moment.as_micros());
-            pieces.number(
+            statement.number(" AND c.created_at <= ?", moment.as_micros());
+            statement.number(
                 if scope.latest {
                     OF_THEN
                 } else {
@@ -133,18 +133,18 @@ impl Store {
         }
 
         if let Some((moment, id)) = after {
-            pieces.number(" AND c.created_at >= ?", moment.as_micros());
-            pieces.number(" AND (c.created_at > ?", moment.as_micros());
-            pieces.number(" OR c.id > ?)", id);
+            statement.number(" AND c.created_at >= ?", moment.as_micros());
+            statement.number(" AND (c.created_at > ?", moment.as_micros());
+            statement.number(" OR c.id > ?)", id);
         }
 
-        pieces.limit(
+        statement.limit(
             " ORDER BY c.created_at, c.id",
             i64::try_from(limit).unwrap_or(i64::MAX),
         );
 
         self.retry("list_category_chunks", || async {
-            self.fetch_all(self.put_together(&pieces, true))
+            self.fetch_all(self.put_together(&statement, true))
                 .await?
                 .iter()
                 .map(read_chunk)
@@ -155,7 +155,7 @@ impl Store {
 }
 
 impl Store {
-    /// The first and the latest chunks of every category, of what the documents say now, so many
+    /// The first and the latest chunks of every category, of what the sources say now, so many
     /// characters of each.
     pub async fn list_samples(
         &self,
@@ -289,7 +289,7 @@ impl Tx {
             .persistent(rows == self.backend.dialect.bulk() || rows == 1)
     }
 
-    /// Puts a chunk of what its document says now into another category, unless either is gone or
+    /// Puts a chunk of what its source says now into another category, unless either is gone or
     /// it lies elsewhere by now; tells whether it did. The caller holds the space's lock.
     pub async fn move_chunk(&mut self, space: &Space, wish: &Move) -> Result<bool, StoreError> {
         let sql = "UPDATE chunks SET category_id = ? WHERE space = ? AND id = ? AND category_id = ? \

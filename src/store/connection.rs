@@ -78,7 +78,7 @@ pub async fn prepare(
             "PRAGMA foreign_keys = ON",
             "PRAGMA cache_size = -4000",
             "PRAGMA temp_store = memory",
-            // 16 MB: a document is written to the log and copied to the file, with a wait for the
+            // 16 MB: a source is written to the log and copied to the file, with a wait for the
             // disk, once in four times as much as by default.
             "PRAGMA wal_autocheckpoint = 4000",
         ],

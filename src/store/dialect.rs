@@ -83,7 +83,7 @@ impl Dialect {
             .persistent(false)
     }
 
-    /// A statement put together from fixed pieces by one of our own files, such as a filter or a
+    /// A statement put together from fixed statement by one of our own files, such as a filter or a
     /// migration.
     pub fn assembled(&self, sql: &str) -> Statement {
         sqlx::query(AssertSqlSafe(self.spell(sql)))

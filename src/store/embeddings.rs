@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::Pieces;
+use super::candidates::StatementBuilder;
 use super::chunk_terms::OF_SOURCE;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -64,7 +64,7 @@ impl Store {
         .await
     }
 
-    /// The same for the chunks of a scope, each with its document; of these, if some are named.
+    /// The same for the chunks of a scope, each with its source; of these, if some are named.
     pub async fn list_placed_vectors(
         &self,
         space: &Space,
@@ -74,26 +74,26 @@ impl Store {
         after: i64,
         limit: usize,
     ) -> Result<Vec<(String, VectorRow)>, StoreError> {
-        let mut pieces = Pieces::default();
-        pieces.push("SELECT e.owner_id, c.source_id, e.vector FROM embeddings e ");
-        pieces.push(self.backend.dialect.join_in_order());
-        pieces.push(" chunk_terms c ON c.space = e.space AND c.chunk_id = e.owner_id");
-        pieces.text(&format!("{OF_SOURCE} WHERE e.space = ?"), space.as_str());
-        pieces.text(" AND e.owner_kind = ?", CHUNK);
-        pieces.text(" AND e.model = ?", model);
-        pieces.number(" AND e.owner_id > ?", after);
+        let mut statement = StatementBuilder::default();
+        statement.push("SELECT e.owner_id, c.source_id, e.vector FROM embeddings e ");
+        statement.push(self.backend.dialect.join_in_order());
+        statement.push(" chunk_terms c ON c.space = e.space AND c.chunk_id = e.owner_id");
+        statement.text(&format!("{OF_SOURCE} WHERE e.space = ?"), space.as_str());
+        statement.text(" AND e.owner_kind = ?", CHUNK);
+        statement.text(" AND e.model = ?", model);
+        statement.number(" AND e.owner_id > ?", after);
 
         if let Some(ids) = of {
             // Numbers, which need no marks.
             let ids = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-            pieces.push(&format!(
+            statement.push(&format!(
                 " AND e.owner_id IN ({})",
                 if ids.is_empty() { "0" } else { &ids }
             ));
         }
 
-        pieces.scope(scope);
-        pieces.limit(
+        statement.scope(scope);
+        statement.limit(
             " ORDER BY e.owner_id",
             i64::try_from(limit).unwrap_or(i64::MAX),
         );
@@ -108,7 +108,7 @@ impl Store {
                     },
                 ))
             };
-            self.fetch_all(self.put_together(&pieces, false))
+            self.fetch_all(self.put_together(&statement, false))
                 .await?
                 .iter()
                 .map(read)
@@ -393,7 +393,7 @@ impl Tx {
         Ok(self.fetch_optional(query).await?.is_some())
     }
 
-    /// Removes the vectors of a document's chunks.
+    /// Removes the vectors of a source's chunks.
     pub(super) async fn remove_source_embeddings(
         &mut self,
         space: &Space,

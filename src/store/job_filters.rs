@@ -2,7 +2,7 @@
 
 use sqlx::Row as _;
 
-use super::candidates::Pieces;
+use super::candidates::StatementBuilder;
 use super::{Store, StoreError};
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{JobFilter, JobState};
@@ -12,7 +12,7 @@ use crate::model::job::{JobFilter, JobState};
 const SUPERSEDED: &str = "EXISTS (SELECT 1 FROM jobs o WHERE o.space = j.space AND o.source_id = j.source_id \
                           AND o.source_seq > j.source_seq AND o.state IN ('running', 'succeeded'))";
 
-impl Pieces {
+impl StatementBuilder {
     /// The conditions of a filter on jobs `j`, but for their state.
     pub(super) fn jobs(&mut self, filter: &JobFilter) {
         if let Some(kind) = &filter.kind {
@@ -49,12 +49,12 @@ impl Pieces {
     }
 
     fn jobs_in(space: &Space, state: JobState, filter: &JobFilter) -> Self {
-        let mut pieces = Self::default();
-        pieces.text("SELECT j.id FROM jobs j WHERE j.space = ?", space.as_str());
-        pieces.text(" AND j.state = ?", state.as_str());
-        pieces.jobs(filter);
+        let mut statement = Self::default();
+        statement.text("SELECT j.id FROM jobs j WHERE j.space = ?", space.as_str());
+        statement.text(" AND j.state = ?", state.as_str());
+        statement.jobs(filter);
 
-        pieces
+        statement
     }
 }
 
@@ -69,18 +69,18 @@ impl Store {
         current: bool,
         most: usize,
     ) -> Result<Vec<JobId>, StoreError> {
-        let mut pieces = Pieces::jobs_in(space, state, filter);
+        let mut statement = StatementBuilder::jobs_in(space, state, filter);
         if current {
-            pieces.push(&format!(" AND NOT {SUPERSEDED}"));
+            statement.push(&format!(" AND NOT {SUPERSEDED}"));
         }
 
-        pieces.number(
+        statement.number(
             " ORDER BY j.turn LIMIT ?",
             i64::try_from(most).unwrap_or(i64::MAX),
         );
 
         self.retry("list_matching_jobs", || async {
-            let rows = self.fetch_all(self.put_together(&pieces, false)).await?;
+            let rows = self.fetch_all(self.put_together(&statement, false)).await?;
             rows.iter()
                 .map(|row| Ok(JobId::from_stored(row.try_get(0)?)))
                 .collect()
@@ -97,16 +97,16 @@ impl Store {
         filter: &JobFilter,
         most: usize,
     ) -> Result<i64, StoreError> {
-        let mut pieces = Pieces::jobs_in(space, state, filter);
-        pieces.sql.insert_str(0, "SELECT COUNT(*) FROM (");
-        pieces.push(&format!(" AND {SUPERSEDED}"));
-        pieces.number(
+        let mut statement = StatementBuilder::jobs_in(space, state, filter);
+        statement.sql.insert_str(0, "SELECT COUNT(*) FROM (");
+        statement.push(&format!(" AND {SUPERSEDED}"));
+        statement.number(
             " LIMIT ?) AS superseded",
             i64::try_from(most).unwrap_or(i64::MAX),
         );
 
         self.retry("count_superseded_jobs", || async {
-            let rows = self.fetch_all(self.put_together(&pieces, false)).await?;
+            let rows = self.fetch_all(self.put_together(&statement, false)).await?;
             Ok(rows
                 .first()
                 .map(|row| row.try_get(0))

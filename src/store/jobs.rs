@@ -13,7 +13,7 @@ use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::Pieces;
+use super::candidates::StatementBuilder;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
@@ -57,30 +57,30 @@ impl Store {
         filter: &JobFilter,
         page: &JobPage,
     ) -> Result<Vec<Job>, StoreError> {
-        let mut pieces = Pieces::default();
-        pieces.text(
+        let mut statement = StatementBuilder::default();
+        statement.text(
             &format!("SELECT {COLUMNS} FROM jobs j WHERE j.space = ?"),
             space.as_str(),
         );
 
         if let Some(state) = filter.state {
-            pieces.text(" AND j.state = ?", state.as_str());
+            statement.text(" AND j.state = ?", state.as_str());
         }
 
-        pieces.jobs(filter);
+        statement.jobs(filter);
         if let Some((created_at, id)) = &page.before {
-            pieces.number(" AND j.created_at <= ?", created_at.as_micros());
-            pieces.number(" AND (j.created_at < ?", created_at.as_micros());
-            pieces.text(" OR j.id < ?)", id.as_str());
+            statement.number(" AND j.created_at <= ?", created_at.as_micros());
+            statement.number(" AND (j.created_at < ?", created_at.as_micros());
+            statement.text(" OR j.id < ?)", id.as_str());
         }
 
-        pieces.number(
+        statement.number(
             " ORDER BY j.created_at DESC, j.id DESC LIMIT ?",
             i64::try_from(page.limit).unwrap_or(i64::MAX),
         );
 
         self.retry("list_jobs", || async {
-            self.fetch_all(self.put_together(&pieces, true))
+            self.fetch_all(self.put_together(&statement, true))
                 .await?
                 .iter()
                 .map(read_job)
@@ -234,8 +234,8 @@ impl Tx {
         Ok(true)
     }
 
-    /// Ends every job about a document that is not over, and gives those; what they had written
-    /// goes with the document.
+    /// Ends every job about a source that is not over, and gives those; what they had written
+    /// goes with the source.
     pub async fn cancel_jobs_about(
         &mut self,
         space: &Space,

@@ -413,7 +413,7 @@ impl Tx {
     }
 }
 
-/// The job, or the question.
+/// The job, or the query.
 fn owner_columns(owner: &CallOwner) -> (Option<String>, Option<String>) {
     match owner {
         CallOwner::Job(id) => (Some(id.as_str().to_owned()), None),

@@ -14,7 +14,6 @@ mod chunks;
 mod connection;
 mod contextual_helpers;
 mod dialect;
-mod documents;
 #[cfg(test)]
 mod durability_tests;
 mod embeddings;
@@ -39,6 +38,7 @@ mod sources;
 mod space;
 mod spaces;
 mod transaction;
+mod version_search;
 mod wal_file;
 mod writability;
 

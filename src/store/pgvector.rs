@@ -153,7 +153,7 @@ impl Store {
         .await
     }
 
-    /// The nearest chunks of a space, whatever document they are of; the nearest first.
+    /// The nearest chunks of a space, whatever source they are of; the nearest first.
     pub async fn list_nearest(
         &self,
         space: &Space,

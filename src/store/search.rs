@@ -1,4 +1,4 @@
-//! What a search reads besides terms and vectors: which documents it may see, and the chunks it
+//! What a search reads besides terms and vectors: which sources it may see, and the chunks it
 //! has found.
 
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::Pieces;
+use super::candidates::StatementBuilder;
 use super::chunk_terms::OF_SOURCE;
 use super::source_versions::IS_WHOLE;
 use super::{Store, StoreError};
@@ -19,7 +19,7 @@ use crate::model::search::{Found, SearchSource, Span};
 const AT_ONCE: usize = 500;
 
 impl Store {
-    /// Every document of a space, with what it says now.
+    /// Every source of a space, with what it says now.
     pub async fn list_search_sources(
         &self,
         space: &Space,
@@ -43,7 +43,7 @@ impl Store {
         .await
     }
 
-    /// The documents that a scope lets through, each with the version whose chunks count.
+    /// The sources that a scope lets through, each with the version whose chunks count.
     pub async fn list_sources_in(
         &self,
         space: &Space,
@@ -127,34 +127,34 @@ impl Store {
         category_id: i64,
         scope: &QueryScope,
     ) -> Result<Vec<Span>, StoreError> {
-        let mut pieces = Pieces::default();
-        pieces.text(
+        let mut statement = StatementBuilder::default();
+        statement.text(
             "WITH RECURSIVE below (id) AS (SELECT k.id FROM categories k WHERE COALESCE(k.space, '') = ?",
             space.as_str(),
         );
 
-        pieces.number(
+        statement.number(
             " AND k.id = ? UNION ALL SELECT k.id FROM below ",
             category_id,
         );
 
-        pieces.text(
+        statement.text(
             "JOIN categories k ON k.space = ? AND k.parent_id = below.id) ",
             space.as_str(),
         );
 
-        pieces.push("SELECT c.id, c.version_id, c.start_char, c.end_char FROM below ");
-        pieces.push(self.backend.dialect.join_in_order());
-        pieces.text(
+        statement.push("SELECT c.id, c.version_id, c.start_char, c.end_char FROM below ");
+        statement.push(self.backend.dialect.join_in_order());
+        statement.text(
             " chunks c ON c.space = ? AND c.category_id = below.id",
             space.as_str(),
         );
 
-        pieces.push(&format!("{OF_SOURCE} WHERE 1 = 1"));
-        pieces.scope(scope);
-        pieces.push(" ORDER BY c.version_id, c.start_char");
+        statement.push(&format!("{OF_SOURCE} WHERE 1 = 1"));
+        statement.scope(scope);
+        statement.push(" ORDER BY c.version_id, c.start_char");
         self.retry("list_spans_under", || async {
-            self.fetch_all(self.put_together(&pieces, false))
+            self.fetch_all(self.put_together(&statement, false))
                 .await?
                 .iter()
                 .map(read_span)

@@ -1,4 +1,4 @@
-//! Rows of `source_versions`: what documents said, and when.
+//! Rows of `source_versions`: what sources said, and when.
 
 use serde_json::Value;
 use sqlx::Row as _;
@@ -79,7 +79,7 @@ impl Store {
         .await
     }
 
-    /// Versions of a document, newest first, before the one named; up to a moment.
+    /// Versions of a source, newest first, before the one named; up to a moment.
     pub async fn list_source_versions(
         &self,
         space: &Space,
@@ -113,7 +113,7 @@ impl Store {
         .await
     }
 
-    /// The newest version of a document, be it written to its end or not.
+    /// The newest version of a source, be it written to its end or not.
     pub async fn find_newest_version(
         &self,
         space: &Space,
@@ -138,7 +138,7 @@ impl Store {
         .await
     }
 
-    /// The newest version of a document that has chunks of its own and this content under these
+    /// The newest version of a source that has chunks of its own and this content under these
     /// settings. One that was written in part only, as batches may be, does not say the same: the
     /// chunks of its profile reach to its end.
     pub async fn find_same_content(
@@ -267,7 +267,7 @@ impl Tx {
             .is_some())
     }
 
-    /// Makes a version what the document says now.
+    /// Makes a version what the source says now.
     pub async fn update_latest_version(
         &mut self,
         space: &Space,
@@ -289,7 +289,7 @@ impl Tx {
             .map(|_| ())
     }
 
-    /// The version whose chunks are what the document says now.
+    /// The version whose chunks are what the source says now.
     pub async fn find_current_content(
         &mut self,
         space: &Space,

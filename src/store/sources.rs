@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::Pieces;
+use super::candidates::StatementBuilder;
 use super::source_versions::{self, read_version};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
 use crate::base::ids::{SourceId, Space};
 use crate::base::words::whole_name;
-use crate::model::document::ManifestEntry;
 use crate::model::source::{FILE_INGEST, Source};
+use crate::model::version_search::ManifestEntry;
 
 /// One row per tag: a source comes with all its tags in a single round trip.
 const SELECT_ONE: &str = "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, \
@@ -101,7 +101,7 @@ impl Store {
         .await
     }
 
-    /// The same documents with the newest version of each.
+    /// The same sources with the newest version of each.
     pub async fn list_manifest(
         &self,
         space: &Space,
@@ -129,7 +129,7 @@ impl Store {
         .await
     }
 
-    /// A document as it was at a moment, but for its tags and whether it is eligible; `None` if it
+    /// A source as it was at a moment, but for its tags and whether it is eligible; `None` if it
     /// came later.
     pub async fn find_source_as_of(
         &self,
@@ -137,20 +137,20 @@ impl Store {
         id: &SourceId,
         moment: Timestamp,
     ) -> Result<Option<Source>, StoreError> {
-        let mut pieces = Pieces::default();
-        pieces.push("SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, ");
-        latest(&mut pieces, Some(moment));
-        pieces.push(", s.created_at, s.updated_at, t.tag FROM sources s ");
-        pieces.push("LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id ");
-        pieces.text("WHERE s.space = ?", space.as_str());
-        pieces.text(" AND s.id = ?", id.as_str());
-        pieces.number(
+        let mut statement = StatementBuilder::default();
+        statement.push("SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, ");
+        latest(&mut statement, Some(moment));
+        statement.push(", s.created_at, s.updated_at, t.tag FROM sources s ");
+        statement.push("LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id ");
+        statement.text("WHERE s.space = ?", space.as_str());
+        statement.text(" AND s.id = ?", id.as_str());
+        statement.number(
             " AND s.created_at <= ? ORDER BY t.position",
             moment.as_micros(),
         );
 
         self.retry("find_source_as_of", || async {
-            gather(&self.fetch_all(self.put_together(&pieces, true)).await?)
+            gather(&self.fetch_all(self.put_together(&statement, true)).await?)
         })
         .await
     }
@@ -324,78 +324,83 @@ impl Tx {
     }
 }
 
-/// The newest version of a document `s`: now, or at a moment.
-fn latest(pieces: &mut Pieces, as_of: Option<Timestamp>) {
+/// The newest version of a source `s`: now, or at a moment.
+fn latest(statement: &mut StatementBuilder, as_of: Option<Timestamp>) {
     let Some(moment) = as_of else {
-        return pieces.push("s.latest_version");
+        return statement.push("s.latest_version");
     };
-    pieces.push(
+    statement.push(
         "COALESCE((SELECT MAX(w.version) FROM source_versions w WHERE w.space = s.space AND ",
     );
-    pieces.push(source_versions::IS_WHOLE);
-    pieces.number(
+    statement.push(source_versions::IS_WHOLE);
+    statement.number(
         " AND w.source_id = s.id AND w.ingested_at <= ?), 0)",
         moment.as_micros(),
     );
 }
 
-/// A page of documents; `versions` brings the newest version of each along.
-fn select_page(space: &Space, filter: &SourceFilter, page: &SourcePage, versions: bool) -> Pieces {
-    let mut pieces = Pieces::default();
-    pieces.push("SELECT ");
+/// A page of sources; `versions` brings the newest version of each along.
+fn select_page(
+    space: &Space,
+    filter: &SourceFilter,
+    page: &SourcePage,
+    versions: bool,
+) -> StatementBuilder {
+    let mut statement = StatementBuilder::default();
+    statement.push("SELECT ");
     if versions {
         let columns: Vec<String> = source_versions::COLUMNS
             .split(", ")
             .map(|name| format!("v.{name}"))
             .collect();
-        pieces.push(&format!("{}, ", columns.join(", ")));
+        statement.push(&format!("{}, ", columns.join(", ")));
     }
 
-    pieces.push("s.id, s.user_id, s.filename, s.path, s.type, s.eligible, ");
-    latest(&mut pieces, filter.as_of);
-    pieces.push(", s.created_at, s.updated_at FROM sources s");
+    statement.push("s.id, s.user_id, s.filename, s.path, s.type, s.eligible, ");
+    latest(&mut statement, filter.as_of);
+    statement.push(", s.created_at, s.updated_at FROM sources s");
     if versions {
-        pieces.push(" LEFT JOIN source_versions v ON v.space = s.space AND v.source_id = s.id AND v.version = ");
-        latest(&mut pieces, filter.as_of);
+        statement.push(" LEFT JOIN source_versions v ON v.space = s.space AND v.source_id = s.id AND v.version = ");
+        latest(&mut statement, filter.as_of);
     }
 
-    pieces.text(" WHERE s.space = ?", space.as_str());
+    statement.text(" WHERE s.space = ?", space.as_str());
     for (text, condition) in [
         (&filter.user_id, " AND s.user_id = ?"),
         (&filter.filename, " AND s.filename = ?"),
     ] {
         if let Some(text) = text {
-            pieces.text(condition, text);
+            statement.text(condition, text);
         }
     }
 
     if let Some(path) = &filter.path {
-        pieces.text(" AND s.path_key = ?", sha256_hex(path.as_bytes()));
+        statement.text(" AND s.path_key = ?", sha256_hex(path.as_bytes()));
     }
 
     if let Some(eligible) = filter.eligible {
-        pieces.number(" AND s.eligible = ?", i64::from(eligible));
+        statement.number(" AND s.eligible = ?", i64::from(eligible));
     }
 
     if let Some(tag) = &filter.tag {
-        pieces.push(" AND EXISTS (SELECT 1 FROM source_tags t WHERE t.space = s.space ");
-        pieces.text("AND t.tag = ? AND t.source_id = s.id)", tag);
+        statement.push(" AND EXISTS (SELECT 1 FROM source_tags t WHERE t.space = s.space ");
+        statement.text("AND t.tag = ? AND t.source_id = s.id)", tag);
     }
 
     if let Some(moment) = filter.as_of {
-        pieces.number(" AND s.created_at <= ?", moment.as_micros());
+        statement.number(" AND s.created_at <= ?", moment.as_micros());
     }
 
     if let Some((created_at, id)) = &page.after {
         // The form of a keyset that all three engines answer from the index.
-        pieces.number(" AND s.created_at >= ?", created_at.as_micros());
-        pieces.number(" AND (s.created_at > ?", created_at.as_micros());
-        pieces.text(" OR s.id > ?)", id.as_str());
+        statement.number(" AND s.created_at >= ?", created_at.as_micros());
+        statement.number(" AND (s.created_at > ?", created_at.as_micros());
+        statement.text(" OR s.id > ?)", id.as_str());
     }
 
     let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
-    pieces.limit(" ORDER BY s.created_at, s.id", limit);
-    pieces
+    statement.limit(" ORDER BY s.created_at, s.id", limit);
+    statement
 }
 
 fn gather(rows: &[AnyRow]) -> Result<Option<Source>, StoreError> {

@@ -10,7 +10,7 @@ use crate::base::ids::Space;
 const CHUNK_WRITES: &str = "chunks";
 /// The counter of removals of categories.
 const CATEGORY_REMOVALS: &str = "category_removals";
-/// The counter of documents without a name.
+/// The counter of sources without a name.
 const UNTITLED: &str = "untitled";
 /// The setting that holds the depth of a space's hierarchy (K-43).
 const DEPTH: &str = "hierarchy_depth";
@@ -34,7 +34,7 @@ impl Store {
         .await
     }
 
-    /// Whether documents of a space are switched off, so that categories may seem to hold
+    /// Whether sources of a space are switched off, so that categories may seem to hold
     /// something.
     pub async fn has_ineligible(&self, space: &Space) -> Result<bool, StoreError> {
         self.retry("has_ineligible", || async {
@@ -44,7 +44,7 @@ impl Store {
         .await
     }
 
-    /// The next number for a document without a name. Some may be left out.
+    /// The next number for a source without a name. Some may be left out.
     pub async fn next_untitled(&self, space: &Space) -> Result<i64, StoreError> {
         self.retry("next_untitled", || async {
             let mut tx = self.begin().await?;
@@ -110,7 +110,7 @@ impl Store {
 
 impl Tx {
     /// Keeps every other writer of this space's chunks and categories out until this transaction
-    /// ends, and counts the write. Taken behind the document that is written, if any, and its own
+    /// ends, and counts the write. Taken behind the source that is written, if any, and its own
     /// rows, and before any row that others share, so that writers wait for each other instead of
     /// getting entangled.
     pub async fn lock_chunks(&mut self, space: &Space) -> Result<(), StoreError> {

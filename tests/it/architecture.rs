@@ -17,7 +17,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("spaces", &["jobs", "llm", "model", "store"]),
     ("search", &["config", "jobs", "llm", "model", "store"]),
     ("sources", &["jobs", "store", "model"]),
-    ("documents", &["model", "store"]),
     ("categories", &["config", "store", "model"]),
     ("contextual_helpers", &["llm", "model", "store"]),
     (
@@ -47,7 +46,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "categories",
             "config",
             "contextual_helpers",
-            "documents",
             "ingestion",
             "jobs",
             "keys",
@@ -68,7 +66,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "categories",
             "config",
             "contextual_helpers",
-            "documents",
             "http",
             "ingestion",
             "jobs",
@@ -111,7 +108,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     // The result of a question is also a job's result and what a receipt vouches for: one shape,
     // described where it is made.
     ("utoipa", &["http", "queries"]),
-    ("similar", &["documents"]),
+    ("similar", &["sources"]),
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("tracing_subscriber", &["telemetry"]),

@@ -35,7 +35,7 @@ impl From<CategoryError> for ApiError {
                     .with("limit", limit)
             }
             CategoryError::NotEmpty(_) => {
-                let fix = "Delete the documents whose chunks lie there, or keep it.";
+                let fix = "Delete the sources whose chunks lie there, or keep it.";
                 conflict("category_not_empty", "Category not empty", fix)
             }
             CategoryError::NotALeaf { level, depth, .. } => {

@@ -1,4 +1,4 @@
-//! What is said of a question that failed: its own problem, with all that was done for it.
+//! What is said of a query that failed: its own problem, with all that was done for it.
 
 use axum::http::StatusCode;
 

@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::chunks::{ChunkListResponse, number, page_of};
 use super::sources::AsOfQuery;
 use crate::base::ids::Space;
-use crate::categories::{Categories, CategoryWish};
+use crate::categories::{Categories, CategoryInput};
 use crate::config::taxonomy::LimitScope;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -35,7 +35,7 @@ pub struct CategoryResponse {
     /// Counted from 1.
     pub level: i64,
     pub name: String,
-    /// Chunks below it, of the documents' latest versions.
+    /// Chunks below it, of the sources' latest versions.
     pub chunk_count: i64,
     /// When it was made, or when the oldest chunk that was moved into it came, if that was
     /// before.
@@ -113,7 +113,7 @@ pub struct ListCategoriesQuery {
     /// Only those on this level.
     #[serde(default)]
     level: Option<i64>,
-    /// As it was at this moment, with what the documents said then.
+    /// As it was at this moment, with what the sources said then.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
@@ -131,7 +131,7 @@ pub struct ListCategoriesQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct TreeQuery {
-    /// As it was at this moment, with what the documents said then.
+    /// As it was at this moment, with what the sources said then.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
@@ -149,11 +149,11 @@ pub struct TreeQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct CategoryChunksQuery {
-    /// `latest`: what the documents say now; `all`: with what they said before.
+    /// `latest`: what the sources say now; `all`: with what they said before.
     #[serde(default)]
     #[param(inline)]
     version_scope: Option<VersionScopeName>,
-    /// As it was at this moment: what the documents said then.
+    /// As it was at this moment: what the sources said then.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
@@ -318,7 +318,7 @@ pub async fn create_category(
     }: JsonBody<CreateCategoryRequest>,
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_category", &bytes)?;
-    let wish = CategoryWish {
+    let wish = CategoryInput {
         name: request.name,
         parent_id: request.parent_id,
         level: request.level,
@@ -383,7 +383,7 @@ pub async fn get_category(
 
 /// Remove a category
 ///
-/// With all below it, if they are empty: no chunk of any version of any document lies there. It
+/// With all below it, if they are empty: no chunk of any version of any source lies there. It
 /// is gone from former times as well (`as_of`); receipts keep its name.
 #[utoipa::path(
     delete, path = "/v1/categories/{id}", tag = "categories", operation_id = "delete_category",

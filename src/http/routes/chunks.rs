@@ -16,7 +16,7 @@ use crate::http::page;
 use crate::model::category::CategoryPath;
 use crate::model::chunk::Chunk;
 
-/// A chunk of a document, verbatim.
+/// A chunk of a source, verbatim.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "chunk_id": 17, "ordinal": 1, "profile": "taxonomy", "text_content": "The lighthouse was built in 1843.",
@@ -26,14 +26,14 @@ use crate::model::chunk::Chunk;
 }))]
 pub struct ChunkResponse {
     pub chunk_id: i64,
-    /// Its place in the document, counted from 1.
+    /// Its place in the source, counted from 1.
     pub ordinal: i64,
     /// `taxonomy`: filed under the hierarchy.
     pub profile: String,
     /// The chunk, verbatim.
     pub text_content: String,
     pub token_count: i64,
-    /// Where it begins in the document's text, in characters.
+    /// Where it begins in the source's text, in characters.
     pub start_char: i64,
     /// Where it ends, excluded.
     pub end_char: i64,
@@ -42,7 +42,7 @@ pub struct ChunkResponse {
     /// Names from level 1 to the leaf.
     pub category_path: Vec<String>,
     pub source_id: String,
-    /// The version of the document that brought it; later versions with the same text share it.
+    /// The version of the source that brought it; later versions with the same text share it.
     pub source_version: i64,
     #[schema(format = DateTime)]
     pub created_at: String,

@@ -1,4 +1,4 @@
-//! The API's own description: the OpenAPI document and a page to browse it, both from the binary.
+//! The API's own helper: the OpenAPI document and a page to browse it, both from the binary.
 
 use std::sync::{Arc, LazyLock};
 
@@ -24,7 +24,7 @@ const PAGE_POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src '
 /// OpenAPI 3.1. `memoir openapi --spec 3.0` writes the same for older generators.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "system", operation_id = "get_openapi", security(()),
-    responses((status = 200, description = "The document.", content_type = "application/json", body = Object))
+    responses((status = 200, description = "The source.", content_type = "application/json", body = Object))
 )]
 pub async fn get_openapi() -> Response {
     file("application/json", OPENAPI_JSON.clone())

@@ -1,4 +1,4 @@
-//! One document for a description and a time.
+//! One source for a description and a time.
 
 mod wire;
 
@@ -7,28 +7,28 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 
-use crate::documents::{Documents, Retrieved};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
+use crate::sources::retrieval::{DocumentRetrieval, Retrieved};
 
 pub use wire::{DocumentResponse, RetrieveDocumentRequest};
 
-/// Retrieve one document
+/// Retrieve one source
 ///
-/// Exactly one version of one document, by its name, what it is about, its labels and a time.
-/// Documents of this space and end user that retrieval may use are looked at, nothing else. A name,
-/// labels or a time that nothing fits are left out, which the answer says; with `strict` that is a
+/// Exactly one version of one source, by its name, what it is about, its tags and a time.
+/// Sources of this space and end user that retrieval may use are looked at, nothing else. A name,
+/// tags or a time that nothing fits are left out, which the answer says; with `strict` that is a
 /// 404. With `Accept: text/plain` the text alone, and the rest in headers.
 #[utoipa::path(
     post, path = "/v1/documents/retrieve", tag = "documents", operation_id = "retrieve_document",
     request_body = RetrieveDocumentRequest,
     responses(
         (
-            status = 200, description = "The document.",
+            status = 200, description = "The source.",
             content((DocumentResponse = "application/json"), (String = "text/plain")),
             headers(
-                ("X-Memoir-Source-Id" = String, description = "Of `text/plain`: the document."),
+                ("X-Memoir-Source-Id" = String, description = "Of `text/plain`: the source."),
                 ("X-Memoir-Source-Version" = String, description = "Of `text/plain`: the version."),
                 ("X-Memoir-Relaxed" = String, description = "Of `text/plain`: the filters that were left out, if any."),
                 ("X-Memoir-Warnings" = String, description = "Of `text/plain`: the codes of the warnings, if any."),
@@ -39,7 +39,7 @@ pub use wire::{DocumentResponse, RetrieveDocumentRequest};
 )]
 pub async fn retrieve_document(
     caller: Caller,
-    State(documents): State<Documents>,
+    State(documents): State<DocumentRetrieval>,
     headers: HeaderMap,
     JsonBody { value: request, .. }: JsonBody<RetrieveDocumentRequest>,
 ) -> Result<Response, ApiError> {

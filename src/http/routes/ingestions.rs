@@ -31,7 +31,7 @@ const LARGE: usize = 128 * 1024;
 /// Answers at once with a job that cuts the text into chunks, describes it, files every chunk
 /// under the hierarchy, and writes all of it in one transaction. The same content again becomes a
 /// new version that shares the earlier chunks and asks no model. Give `path` (or `source_id`) to
-/// add a version to a document; without them each text is a document of its own. Send an
+/// add a version to a source; without them each text is a source of its own. Send an
 /// `Idempotency-Key` to be able to repeat the request safely.
 #[utoipa::path(
     post, path = "/v1/ingestions", tag = "ingestions", operation_id = "create_ingestion",
@@ -78,7 +78,7 @@ pub async fn create_ingestion(
     };
 
     let (wait, patience) = wait::patience(wanted.wait, wanted.timeout_s)?;
-    // Looked for first: the document, or the file, may be gone by now.
+    // Looked for first: the source, or the file, may be gone by now.
     let response = if let Some(response) = idempotency.answered(&state.store, &caller).await? {
         response
     } else {

@@ -219,8 +219,8 @@ pub async fn retry_job(
 
 /// Watch a job
 ///
-/// Server-sent events: `state`, `progress`, `warning`, `error` and `helper` (where a document's
-/// description came from), each with an id. Progress is told within a quarter of a second. The
+/// Server-sent events: `state`, `progress`, `warning`, `error` and `helper` (where a source's
+/// helper came from), each with an id. Progress is told within a quarter of a second. The
 /// stream ends with the job, or when the service stops. After a broken connection send the last id
 /// as `Last-Event-ID`, and no event is missed or repeated.
 #[utoipa::path(

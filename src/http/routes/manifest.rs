@@ -7,13 +7,13 @@ use utoipa::ToSchema;
 
 use super::sources::ListSourcesQuery;
 use crate::base::ids::SourceId;
-use crate::documents::Documents;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::QueryParams;
 use crate::http::page;
-use crate::model::document::ManifestEntry;
 use crate::model::source::FILE_INGEST;
+use crate::model::version_search::ManifestEntry;
+use crate::sources::retrieval::DocumentRetrieval;
 use crate::store::SourcePage;
 
 /// A file and its newest version.
@@ -51,7 +51,7 @@ pub struct ManifestEntryResponse {
     pub ingested_at: Option<String>,
 }
 
-/// A page of the manifest, in the order in which the documents came.
+/// A page of the manifest, in the order in which the sources came.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ManifestResponse {
     pub items: Vec<ManifestEntryResponse>,
@@ -87,7 +87,7 @@ impl From<ManifestEntry> for ManifestEntryResponse {
 
 /// Read the manifest
 ///
-/// Every file with its path, fingerprint, size, time, type and labels, in pages: what a folder can
+/// Every file with its path, fingerprint, size, time, type and tags, in pages: what a folder can
 /// be compared with.
 #[utoipa::path(
     get, path = "/v1/manifest", tag = "documents", operation_id = "get_manifest", params(ListSourcesQuery),
@@ -95,7 +95,7 @@ impl From<ManifestEntry> for ManifestEntryResponse {
 )]
 pub async fn get_manifest(
     caller: Caller,
-    State(documents): State<Documents>,
+    State(documents): State<DocumentRetrieval>,
     QueryParams(query): QueryParams<ListSourcesQuery>,
 ) -> Result<Json<ManifestResponse>, ApiError> {
     let (filter, cursor, limit) = query.parts()?;

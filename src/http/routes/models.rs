@@ -133,7 +133,7 @@ pub async fn list_models(_: Caller, State(llm): State<Llm>) -> Json<ModelListRes
 
 /// Try a model
 ///
-/// Asks one tiny question, which may cost a few tokens and counts towards the caps. No other model
+/// Asks one tiny query, which may cost a few tokens and counts towards the caps. No other model
 /// answers in its place, and a provider that is left alone for a while or paused is asked all the
 /// same; a success ends that at once. A model that cannot be asked is no error of this request:
 /// `ok` is false, and `error` says why. A spend cap that is reached is 429.

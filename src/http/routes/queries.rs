@@ -1,4 +1,4 @@
-//! Questions: ask, estimate, look at receipts, do it again.
+//! Queries: ask, estimate, look at receipts, do it again.
 
 mod receipts;
 mod wire;
@@ -25,14 +25,14 @@ use crate::http::trace::RequestIdentity;
 use crate::llm::Llm;
 use crate::model::job::NewJob;
 use crate::model::query::StoredQuery;
-use crate::queries::{Ask, KIND, Queries, QueryResult, ReplayWish, Who};
+use crate::queries::{KIND, Queries, QueryResult, QuerySettings, ReplayInput, Who};
 use crate::store::QueryPage;
 pub use receipts::{
     QueryListResponse, QueryReceiptResponse, QueryReplayResponse, ReplayQueryRequest,
 };
 pub use wire::{QueryEstimateResponse, QueryRequest};
 
-/// What the keys of questions that are waited for belong to: their answers hold chunks, and are
+/// What the keys of queries that are waited for belong to: their answers hold chunks, and are
 /// soon forgotten.
 pub const ANSWERED: &str = "answer_query";
 
@@ -41,7 +41,7 @@ pub const ANSWERED: &str = "answer_query";
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListQueriesQuery {
-    /// Only questions about documents of this end user.
+    /// Only queries about sources of this end user.
     #[serde(default)]
     user_id: Option<String>,
     /// Items on the page.
@@ -53,12 +53,12 @@ pub struct ListQueriesQuery {
     cursor: Option<String>,
 }
 
-/// Ask
+/// QuerySettings
 ///
 /// Walks the hierarchy level by level, reads the chunks of the leaves that were chosen, makes
 /// them fit the budget, and answers from them, with everything that was decided on the way. With
 /// `mode: retrieve` the chunks are the answer. With `wait: false` the answer is a job (202),
-/// whose `result` is the same. With an `Idempotency-Key` a question that was answered is not asked,
+/// whose `result` is the same. With an `Idempotency-Key` a query that was answered is not asked,
 /// or paid, again within an hour. Of several sent at once one runs and the others wait for its
 /// answer, for `timeout_s` at most (then 409 `idempotency_key_in_use`); if it fails, one of the
 /// others takes over. None of this holds with `audit.persist = false`, which keeps no answers.
@@ -125,7 +125,7 @@ async fn queue(
     caller: &Caller,
     state: &AppState,
     idempotency: &Idempotency,
-    ask: &Ask,
+    ask: &QuerySettings,
 ) -> Result<Response, ApiError> {
     let request =
         serde_json::to_value(ask).map_err(|error| ApiError::internal(error.to_string()))?;
@@ -164,10 +164,10 @@ async fn queue(
     Ok(response)
 }
 
-/// What a question can take
+/// What a query can take
 ///
 /// The most calls and tokens that it can take with each strategy, from the hierarchy as it stands.
-/// No model is asked. `max_calls` and `max_cost_usd` of a question are held against the same
+/// No model is asked. `max_calls` and `max_cost_usd` of a query are held against the same
 /// numbers before its first call.
 #[utoipa::path(
     post, path = "/v1/queries/estimate", tag = "queries", operation_id = "estimate_query", request_body = QueryRequest,
@@ -222,7 +222,7 @@ pub async fn list_queries(
 /// call. Chunks are not copied into it; the answers of the models are, and may quote them.
 #[utoipa::path(
     get, path = "/v1/queries/{id}", tag = "queries", operation_id = "get_query",
-    params(("id" = String, Path, description = "The question's id.")),
+    params(("id" = String, Path, description = "The query's id.")),
     responses((status = 200, description = "The receipt.", body = QueryReceiptResponse))
 )]
 pub async fn get_query(
@@ -241,7 +241,7 @@ pub async fn get_query(
 /// `live` needs the role `user`.
 #[utoipa::path(
     post, path = "/v1/queries/{id}/replay", tag = "queries", operation_id = "replay_query", request_body = ReplayQueryRequest,
-    params(("id" = String, Path, description = "The question's id.")),
+    params(("id" = String, Path, description = "The query's id.")),
     responses(
         (status = 200, description = "Both, side by side.", body = QueryReplayResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
@@ -258,7 +258,7 @@ pub async fn replay_query(
     JsonBody { value: request, .. }: JsonBody<ReplayQueryRequest>,
 ) -> Result<Json<QueryReplayResponse>, ApiError> {
     let wish = request.wish()?;
-    if let ReplayWish::Live { model, .. } = &wish {
+    if let ReplayInput::Live { model, .. } = &wish {
         caller.require(Role::User)?;
         let model = match model {
             Some(model) => Some(model.clone()),

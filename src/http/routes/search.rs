@@ -1,4 +1,4 @@
-//! Search beside the hierarchy: chunks or documents, by words, by meaning, or by both.
+//! Search beside the hierarchy: chunks or sources, by words, by meaning, or by both.
 
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -11,20 +11,20 @@ use crate::http::extract::{JsonBody, object_or_null};
 use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
 use crate::model::search::Found;
-use crate::search::{Hit, Kind, Results, Search, Wish};
+use crate::search::{Hit, Kind, Results, Search, SearchInput};
 
 /// What to search for.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"query": "when was the lighthouse built", "k": 5, "filters": {"tags": ["coast"]}}))]
 pub struct SearchRequest {
-    /// Words, or a question.
+    /// Words, or a query.
     #[schema(min_length = 1, max_length = 10_000, pattern = "\\S")]
     pub query: String,
     /// How chunks are compared with it; `hybrid` if left out.
     #[serde(default, rename = "type")]
     pub kind: Option<SearchType>,
-    /// Chunks (`chunks`, if left out), or documents by their best chunk.
+    /// Chunks (`chunks`, if left out), or sources by their best chunk.
     #[serde(default)]
     pub scope: Option<SearchScope>,
     /// Most items; 20 if left out.
@@ -49,7 +49,7 @@ pub enum SearchType {
     Hybrid,
 }
 
-/// What is found: chunks, or documents.
+/// What is found: chunks, or sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchScope {
@@ -57,22 +57,22 @@ pub enum SearchScope {
     Sources,
 }
 
-/// Where to search; all of these must hold. Documents that are not eligible are never searched.
+/// Where to search; all of these must hold. Sources that are not eligible are never searched.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchFilters {
-    /// Only documents that carry all of these labels.
+    /// Only sources that carry all of these tags.
     #[schema(max_items = 100)]
     pub tags: Vec<String>,
-    /// Only these documents.
+    /// Only these sources.
     #[schema(max_items = 100)]
     pub source_ids: Vec<String>,
-    /// Only documents of this end user.
+    /// Only sources of this end user.
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
     /// Only what lies under this category or one below it.
     pub category_id: Option<i64>,
-    /// As the documents stood at this moment.
+    /// As the sources stood at this moment.
     #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
     pub as_of: Option<String>,
 }
@@ -90,7 +90,7 @@ pub struct SearchResponse {
     pub timings: SearchTimingsResponse,
 }
 
-/// A chunk; with the scope `sources`, the best of its document.
+/// A chunk; with the scope `sources`, the best of its source.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchItemResponse {
     /// Counted from 1, the best.
@@ -100,7 +100,7 @@ pub struct SearchItemResponse {
     pub score: f64,
     pub score_parts: ScorePartsResponse,
     pub source_id: String,
-    /// The version of the document that brought it; later versions with the same text share it.
+    /// The version of the source that brought it; later versions with the same text share it.
     pub source_version: i64,
     pub filename: String,
     pub path: String,
@@ -108,12 +108,12 @@ pub struct SearchItemResponse {
     pub chunk_id: i64,
     /// `retrieval`: cut for searches; `taxonomy`: filed under the hierarchy.
     pub profile: String,
-    /// Its place in the document, counted from 1.
+    /// Its place in the source, counted from 1.
     pub ordinal: i64,
     /// The chunk, verbatim.
     pub text_content: String,
     pub token_count: i64,
-    /// Where it begins in the document's text, in characters.
+    /// Where it begins in the source's text, in characters.
     pub start_char: i64,
     /// Where it ends, excluded.
     pub end_char: i64,
@@ -129,14 +129,14 @@ pub struct ScorePartsResponse {
     /// BM25 as a share of the most that the words could bring, 0 to 1; null where words were not
     /// compared.
     pub keyword: Option<f64>,
-    /// Cosine with the question, −1 to 1; null where meanings were not compared, or the chunk has
+    /// Cosine with the query, −1 to 1; null where meanings were not compared, or the chunk has
     /// no vector.
     pub semantic: Option<f64>,
     /// For `hybrid`: how far the chunk is above the usual candidate by its words, in standard
     /// deviations. The score is 1 / (1 + e^−m), where m is the mean of this and
     /// `semantic_standing`: 0.5 is an ordinary candidate, or the only one.
     pub keyword_standing: Option<f64>,
-    /// For `hybrid`: the same by meaning, after the question has moved towards the best chunk of
+    /// For `hybrid`: the same by meaning, after the query has moved towards the best chunk of
     /// a first round.
     pub semantic_standing: Option<f64>,
 }
@@ -154,8 +154,8 @@ pub struct SearchTimingsResponse {
 
 /// Search
 ///
-/// Finds chunks by their words, by their meaning, or by both, in what the documents say now. It
-/// walks no hierarchy and asks no model but the one that embeds the question, which by default is
+/// Finds chunks by their words, by their meaning, or by both, in what the sources say now. It
+/// walks no hierarchy and asks no model but the one that embeds the query, which by default is
 /// in this process.
 #[utoipa::path(
     post, path = "/v1/search", tag = "search", operation_id = "search", request_body = SearchRequest,
@@ -181,7 +181,7 @@ pub async fn search(
     ))
 }
 
-impl From<SearchRequest> for Wish {
+impl From<SearchRequest> for SearchInput {
     fn from(request: SearchRequest) -> Self {
         let filters = request.filters.unwrap_or_default();
         Self {

@@ -1,4 +1,4 @@
-//! Documents: register, list, read, change, remove.
+//! Sources: register, list, read, change, remove.
 
 mod helpers;
 mod versions;
@@ -34,7 +34,7 @@ pub use versions::{
     get_source_content, get_source_version, list_source_chunks, list_source_versions,
 };
 
-/// A document.
+/// A source.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "id": "0199a7e0-1c2d-7000-8000-000000000000", "user_id": "default", "filename": "plan.md",
@@ -48,7 +48,7 @@ pub struct SourceResponse {
     pub user_id: String,
     /// The last segment of the path.
     pub filename: String,
-    /// Where the document lives on its owner's side.
+    /// Where the source lives on its owner's side.
     pub path: String,
     /// Always `file_ingest`.
     pub kind: String,
@@ -85,7 +85,7 @@ impl From<&Source> for SourceResponse {
     }
 }
 
-/// A document to register. Give `filename` or `path`.
+/// A source to register. Give `filename` or `path`.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"path": "/docs/plan.md", "tags": ["design"]}))]
@@ -111,7 +111,7 @@ pub struct CreateSourceRequest {
         pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$"
     )]
     pub user_id: Option<String>,
-    /// Labels to find it by.
+    /// Tags to find it by.
     #[serde(default)]
     #[schema(max_items = 99)]
     pub tags: Vec<Tag>,
@@ -121,7 +121,7 @@ pub struct CreateSourceRequest {
     pub eligible: bool,
 }
 
-/// A label: something visible, no control characters.
+/// A tag: something visible, no control characters.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(
@@ -144,7 +144,7 @@ fn yes() -> bool {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"tags": ["file_ingest", "design", "draft"], "eligible": false}))]
 pub struct UpdateSourceRequest {
-    /// All labels, which replace the old ones; `file_ingest` must stay.
+    /// All tags, which replace the old ones; `file_ingest` must stay.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub tags: Option<Vec<Tag>>,
@@ -153,7 +153,7 @@ pub struct UpdateSourceRequest {
     pub eligible: Option<bool>,
 }
 
-/// A page of documents, oldest first.
+/// A page of sources, oldest first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SourceListResponse {
     pub items: Vec<SourceResponse>,
@@ -161,7 +161,7 @@ pub struct SourceListResponse {
     pub next_cursor: Option<String>,
 }
 
-/// Which documents, and which part of the list.
+/// Which sources, and which part of the list.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -169,7 +169,7 @@ pub struct ListSourcesQuery {
     /// Only those of this end user.
     #[serde(default)]
     user_id: Option<String>,
-    /// Only those with this label.
+    /// Only those with this tag.
     #[serde(default)]
     tag: Option<String>,
     /// Only those with exactly this file name.
@@ -181,7 +181,7 @@ pub struct ListSourcesQuery {
     /// Only those that retrieval may (true) or may not (false) use.
     #[serde(default)]
     eligible: Option<bool>,
-    /// As it was at this moment; labels and eligibility are those of now.
+    /// As it was at this moment; tags and eligibility are those of now.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
@@ -229,7 +229,7 @@ impl ListSourcesQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AsOfQuery {
-    /// As it was at this moment; a document's labels and eligibility are those of now.
+    /// As it was at this moment; a source's tags and eligibility are those of now.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
@@ -241,7 +241,7 @@ impl AsOfQuery {
     }
 }
 
-/// Register a document
+/// Register a source
 ///
 /// Makes it known under its path; its text comes with an ingestion. Send an `Idempotency-Key` to be
 /// able to repeat the request safely.
@@ -249,7 +249,7 @@ impl AsOfQuery {
     post, path = "/v1/sources", tag = "sources", operation_id = "create_source", request_body = CreateSourceRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body within 24 hours gives the first answer again.")),
     responses(
-        (status = 201, description = "Registered.", body = SourceResponse, headers(("Location" = String, description = "The new document."), ("ETag" = String, description = "Its state, for If-Match."))),
+        (status = 201, description = "Registered.", body = SourceResponse, headers(("Location" = String, description = "The new source."), ("ETag" = String, description = "Its state, for If-Match."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -298,12 +298,12 @@ pub async fn create_source(
     Ok(created.await?)
 }
 
-/// List documents
+/// List sources
 ///
-/// Oldest first, in pages; new documents come at the end.
+/// Oldest first, in pages; new sources come at the end.
 #[utoipa::path(
     get, path = "/v1/sources", tag = "sources", operation_id = "list_sources", params(ListSourcesQuery),
-    responses((status = 200, description = "A page of documents.", body = SourceListResponse))
+    responses((status = 200, description = "A page of sources.", body = SourceListResponse))
 )]
 pub async fn list_sources(
     caller: Caller,
@@ -334,14 +334,14 @@ pub async fn list_sources(
     }))
 }
 
-/// Read a document
+/// Read a source
 ///
-/// Its names, labels and newest version. With `If-None-Match` and an unchanged document: 304.
+/// Its names, tags and newest version. With `If-None-Match` and an unchanged source: 304.
 #[utoipa::path(
     get, path = "/v1/sources/{id}", tag = "sources", operation_id = "get_source",
-    params(("id" = String, Path, description = "The document's id."), AsOfQuery, ("If-None-Match" = Option<String>, Header, description = "An ETag that you have.")),
+    params(("id" = String, Path, description = "The source's id."), AsOfQuery, ("If-None-Match" = Option<String>, Header, description = "An ETag that you have.")),
     responses(
-        (status = 200, description = "The document.", body = SourceResponse, headers(("ETag" = String, description = "Its state, for If-Match."))),
+        (status = 200, description = "The source.", body = SourceResponse, headers(("ETag" = String, description = "Its state, for If-Match."))),
         (status = 304, description = "It is as you have it."),
     )
 )]
@@ -367,13 +367,13 @@ pub async fn get_source(
     Ok(([(header::ETAG, etag)], Json(SourceResponse::from(&source))).into_response())
 }
 
-/// Change a document
+/// Change a source
 ///
-/// Its labels, and whether retrieval may use it. With `If-Match` it is changed only if it is still
+/// Its tags, and whether retrieval may use it. With `If-Match` it is changed only if it is still
 /// as you saw it.
 #[utoipa::path(
     patch, path = "/v1/sources/{id}", tag = "sources", operation_id = "update_source", request_body = UpdateSourceRequest,
-    params(("id" = String, Path, description = "The document's id."), ("If-Match" = Option<String>, Header, description = "The ETag that you saw.")),
+    params(("id" = String, Path, description = "The source's id."), ("If-Match" = Option<String>, Header, description = "The ETag that you saw.")),
     responses(
         (status = 200, description = "As it is now.", body = SourceResponse, headers(("ETag" = String, description = "Its state, for If-Match."))),
         (status = 412, response = crate::http::openapi::ProblemResponse),
@@ -401,13 +401,13 @@ pub async fn update_source(
         .into_response())
 }
 
-/// Remove a document
+/// Remove a source
 ///
 /// With all its versions and chunks, for good. With `If-Match`, only if it is still as you saw
 /// it.
 #[utoipa::path(
     delete, path = "/v1/sources/{id}", tag = "sources", operation_id = "delete_source",
-    params(("id" = String, Path, description = "The document's id."), ("If-Match" = Option<String>, Header, description = "The ETag that you saw.")),
+    params(("id" = String, Path, description = "The source's id."), ("If-Match" = Option<String>, Header, description = "The ETag that you saw.")),
     responses(
         (status = 204, description = "Gone."),
         (status = 412, response = crate::http::openapi::ProblemResponse),
@@ -425,7 +425,7 @@ pub async fn delete_source(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A fingerprint of everything that is shown of a document.
+/// A fingerprint of everything that is shown of a source.
 fn etag(source: &Source) -> HeaderValue {
     let shown = serde_json::to_vec(&SourceResponse::from(source)).unwrap_or_default();
     let etag = format!("\"{}\"", &sha256_hex(&shown)[..32]);

@@ -1,4 +1,4 @@
-//! Queues probes; only there with `testing.probe_jobs`, and not part of the API's description.
+//! Queues probes; only there with `testing.probe_jobs`, and not part of the API's helper.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};

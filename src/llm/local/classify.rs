@@ -8,7 +8,7 @@ use super::meaning::{Choice, SYNONYM};
 use super::names;
 use super::phrases;
 use super::profile::{self, Profile};
-use super::shelves::Shelves;
+use super::siblings::SampledSiblings;
 use super::sketch::sketch;
 use super::table::{self, Vector};
 use super::topics::{Place, inventory};
@@ -67,7 +67,7 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
 
     let mut filed = Vec::with_capacity(input.chunks.len());
     let sampled = input.samples.iter().any(|s| !s.is_empty());
-    let mut shelves: Option<Shelves> = None;
+    let mut siblings: Option<SampledSiblings> = None;
 
     for (at, (id, text)) in input.chunks.iter().enumerate() {
         let chunk = LocalChunk::new(text, input, helper.as_ref());
@@ -79,13 +79,16 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
             .filter(|home| *home < input.categories.len());
 
         let comparable = sampled && chunk.can_be_compared();
-        let shelves = comparable
-            .then(|| shelves.get_or_insert_with(|| Shelves::of(input.categories, input.samples)));
-        let name = match (home, shelves) {
-            (Some(home), Some(shelves)) => choices[chunk.shelve_again(home, shelves)].name.clone(),
+        let siblings = comparable.then(|| {
+            siblings.get_or_insert_with(|| SampledSiblings::of(input.categories, input.samples))
+        });
+        let name = match (home, siblings) {
+            (Some(home), Some(siblings)) => choices[chunk.refile_by_samples(home, siblings)]
+                .name
+                .clone(),
             // Of what nothing but the name is known there is no news.
             (Some(home), None) => choices[home].name.clone(),
-            (None, Some(shelves)) => chunk.shelve(&choices, shelves),
+            (None, Some(siblings)) => chunk.file_by_samples(&choices, siblings),
             (None, None) if sampled && chunk.may_be_typical() => chunk.keep_company(&choices),
             (None, None) => chunk.file(&choices),
         };

@@ -3,6 +3,8 @@
 //! Promises never to panic on any text, and equal answers to equal questions.
 
 mod answer;
+mod by_samples;
+mod category_samples;
 mod classify;
 mod clean;
 mod company;
@@ -19,9 +21,7 @@ mod profile;
 mod rank;
 mod select;
 mod sentences;
-mod shelf;
-mod shelves;
-mod shelving;
+mod siblings;
 mod sketch;
 mod summarize;
 mod table;

@@ -41,7 +41,7 @@ pub struct Classify {
     pub contents: Arc<[CategoryContents]>,
     /// Whether a new category may be named.
     pub may_create: bool,
-    /// Ordinal and text, in the order of the document.
+    /// Ordinal and text, in the order of the source.
     pub chunks: Vec<(i64, Arc<str>)>,
     /// For chunks that are filed already, where in `categories` each of them lies; for the
     /// embedded model, which leaves them there unless another is clearly better. Not part of the

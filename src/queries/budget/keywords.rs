@@ -1,11 +1,11 @@
-//! How well chunks match a question by its words: the share of the question's terms, rare ones
+//! How well chunks match a query by its words: the share of the query's terms, rare ones
 //! counting more (D-7).
 
 use std::collections::{HashMap, HashSet};
 
 use crate::base::words;
 
-/// The score of each text, 0 to 1: the share of the question's terms that it holds, each weighted
+/// The score of each text, 0 to 1: the share of the query's terms that it holds, each weighted
 /// by how few texts hold it.
 pub fn scores<'t>(query: &str, texts: impl Iterator<Item = &'t str>) -> Vec<f64> {
     let wanted = terms(query);
@@ -47,7 +47,7 @@ fn idf(holders: usize, texts: usize) -> f64 {
     (1.0 + texts as f64 / (1.0 + holders as f64)).ln()
 }
 
-/// The terms of a question.
+/// The terms of a query.
 fn terms(text: &str) -> HashSet<String> {
     let mut terms = HashSet::new();
     words::each(text, |term| _ = terms.insert(term.to_owned()));

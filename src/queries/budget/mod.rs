@@ -56,7 +56,7 @@ pub struct BudgetChunk {
     pub chunk_id: i64,
     /// The number of its path, in order.
     pub path: usize,
-    /// The number of its document, in order of first use.
+    /// The number of its source, in order of first use.
     pub source: usize,
     pub label: Arc<str>,
     pub text: Arc<str>,
@@ -110,15 +110,15 @@ impl ModeTokens {
 /// What each piece of the prompt takes.
 #[derive(Debug, Clone)]
 pub struct Sheet {
-    /// Instruction and question.
+    /// Instruction and query.
     pub base: Size,
     pub query: Size,
     /// What the output mode adds to the instruction; sent, but no part of the estimate that is
     /// told.
     pub mode: ModeTokens,
-    /// The line that stands where no document has a description.
+    /// The line that stands where no source has a helper.
     no_helper: Size,
-    /// By document: its description, if it has one.
+    /// By source: its helper, if it has one.
     helpers: Vec<Option<Size>>,
     pub items: Vec<Item>,
 }

@@ -34,7 +34,7 @@ pub fn order(relevance: &[f64], use_rankings: bool) -> Vec<usize> {
 }
 
 /// Drops paths in the given order until what is left fits. `scores` tells how well each chunk
-/// matches the question.
+/// matches the query.
 pub fn prune(
     sheet: &Sheet,
     budget: i64,

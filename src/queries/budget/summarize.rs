@@ -61,7 +61,7 @@ impl Plan {
         i64::try_from(allowed / (wide(self.total.tokens.max(1)) * 100)).unwrap_or(i64::MAX)
     }
 
-    /// The question for one part.
+    /// The query for one part.
     pub fn task(&self, part: &Part, chunks: &[BudgetChunk], retries: u64) -> Summarize {
         let chunk = |(chunk, target): (&BudgetChunk, &i64)| SummarizeChunk {
             chunk_id: chunk.chunk_id,

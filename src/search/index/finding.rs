@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 
 use super::super::fusion::{Fused, SAMPLE};
 use super::super::keywords::{Collection, KeywordQuery, part};
-use super::super::rank::{Hit, Kind, Question, finish, fuse_all};
+use super::super::rank::{Hit, Kind, PreparedQuery, finish, fuse_all};
 use super::super::terms::{QueryTerm, token};
 use super::{Index, NONE, Postings};
 
-/// Which chunks a question may see.
+/// Which chunks a query may see.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// The version that counts of each document; without it, what each eligible document says now.
+    /// The version that counts of each source; without it, what each eligible source says now.
     pub sources: Option<HashMap<String, i64>>,
     /// Nothing that came later.
     pub until: Option<i64>,
@@ -29,7 +29,7 @@ impl Filter {
     }
 }
 
-/// A filter made ready: the version that counts, by the document's number.
+/// A filter made ready: the version that counts, by the source's number.
 struct Sieve<'f> {
     versions: Vec<Option<i64>>,
     until: i64,
@@ -37,8 +37,8 @@ struct Sieve<'f> {
 }
 
 impl Index {
-    /// The best chunks for a question, the best first.
-    pub fn search(&self, question: &Question, filter: &Filter) -> Vec<Hit> {
+    /// The best chunks for a query, the best first.
+    pub fn search(&self, question: &PreparedQuery, filter: &Filter) -> Vec<Hit> {
         let sieve = self.sieve(filter);
         let wanted = |row: usize| self.passes(row, &sieve);
         let keyword = (question.kind != Kind::Semantic).then(|| self.score(&question.terms));
@@ -118,7 +118,7 @@ impl Index {
 
     fn by_keyword(
         &self,
-        question: &Question,
+        question: &PreparedQuery,
         query: &KeywordQuery,
         scores: &[f64],
         wanted: impl Fn(usize) -> bool + Sync,
@@ -129,7 +129,7 @@ impl Index {
             .filter(|(row, score)| **score > 0.0 && wanted(*row));
 
         let mut found: Vec<(usize, f64)> = found.map(|(row, score)| (row, *score)).collect();
-        // Of each document only one is kept, so that all may be needed.
+        // Of each source only one is kept, so that all may be needed.
         if !question.by_source && found.len() > question.k.max(1) {
             let better =
                 |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
@@ -148,13 +148,17 @@ impl Index {
         found.into_iter().map(hit).collect()
     }
 
-    fn by_meaning(&self, question: &Question, wanted: impl Fn(usize) -> bool + Sync) -> Vec<Hit> {
+    fn by_meaning(
+        &self,
+        question: &PreparedQuery,
+        wanted: impl Fn(usize) -> bool + Sync,
+    ) -> Vec<Hit> {
         let mut count = question.depth(self.len());
         loop {
             let near = self.nearest(question, count, &wanted);
             let sources: HashSet<u32> = near.iter().map(|(row, _)| self.sources[*row]).collect();
 
-            // Of each document only one is kept: there may be too few yet, though more would be
+            // Of each source only one is kept: there may be too few yet, though more would be
             // found.
             if question.by_source
                 && sources.len() < question.k
@@ -176,7 +180,7 @@ impl Index {
 
     fn by_both(
         &self,
-        question: &Question,
+        question: &PreparedQuery,
         query: &KeywordQuery,
         scores: &[f64],
         wanted: impl Fn(usize) -> bool + Sync,
@@ -213,11 +217,11 @@ impl Index {
         fused.into_iter().map(hit).collect()
     }
 
-    /// The nearest chunks that are compared by both; one of each document where only one is
-    /// wanted, so that a long document does not leave the others out.
+    /// The nearest chunks that are compared by both; one of each source where only one is
+    /// wanted, so that a long source does not leave the others out.
     fn near_sample(
         &self,
-        question: &Question,
+        question: &PreparedQuery,
         wanted: impl Fn(usize) -> bool + Sync,
     ) -> Vec<usize> {
         let mut count = SAMPLE;
@@ -238,7 +242,7 @@ impl Index {
         }
     }
 
-    /// Of each document the first.
+    /// Of each source the first.
     fn keep_one_each(&self, rows: &mut Vec<usize>) {
         let mut seen = HashSet::new();
         rows.retain(|row| seen.insert(self.sources[*row]));
@@ -246,7 +250,7 @@ impl Index {
 
     fn nearest(
         &self,
-        question: &Question,
+        question: &PreparedQuery,
         count: usize,
         wanted: impl Fn(usize) -> bool + Sync,
     ) -> Vec<(usize, f64)> {

@@ -1,6 +1,6 @@
 //! The index in memory.
 
-use super::super::rank::{Kind, Question};
+use super::super::rank::{Kind, PreparedQuery};
 use super::super::{terms, vectors};
 use super::*;
 
@@ -26,8 +26,8 @@ fn sources(ids: &[&str]) -> Vec<SearchSource> {
     ids.iter().map(source).collect()
 }
 
-fn ask(kind: Kind, query: &str, vector: Option<Vec<f32>>) -> Question {
-    Question {
+fn ask(kind: Kind, query: &str, vector: Option<Vec<f32>>) -> PreparedQuery {
+    PreparedQuery {
         kind,
         terms: terms::of_query(query),
         vector,
@@ -37,7 +37,7 @@ fn ask(kind: Kind, query: &str, vector: Option<Vec<f32>>) -> Question {
     }
 }
 
-fn found(index: &Index, question: &Question) -> Vec<(i64, f64)> {
+fn found(index: &Index, question: &PreparedQuery) -> Vec<(i64, f64)> {
     index
         .search(question, &Filter::default())
         .iter()
@@ -226,7 +226,7 @@ fn a_long_document_leaves_room_for_others() {
     index.finish_vectors();
 
     for kind in [Kind::Keyword, Kind::Semantic, Kind::Hybrid] {
-        let question = Question {
+        let question = PreparedQuery {
             by_source: true,
             k: 20,
             ..ask(kind, "whale", Some(vec![1.0, 0.0]))

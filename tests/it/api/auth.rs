@@ -178,7 +178,7 @@ async fn a_foreign_id_does_not_exist() {
         }
     }
 
-    assert!(tried >= 3, "the document lost its operations");
+    assert!(tried >= 3, "the source lost its operations");
     let listed = call(&app, Method::GET, "/v1/sources", "key-of-b", None, None).await;
     assert_eq!(listed.json()["items"], json!([]));
     assert_eq!(

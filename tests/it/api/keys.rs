@@ -157,7 +157,7 @@ async fn keys_are_listed_in_pages() {
         .assert_problem(422, "invalid_request");
 }
 
-/// Every operation of the document, with a key of each role: what the document says is what
+/// Every operation of the source, with a key of each role: what the source says is what
 /// happens.
 #[tokio::test]
 async fn every_route_needs_the_role_that_the_document_names() {

@@ -110,7 +110,7 @@ async fn k_limits_what_is_looked_at_and_not_what_is_right() {
                 .file_at(
                     &format!("08:{minute}"),
                     &format!("/{minute}.md"),
-                    "Some other document.",
+                    "Some other source.",
                 )
                 .await;
         }
@@ -223,7 +223,7 @@ async fn finds_the_right_version_among_a_thousand() {
     }
 }
 
-/// Documents with versions, past the models.
+/// Sources with versions, past the models.
 async fn fill(store: &Store, sources: i64, versions: i64) {
     let space = Space::default();
     let mut tx = store.begin().await.unwrap();
@@ -246,7 +246,7 @@ async fn fill(store: &Store, sources: i64, versions: i64) {
 
         tx.add_source(&space, &source).await.unwrap();
         for version in 1..=versions {
-            let content = format!("Version {version} of document {number}.");
+            let content = format!("Version {version} of source {number}.");
             let facts = facts(&content);
             let new = NewVersion {
                 source_id: &source.id,

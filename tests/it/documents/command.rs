@@ -35,7 +35,7 @@ async fn a_document_on_the_command_line() {
     let server = format!("http://{}", shelf.app.address);
     let url = shelf.app.database.url.clone();
 
-    // The document itself, to the byte, and nothing else.
+    // The source itself, to the byte, and nothing else.
     let told = doc(
         &[
             "plan.md",
@@ -72,7 +72,7 @@ async fn a_document_on_the_command_line() {
 
     assert_eq!(text, "# Plan, second");
 
-    // What was relaxed is talk, and does not get into the document.
+    // What was relaxed is talk, and does not get into the source.
     let (fine, text, notes) = doc(&["nobody.md", "--tag", "docs", "--server", &server], &url);
     assert_eq!((fine, text.as_str()), (true, "# Plan, second"));
     assert!(
@@ -82,7 +82,7 @@ async fn a_document_on_the_command_line() {
 
     let (fine, text, problem) = doc(&["nobody.md", "--strict", "--server", &server], &url);
     assert!(
-        !fine && text.is_empty() && problem.contains("no document fits meta.filename"),
+        !fine && text.is_empty() && problem.contains("no source fits meta.filename"),
         "{problem}"
     );
 

@@ -233,7 +233,7 @@ async fn neither_the_space_nor_the_user_is_ever_left() {
 #[tokio::test]
 async fn what_is_not_eligible_or_has_no_text_is_not_there() {
     for shelf in Shelf::each().await {
-        // T-2.4, T-7.1: only what was ingested takes part; a name alone is no document yet.
+        // T-2.4, T-7.1: only what was ingested takes part; a name alone is no source yet.
         let reply = shelf
             .app
             .post("/v1/sources", &json!({"path": "/registered/a.md"}))
@@ -273,7 +273,7 @@ async fn what_is_not_eligible_or_has_no_text_is_not_there() {
             "Kept."
         );
 
-        // T-3.1: the tag that makes it a document cannot go.
+        // T-3.1: the tag that makes it a source cannot go.
         let request = shelf
             .app
             .request(Method::PATCH, &format!("/v1/sources/{id}"))
@@ -333,7 +333,7 @@ async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
     }
 }
 
-/// Versions of a document, past the models.
+/// Versions of a source, past the models.
 async fn add_versions(store: &Store, id: &str, count: i64) {
     let (space, id) = (Space::default(), id.parse::<SourceId>().unwrap());
     let mut tx = store.begin().await.unwrap();

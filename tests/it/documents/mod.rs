@@ -1,4 +1,4 @@
-//! Documents through time: one version for a description and a moment, the manifest, differences,
+//! Sources through time: one version for a description and a moment, the manifest, differences,
 //! `as_of` everywhere.
 
 mod choosing;
@@ -37,7 +37,7 @@ impl Shelf {
         }
     }
 
-    /// Brings a text in at a moment (`10:30`, on a day of 2025); gives the id of its document.
+    /// Brings a text in at a moment (`10:30`, on a day of 2025); gives the id of its source.
     pub async fn put_at(&self, at: &str, body: Value) -> String {
         let request = self
             .app
@@ -63,7 +63,7 @@ impl Shelf {
         self.app.post("/v1/documents/retrieve", body).await
     }
 
-    /// The document, which must be there.
+    /// The source, which must be there.
     #[track_caller]
     pub fn found(reply: &Reply) -> Value {
         assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
@@ -74,7 +74,7 @@ impl Shelf {
         Self::found(&self.retrieve(&body).await)
     }
 
-    /// The text of the document that is found.
+    /// The text of the source that is found.
     pub async fn text(&self, body: Value) -> String {
         self.find(body).await["content"]
             .as_str()

@@ -1,4 +1,4 @@
-//! `as_of` on documents, versions, chunks and the hierarchy: what there was then; labels and
+//! `as_of` on sources, versions, chunks and the hierarchy: what there was then; labels and
 //! eligibility are those of now.
 
 use memoir::base::clock::Timestamp;
@@ -14,7 +14,7 @@ const HERE: &[&str] = &["A", "B", "C"];
 const THERE: &[&str] = &["A", "B", "D"];
 const ELSEWHERE: &[&str] = &["X", "Y", "Z"];
 
-/// A desk, its two documents, and the moments after each of four writes.
+/// A desk, its two sources, and the moments after each of four writes.
 async fn told(database: TestDatabase) -> (Desk, [String; 2], [Timestamp; 4]) {
     let desk = Desk::on(database, &[]).await;
     let library = &desk.library;

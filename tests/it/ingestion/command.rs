@@ -36,7 +36,7 @@ fn ingest(
     )
 }
 
-/// Two documents, one of them deeper down, and two files that are not taken.
+/// Two sources, one of them deeper down, and two files that are not taken.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("more")).unwrap();
@@ -269,7 +269,7 @@ fn what_is_piped_in_is_a_document() {
         (
             &["-", "a.md", "--title", "Two"],
             "The elm tree.",
-            "--title is for one document",
+            "--title is for one source",
         ),
     ] {
         let (code, told, problem) = run(arguments, piped);

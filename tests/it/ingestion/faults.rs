@@ -220,7 +220,7 @@ async fn what_does_not_pass_fails_clearly_and_can_be_retried() {
         ];
 
         let ingest = Ingest::with(&[FLAT, &impatient].concat()).await;
-        // The description and the first batch are answered.
+        // The helper and the first batch are answered.
         let body = document(
             &["A", "B", "C", "D"],
             &json!({"options": {"batch_size": 2}}),
@@ -564,7 +564,7 @@ async fn a_cap_stops_the_job_and_once_it_is_raised_nothing_is_asked_twice() {
     assert_eq!(ingest.chunks(&job).await.len(), 6);
 }
 
-/// A description that cannot be had fails the job before anything is filed.
+/// A helper that cannot be had fails the job before anything is filed.
 #[tokio::test]
 async fn faults_of_the_description_are_faults_of_the_job() {
     let ingest = Ingest::with(FLAT).await;

@@ -1,4 +1,4 @@
-//! Descriptions of documents: generated once and within limits, or said by their users, step by
+//! Helpers of sources: generated once and within limits, or said by their users, step by
 //! step (M-2B).
 
 use memoir::base::tokens::TokenCounter;
@@ -17,7 +17,7 @@ fn fields(date: &str, author: &str, topic: &str, description: &str) -> Value {
     json!({"date": date, "author": author, "topic": topic, "description": description})
 }
 
-/// The description that stands in every classification prompt since the last clear.
+/// The helper that stands in every classification prompt since the last clear.
 fn used(ingest: &Ingest) -> Vec<String> {
     let mut all: Vec<String> = ingest
         .asked("classify")
@@ -76,7 +76,7 @@ async fn a_document_is_described_once_and_every_prompt_says_it() {
         (&json!(text), &json!(null))
     );
 
-    // M-2B.10, in the job and with the document.
+    // M-2B.10, in the job and with the source.
     for event in [&job["helper_events"][0], &listed["helper_events"][0]] {
         assert_eq!(event["origin"], "generated", "{event}");
         assert!(
@@ -313,7 +313,7 @@ async fn without_permission_to_generate_the_job_waits_for_its_user() {
     );
 
     assert_eq!(ingest.put(&path, &good).await.status, 409, "it is over");
-    // The next text of the same document need not wait: its user has spoken.
+    // The next text of the same source need not wait: its user has spoken.
     ingest
         .succeed(&document(
             &["C"],
@@ -384,7 +384,7 @@ async fn four_times_unknown_is_an_answer_and_a_cancel_leaves_nothing() {
     assert_eq!(job["state"], "succeeded", "{job}");
     assert_eq!(used(&ingest), ["none"], "nothing is known of it");
 
-    // A generated description does not count as its user's word (K-55).
+    // A generated helper does not count as its user's word (K-55).
     let auto = json!({"path": "/b.md", "auto_source_identification": true});
     ingest.succeed(&document(&["A"], &auto)).await;
     let id = ingest
@@ -408,7 +408,7 @@ async fn four_times_unknown_is_an_answer_and_a_cancel_leaves_nothing() {
     );
 }
 
-/// Also of a document that nothing is filed of there is something to say.
+/// Also of a source that nothing is filed of there is something to say.
 #[tokio::test]
 async fn a_document_that_is_not_filed_is_described_from_its_text() {
     let ingest = Ingest::with(FLAT).await;

@@ -35,14 +35,14 @@ fn memoir(database: &TestDatabase, model: &ScriptedModel) -> Binary {
         .env("MEMOIR__SERVER__SHUTDOWN_GRACE", "0")
 }
 
-/// Documents whose chunks are all different, so that every call can be told from every other.
-struct Documents {
+/// Sources whose chunks are all different, so that every call can be told from every other.
+struct DocumentRetrieval {
     taken: Vec<(String, String)>,
     made: usize,
     options: Value,
 }
 
-impl Documents {
+impl DocumentRetrieval {
     fn new(options: Value) -> Self {
         Self {
             taken: Vec::new(),
@@ -209,7 +209,7 @@ async fn killed_at_random(database: TestDatabase, options: Value) {
     let mut dice = Dice::new("random_kills_of_ingestions");
     let model = model().await;
     let memoir = memoir(&database, &model);
-    let mut documents = Documents::new(options);
+    let mut documents = DocumentRetrieval::new(options);
 
     for _ in 0..kills {
         let running = memoir.serve();
@@ -245,7 +245,7 @@ async fn killed_at_each_point(database: TestDatabase) {
     ];
 
     let model = model().await;
-    let mut documents = Documents::new(json!({}));
+    let mut documents = DocumentRetrieval::new(json!({}));
     for point in points {
         let dying = memoir(&database, &model).env("MEMOIR__TESTING__FAIL_POINT", point);
         let running = dying.serve_or_die();
@@ -272,7 +272,7 @@ async fn a_stop_hands_the_job_back_at_no_cost() {
 async fn stopped(database: TestDatabase) {
     let model = model().await;
     let memoir = memoir(&database, &model);
-    let mut documents = Documents::new(json!({}));
+    let mut documents = DocumentRetrieval::new(json!({}));
     let running = memoir.serve();
     documents.bring(&running, 17).await;
     assert!(model.wait_for_requests(4, Duration::from_mins(1)).await);

@@ -1,4 +1,4 @@
-//! Others that come while a document is being written. A cancel: one of the two wins, and what is
+//! Others that come while a source is being written. A cancel: one of the two wins, and what is
 //! there says which. A change: both are done.
 
 use std::sync::Arc;
@@ -99,7 +99,7 @@ async fn race(ingest: Arc<Ingest>, round: u64, pause: Duration) -> usize {
     usize::from(cancelled)
 }
 
-/// Whoever changes or removes a document and whoever writes it wait for each other in one order.
+/// Whoever changes or removes a source and whoever writes it wait for each other in one order.
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_are_changed_while_they_are_written() {
     const DOCUMENTS: usize = 4;
@@ -159,7 +159,7 @@ async fn documents_are_changed_while_they_are_written() {
     }
 }
 
-/// A document that is removed when a part of it is written: its job ends, leaves no log where none
+/// A source that is removed when a part of it is written: its job ends, leaves no log where none
 /// is to be kept, and can be done again from the beginning.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_that_is_written_by_parts_is_removed() {

@@ -111,7 +111,7 @@ impl Space {
         count(&self.app.database, &sql).await
     }
 
-    /// Categories whose count is not that of the chunks below them, of what documents say now.
+    /// Categories whose count is not that of the chunks below them, of what sources say now.
     async fn miscounted(&self) -> i64 {
         let sql = "SELECT COUNT(*) FROM categories k WHERE k.chunk_count <> (SELECT COUNT(*) FROM chunks c \
                    JOIN sources s ON s.id = c.source_id AND s.content_version_id = c.version_id \

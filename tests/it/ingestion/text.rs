@@ -593,7 +593,7 @@ async fn of_ingestions_of_one_path_the_last_submitted_is_the_latest() {
     }
 }
 
-/// Whatever has become of the document: the first answer stands.
+/// Whatever has become of the source: the first answer stands.
 #[tokio::test]
 async fn a_repeated_request_gets_its_first_answer_also_when_the_document_is_gone() {
     for database in TestDatabase::each().await {

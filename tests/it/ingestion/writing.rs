@@ -171,7 +171,7 @@ async fn counts(ingest: &Ingest) -> Vec<i64> {
         .collect()
 }
 
-/// Half a document is not the document: the same text again is filed, not shared with what is
+/// Half a source is not the source: the same text again is filed, not shared with what is
 /// missing.
 #[tokio::test]
 async fn what_was_written_by_half_is_never_taken_for_the_whole() {
@@ -210,7 +210,7 @@ async fn what_was_written_by_half_is_never_taken_for_the_whole() {
         assert_eq!(
             counts(&ingest).await,
             [2, 1, 1],
-            "{engine:?}: only what the document says now is counted"
+            "{engine:?}: only what the source says now is counted"
         );
 
         let gone = send(
@@ -608,7 +608,7 @@ async fn a_log_that_is_not_to_be_kept_is_gone_when_the_job_is_over() {
     );
 }
 
-/// A document that is removed while its new version is being filed does not come back, unless its
+/// A source that is removed while its new version is being filed does not come back, unless its
 /// user wants it to.
 #[tokio::test]
 async fn a_document_may_be_removed_while_it_is_filed() {

@@ -277,7 +277,7 @@ async fn an_overfull_leaf_is_trimmed_or_refused() {
     let all = total(&Desk::answered(&ask(json!({})).await));
     let result = Desk::answered(&ask(json!({"max_token_budget": all - 1})).await);
 
-    // The chunk that holds the question's rare word stays, and the first of the others; in their
+    // The chunk that holds the query's rare word stays, and the first of the others; in their
     // order.
     assert_eq!(texts(&result), [texts_of[0].clone(), texts_of[2].clone()]);
     assert_eq!(each(&result["dropped_chunks"], "reason"), ["over_budget"]);

@@ -1,4 +1,4 @@
-//! Questions that nobody waits for: jobs of their own kind.
+//! Queries that nobody waits for: jobs of their own kind.
 
 use std::collections::BTreeMap;
 

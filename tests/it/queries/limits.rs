@@ -1,4 +1,4 @@
-//! Known before it is spent: estimates, and questions that are refused before their first call.
+//! Known before it is spent: estimates, and queries that are refused before their first call.
 
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ async fn an_estimate_bounds_what_every_strategy_takes() {
     desk.close().await;
 }
 
-/// Also with what is said of the documents, and with a schema in words.
+/// Also with what is said of the sources, and with a schema in words.
 #[tokio::test]
 async fn an_estimate_bounds_whatever_stands_in_a_question() {
     for mode in ["native", "tool", "prompted"] {
@@ -127,10 +127,7 @@ async fn an_estimate_bounds_whatever_stands_in_a_question() {
             desk.library
                 .describe(
                     &id,
-                    &format!(
-                        "Document {number}: {}",
-                        "all about small things. ".repeat(50)
-                    ),
+                    &format!("Source {number}: {}", "all about small things. ".repeat(50)),
                 )
                 .await;
 
@@ -152,8 +149,8 @@ async fn an_estimate_bounds_whatever_stands_in_a_question() {
                 let counter = memoir::base::tokens::TokenCounter::for_model(Some("gpt-4o"));
 
                 for call in desk.seen("select") {
-                    // K-40: of four documents none is described.
-                    let described = call.user.matches("Document ").count();
+                    // K-40: of four sources none is described.
+                    let described = call.user.matches("Source ").count();
                     assert_eq!(
                         described,
                         if named <= 3 { named } else { 0 },

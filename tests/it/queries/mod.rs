@@ -1,4 +1,4 @@
-//! Questions: the walk, what is read, the budget, receipts, on a scripted model.
+//! Queries: the walk, what is read, the budget, receipts, on a scripted model.
 
 mod at_once;
 mod budget;

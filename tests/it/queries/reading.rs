@@ -1,4 +1,4 @@
-//! What is read of the leaves, in which order, and of which documents (M-4.3, M-9.D, D-2, K-18).
+//! What is read of the leaves, in which order, and of which sources (M-4.3, M-9.D, D-2, K-18).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Receipts and replays: what remains of a question, and what it proves (M-0.2, M-9.A11).
+//! Receipts and replays: what remains of a query, and what it proves (M-0.2, M-9.A11).
 
 use serde_json::{Value, json};
 
@@ -186,7 +186,7 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
     failed.assert_problem(404, "no_chunks_found");
 
     // Everything moves on: chunks to another leaf, new ones in the same leaves, new categories,
-    // another version, another description.
+    // another version, another helper.
     let leaf = |name: &str| format!("(SELECT id FROM categories WHERE name = '{name}')");
     let moved = format!(
         "UPDATE chunks SET category_id = {} WHERE category_id = {}",
@@ -261,7 +261,7 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
         "and nothing is kept of it"
     );
 
-    // A document that is gone cannot be replayed, and that is told.
+    // A source that is gone cannot be replayed, and that is told.
     let gone = desk
         .app
         .request(reqwest::Method::DELETE, &format!("/v1/sources/{source}"));

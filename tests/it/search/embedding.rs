@@ -21,7 +21,7 @@ fn brought(path: &str, text: &str) -> Value {
     json!({"path": path, "text": text, "options": {"indexes": ["semantic"]}})
 }
 
-/// Thirty chunks that have more and more in common with the question.
+/// Thirty chunks that have more and more in common with the query.
 fn thirty() -> String {
     let line = |number: usize| {
         let (same, other) = (number / 3, 10 - number / 3);
@@ -104,7 +104,7 @@ async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosine
             last = cosine;
         }
 
-        // The same question asks no model; nor does a restart for what is stored (R-ING-02,
+        // The same query asks no model; nor does a restart for what is stored (R-ING-02,
         // R-RSK-1).
         let before = asked(&ingest);
         assert_eq!(search(&ingest, &body).await["items"], found["items"]);

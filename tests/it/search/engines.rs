@@ -209,7 +209,7 @@ async fn filters_hold_where_the_space_does_not_fit_into_memory() {
         }
 
         for kind in ["keyword", "hybrid"] {
-            // Only another user's document has the rarest word.
+            // Only another user's source has the rarest word.
             for filters in [json!({"user_id": "bob"}), json!({"tags": ["of_bob"]})] {
                 let body =
                     json!({"query": "saffron budget", "type": kind, "k": 1, "filters": filters});

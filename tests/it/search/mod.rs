@@ -25,7 +25,7 @@ impl Shelf {
         }
     }
 
-    /// Brings a text in for searches alone; gives the id of its document.
+    /// Brings a text in for searches alone; gives the id of its source.
     pub async fn bring(&self, path: &str, text: &str) -> String {
         self.bring_as(json!({"path": path, "text": text})).await
     }

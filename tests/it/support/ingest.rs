@@ -138,7 +138,7 @@ impl Ingest {
         }
     }
 
-    /// The chunks of the document of a job.
+    /// The chunks of the source of a job.
     pub async fn chunks(&self, job: &Value) -> Vec<Value> {
         self.list(&format!("/v1/sources/{}/chunks", source(job)))
             .await
@@ -215,7 +215,7 @@ pub async fn count(database: &TestDatabase, sql: &str) -> i64 {
     row.get(0)
 }
 
-/// The document of a job.
+/// The source of a job.
 pub fn source(job: &Value) -> &str {
     job["source_id"].as_str().unwrap()
 }
@@ -263,7 +263,7 @@ pub fn request(text: &str, more: &Value) -> Value {
     body
 }
 
-/// A document of these paths.
+/// A source of these paths.
 pub fn document(paths: &[&str], more: &Value) -> Value {
     request(&text(paths), more)
 }

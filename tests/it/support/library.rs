@@ -1,4 +1,4 @@
-//! A library to ask questions of: documents, versions, categories and chunks, put in place
+//! A library to ask questions of: sources, versions, categories and chunks, put in place
 //! without a model, and the application over it with a scripted model.
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl Library {
         Timestamp::from_micros(self.clock.fetch_add(1_000_000, Ordering::SeqCst) + 1_000_000)
     }
 
-    /// A new document of the default user, with its first version.
+    /// A new source of the default user, with its first version.
     pub async fn add(&self, path: &str, chunks: &[Filed<'_>]) -> SourceId {
         self.add_of("default", &[], path, chunks).await
     }
@@ -90,7 +90,7 @@ impl Library {
         source.id
     }
 
-    /// The next version of a document; without chunks it shares those of the version before.
+    /// The next version of a source; without chunks it shares those of the version before.
     pub async fn add_version(&self, source_id: &SourceId, version: i64, chunks: &[Filed<'_>]) {
         let now = self.tick();
         let mut tx = self.store.begin().await.unwrap();
@@ -209,7 +209,7 @@ impl Library {
         parent
     }
 
-    /// Describes a document.
+    /// Describes a source.
     pub async fn describe(&self, source_id: &SourceId, text: &str) {
         let helper = NewHelper {
             text: text.to_owned(),

@@ -1,19 +1,19 @@
-//! A wish for a document and its answer on the wire.
+//! A input for a source and its answer on the wire.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::documents::{Description, Retrieved, Wish};
 use crate::http::error::ApiError;
 use crate::http::extract::{moment, object};
 use crate::http::routes::sources::SourceResponse;
-use crate::model::document::{Choice, DocumentCandidate};
 use crate::model::source::FILE_INGEST;
+use crate::model::version_search::{Choice, VersionCandidate};
+use crate::sources::retrieval::{RetrievalInput, Retrieved, VersionDescription};
 
 const DEFAULT_K: i64 = 50;
 const DEFAULT_USER: &str = "default";
 
-/// A wish for one document. Only `meta` is needed.
+/// A input for one source. Only `meta` is needed.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
@@ -21,10 +21,10 @@ const DEFAULT_USER: &str = "default";
     "as_of": "2026-01-31T12:00:00Z"
 }))]
 pub struct RetrieveDocumentRequest {
-    /// What is known of the document.
+    /// What is known of the source.
     #[serde(deserialize_with = "object")]
     pub meta: DocumentDescription,
-    /// The end user whose documents these are; `default` if left out.
+    /// The end user whose sources these are; `default` if left out.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 128)]
     pub user_id: Option<String>,
@@ -32,7 +32,7 @@ pub struct RetrieveDocumentRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1000)]
     pub k: Option<i64>,
-    /// Labels that are always wanted, besides `file_ingest`.
+    /// Tags that are always wanted, besides `file_ingest`.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub default_tags: Option<Vec<String>>,
@@ -43,7 +43,7 @@ pub struct RetrieveDocumentRequest {
     #[serde(default)]
     #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
     pub as_of: Option<String>,
-    /// Nothing is left out: a name, labels or a time that nothing fits are a 404.
+    /// Nothing is left out: a name, tags or a time that nothing fits are a 404.
     #[serde(default)]
     pub strict: bool,
     /// Shows the candidates with their scores, and what was looked for.
@@ -51,7 +51,7 @@ pub struct RetrieveDocumentRequest {
     pub explain: bool,
 }
 
-/// What is known of a document. Other fields are not looked at.
+/// What is known of a source. Other fields are not looked at.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct DocumentDescription {
@@ -70,7 +70,7 @@ pub struct DocumentDescription {
     /// Where it comes from.
     #[schema(max_length = 4000)]
     pub provider: Option<String>,
-    /// Labels that it carries, all of them.
+    /// Tags that it carries, all of them.
     #[schema(max_items = 100)]
     pub tags: Option<Vec<String>>,
     /// What to look for, instead of a query made of the other fields.
@@ -104,8 +104,8 @@ impl From<DocumentStrategy> for Choice {
 }
 
 impl RetrieveDocumentRequest {
-    pub fn into_wish(self) -> Result<Wish, ApiError> {
-        let meta = Description {
+    pub fn into_wish(self) -> Result<RetrievalInput, ApiError> {
+        let meta = VersionDescription {
             // An empty name is none.
             filename: self
                 .meta
@@ -118,7 +118,7 @@ impl RetrieveDocumentRequest {
             tags: self.meta.tags.unwrap_or_default(),
             query: self.meta.query,
         };
-        Ok(Wish {
+        Ok(RetrievalInput {
             meta,
             user_id: self.user_id.unwrap_or_else(|| DEFAULT_USER.to_owned()),
             // What is below nothing is as wrong as nothing.
@@ -132,7 +132,7 @@ impl RetrieveDocumentRequest {
     }
 }
 
-/// One version of one document.
+/// One version of one source.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentResponse {
     /// The whole text, as it was brought in.
@@ -141,11 +141,11 @@ pub struct DocumentResponse {
     /// Counted from 1.
     pub version: i64,
     pub metadata: DocumentMetadata,
-    /// The labels of the document, as they are now.
+    /// The tags of the source, as they are now.
     pub tags: Vec<String>,
     /// How well its words fit, from 0 to 1, where that was looked at.
     pub score: Option<f64>,
-    /// The document, as it is now.
+    /// The source, as it is now.
     pub source: SourceResponse,
     pub user_id: String,
     pub k: i64,
@@ -154,9 +154,9 @@ pub struct DocumentResponse {
     #[schema(format = DateTime)]
     pub as_of: Option<String>,
     pub strict: bool,
-    /// `applied`, or `relaxed` if no document has that name; null if none was given.
+    /// `applied`, or `relaxed` if no source has that name; null if none was given.
     pub filename_filter: Option<String>,
-    /// Whether no document carries all labels that were wanted.
+    /// Whether no source carries all tags that were wanted.
     pub tag_filter_relaxed: bool,
     /// Whether there was no version at the moment that was asked for.
     pub as_of_fallback: bool,
@@ -209,7 +209,7 @@ pub struct DocumentWarning {
 pub struct DocumentExplanation {
     /// What was looked for.
     pub query: String,
-    /// Labels that a document must carry.
+    /// Tags that a source must carry.
     pub required_tags: Vec<String>,
     pub k: i64,
     pub strategy: String,
@@ -235,8 +235,8 @@ pub struct DocumentCandidateInfo {
     pub score: f64,
 }
 
-impl From<&DocumentCandidate> for DocumentMetadata {
-    fn from(found: &DocumentCandidate) -> Self {
+impl From<&VersionCandidate> for DocumentMetadata {
+    fn from(found: &VersionCandidate) -> Self {
         let facts = &found.version.facts;
         Self {
             kind: FILE_INGEST.to_owned(),
@@ -267,7 +267,7 @@ pub fn relaxed(retrieved: &Retrieved) -> Vec<RelaxedFilter> {
     if retrieved.relaxed.filename == Some(true) {
         all.push(say(
             "filename",
-            "no document of this user has that name".to_owned(),
+            "no source of this user has that name".to_owned(),
         ));
     }
 
@@ -275,13 +275,13 @@ pub fn relaxed(retrieved: &Retrieved) -> Vec<RelaxedFilter> {
         all.push(say(
             "tags",
             format!(
-                "no such document carries all of {}",
+                "no such source carries all of {}",
                 retrieved.required_tags.join(", ")
             ),
         ));
     }
 
-    if let (true, Some(moment)) = (retrieved.relaxed.as_of, retrieved.wish.as_of) {
+    if let (true, Some(moment)) = (retrieved.relaxed.as_of, retrieved.input.as_of) {
         all.push(say(
             "as_of",
             format!("there was no such version yet at {moment}"),
@@ -293,7 +293,7 @@ pub fn relaxed(retrieved: &Retrieved) -> Vec<RelaxedFilter> {
 
 /// What the caller should know besides.
 pub fn warnings(retrieved: &Retrieved) -> Vec<DocumentWarning> {
-    let strategy = retrieved.wish.choice.as_str();
+    let strategy = retrieved.input.choice.as_str();
     let ignored = retrieved.as_of_ignored.then(|| DocumentWarning {
         code: "as_of_ignored".to_owned(),
         message: format!("as_of goes with the strategy latest; {strategy} does not look at it"),
@@ -305,13 +305,13 @@ pub fn warnings(retrieved: &Retrieved) -> Vec<DocumentWarning> {
 impl From<Retrieved> for DocumentResponse {
     fn from(retrieved: Retrieved) -> Self {
         let (relaxed, warnings) = (relaxed(&retrieved), warnings(&retrieved));
-        let Retrieved { found, wish, .. } = retrieved;
+        let Retrieved { found, input, .. } = retrieved;
         let (strategy, as_of) = (
-            wish.choice.as_str().to_owned(),
-            wish.as_of.map(|moment| moment.to_string()),
+            input.choice.as_str().to_owned(),
+            input.as_of.map(|moment| moment.to_string()),
         );
 
-        let k = i64::try_from(wish.k).unwrap_or(i64::MAX);
+        let k = i64::try_from(input.k).unwrap_or(i64::MAX);
         let explain = retrieved.candidates.map(|candidates| DocumentExplanation {
             query: retrieved.query,
             required_tags: retrieved.required_tags,
@@ -334,11 +334,11 @@ impl From<Retrieved> for DocumentResponse {
             tags: found.source.tags.clone(),
             score: retrieved.score,
             source: SourceResponse::from(&found.source),
-            user_id: wish.user_id,
+            user_id: input.user_id,
             k,
             strategy,
             as_of,
-            strict: wish.strict,
+            strict: input.strict,
             filename_filter: retrieved
                 .relaxed
                 .filename
@@ -352,8 +352,8 @@ impl From<Retrieved> for DocumentResponse {
     }
 }
 
-impl From<(DocumentCandidate, f64)> for DocumentCandidateInfo {
-    fn from((found, score): (DocumentCandidate, f64)) -> Self {
+impl From<(VersionCandidate, f64)> for DocumentCandidateInfo {
+    fn from((found, score): (VersionCandidate, f64)) -> Self {
         Self {
             source_id: found.source.id.to_string(),
             version: found.version.version,

@@ -94,7 +94,7 @@ fn read(root: &Path, path: &Path, most: usize) -> Result<(String, Option<String>
 }
 
 /// Where a plain file really is, if that is below the root and not hidden there. What links lead to
-/// counts; `..` is refused, so that one file is not several documents.
+/// counts; `..` is refused, so that one file is not several sources.
 fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
     if path.components().any(|part| part == Component::ParentDir) {
         return None;

@@ -28,18 +28,18 @@ pub struct CreateIngestionRequest {
     #[schema(max_length = 255)]
     pub filename: Option<String>,
     /// Where it lives: absolute, unique per user. The same path again is a new version of the
-    /// document.
+    /// source.
     #[schema(max_length = 4096)]
     pub path: Option<String>,
-    /// The document that this is a new version of, instead of `path`.
+    /// The source that this is a new version of, instead of `path`.
     pub source_id: Option<String>,
     /// When the file was last changed.
     #[schema(format = DateTime)]
     pub mtime: Option<String>,
-    /// Its title; for its description one is looked for in the text if left out.
+    /// Its title; for its helper one is looked for in the text if left out.
     #[schema(max_length = 2000)]
     pub title: Option<String>,
-    /// Labels to find it by; a document that is there keeps those it has, and gets these as well.
+    /// Tags to find it by; a source that is there keeps those it has, and gets these as well.
     #[schema(max_items = 99)]
     pub tags: Vec<Tag>,
     /// What it is about.
@@ -60,17 +60,17 @@ pub struct CreateIngestionRequest {
     /// The end user it belongs to; `default` if left out.
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
-    /// A description of the document in your words, which no model will replace.
+    /// A helper of the source in your words, which no model will replace.
     pub contextual_helper: Option<HelperRequest>,
-    /// Whether a model may describe it where there is no description; if not, the job waits for
+    /// Whether a model may describe it where there is no helper; if not, the job waits for
     /// yours.
     pub auto_source_identification: Option<bool>,
     /// Settings for this text alone.
     #[serde(deserialize_with = "object_or_null")]
     pub options: Option<IngestionOptionsRequest>,
-    /// Has the description written anew, even over your own.
+    /// Has the helper written anew, even over your own.
     pub regenerate_helper: Option<bool>,
-    /// Files the text anew although the document has said the same before.
+    /// Files the text anew although the source has said the same before.
     pub force: Option<bool>,
     /// Answers when the job is over, or after `timeout_s`.
     pub wait: Option<bool>,
@@ -79,7 +79,7 @@ pub struct CreateIngestionRequest {
     pub timeout_s: Option<f64>,
 }
 
-/// A description: free text of at most 300 tokens, or four fields.
+/// A helper: free text of at most 300 tokens, or four fields.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(
     untagged,
@@ -90,7 +90,7 @@ pub enum HelperRequest {
     Fields(#[serde(deserialize_with = "object")] HelperFieldsRequest),
 }
 
-/// What is known of a document. All four are needed; `unknown` is an answer to each.
+/// What is known of a source. All four are needed; `unknown` is an answer to each.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({"date": "2024-05-01", "author": "Ada Example", "topic": "Lighthouses", "description": "unknown"}))]
@@ -130,7 +130,7 @@ pub struct IngestionOptionsRequest {
     /// What is written together.
     #[schema(inline)]
     pub transaction_scope: Option<TransactionScopeName>,
-    /// What the text is made found by; `[]` keeps it as a document that is found by its name alone.
+    /// What the text is made found by; `[]` keeps it as a source that is found by its name alone.
     #[schema(max_items = 10)]
     pub indexes: Option<Vec<IngestionIndex>>,
 }

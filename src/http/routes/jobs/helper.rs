@@ -11,7 +11,7 @@ use crate::http::routes::ingestions::HelperFieldsRequest;
 use crate::http::routes::sources::HelperPreviewResponse;
 use crate::http::state::AppState;
 
-/// Describe the document of a waiting job
+/// Describe the source of a waiting job
 ///
 /// Gives the paragraph that would be stored and its tokens. Send it again to edit it; the job goes
 /// on once you confirm.
@@ -39,7 +39,7 @@ pub async fn update_job_helper(
     }))
 }
 
-/// Confirm the description of a waiting job
+/// Confirm the helper of a waiting job
 ///
 /// It is stored as yours, and the job goes on.
 #[utoipa::path(

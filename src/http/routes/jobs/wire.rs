@@ -20,7 +20,7 @@ pub struct JobResponse {
     pub batches: Vec<BatchResponse>,
     /// Every attempt to ask a model, in order.
     pub responses: Vec<LlmCallResponse>,
-    /// Where the description of the document came from.
+    /// Where the helper of the source came from.
     pub helper_events: Vec<HelperEventResponse>,
     /// The last few errors, oldest first; those of earlier attempts too.
     pub last_errors: Vec<Problem>,
@@ -47,7 +47,7 @@ pub struct JobSummaryResponse {
     pub phase: Option<String>,
     /// The end user inside the space.
     pub user_id: String,
-    /// The document it is about.
+    /// The source it is about.
     pub source_id: Option<String>,
     /// How far it is.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
@@ -183,7 +183,7 @@ pub struct LlmCallResponse {
     pub provider_params: Value,
 }
 
-/// Where a description of a document came from.
+/// Where a helper of a source came from.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperEventResponse {
     /// `generated`, `provided` with the text, or `confirmed` by its user.
@@ -192,7 +192,7 @@ pub struct HelperEventResponse {
     pub origin: String,
     #[schema(format = DateTime)]
     pub timestamp: String,
-    /// Tokens of the description.
+    /// Tokens of the helper.
     pub token_count: i64,
     /// What it cost to have it written.
     pub tokens_prompt: i64,

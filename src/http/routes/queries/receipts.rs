@@ -10,11 +10,12 @@ use crate::http::error::ApiError;
 use crate::http::routes::jobs::LlmCallResponse;
 use crate::model::query::StoredQuery;
 use crate::queries::{
-    Ask, DroppedChunk, DroppedPath, Level, LevelRank, PathError, PathRecord, PromptEstimate,
-    QueryResult, QueryWarning, Receipt, Remembered, Replay, ReplayWish, SummaryPart, Totals,
+    DroppedChunk, DroppedPath, Level, LevelRank, PathError, PathRecord, PromptEstimate,
+    QueryResult, QuerySettings, QueryWarning, Receipt, Remembered, Replay, ReplayInput,
+    SummaryPart, Totals,
 };
 
-/// A question that was asked.
+/// A query that was asked.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QuerySummaryResponse {
     pub id: String,
@@ -22,7 +23,7 @@ pub struct QuerySummaryResponse {
     pub mode: String,
     #[schema(example = "one_shot")]
     pub strategy: String,
-    /// The end user whose documents were asked; null for everybody's.
+    /// The end user whose sources were asked; null for everybody's.
     pub user_id: Option<String>,
     /// `succeeded` or `failed`.
     pub state: String,
@@ -36,7 +37,7 @@ pub struct QuerySummaryResponse {
     pub created_at: String,
 }
 
-/// What a question took.
+/// What a query took.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryTotalsResponse {
     /// Attempts, failed ones too.
@@ -57,13 +58,13 @@ pub struct QueryListResponse {
     pub next_cursor: Option<String>,
 }
 
-/// What is kept of a question.
+/// What is kept of a query.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryReceiptResponse {
     #[serde(flatten)]
     pub summary: QuerySummaryResponse,
     /// Every parameter as it was in force.
-    pub parameters: Option<Ask>,
+    pub parameters: Option<QuerySettings>,
     /// The walk, level by level.
     pub levels: Vec<QueryLevelResponse>,
     pub paths: Vec<QueryPathResponse>,
@@ -164,7 +165,7 @@ pub enum ReplayMode {
     Live,
 }
 
-/// A question and its replay, side by side.
+/// A query and its replay, side by side.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryReplayResponse {
     pub mode: ReplayMode,
@@ -204,7 +205,7 @@ pub struct QueryLeavesResponse {
 
 impl ReplayQueryRequest {
     /// What is wished, checked.
-    pub fn wish(self) -> Result<ReplayWish, ApiError> {
+    pub fn wish(self) -> Result<ReplayInput, ApiError> {
         let mut faults = Vec::new();
         let mut number = |field: &str, given: Option<i64>, least: u64| {
             let number = u64::try_from(given?)
@@ -241,14 +242,14 @@ impl ReplayQueryRequest {
         }
 
         Ok(if live {
-            ReplayWish::Live {
+            ReplayInput::Live {
                 strategy: self.strategy.map(Into::into),
                 n,
                 n2,
                 model: self.model,
             }
         } else {
-            ReplayWish::Recorded
+            ReplayInput::Recorded
         })
     }
 }

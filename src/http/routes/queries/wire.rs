@@ -1,13 +1,13 @@
-//! A question and its estimate on the wire.
+//! A query and its estimate on the wire.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::config::query::{Overflow, PromptLimiting, StrategyName};
-use crate::queries::ask::{Mode, VersionScope};
-use crate::queries::{Bound, Estimates, LevelBound, Wish};
+use crate::queries::input::{Mode, VersionScope};
+use crate::queries::{Bound, Estimates, LevelBound, QueryInput};
 
-/// A question. What is left out comes from the settings (`GET /v1/info`, section `query`).
+/// A query. What is left out comes from the settings (`GET /v1/info`, section `query`).
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"query": "What did we decide about refunds?", "strategy": "zoom_in"}))]
@@ -36,7 +36,7 @@ pub struct QueryRequest {
     /// What to do when the chunks do not fit the budget.
     #[serde(default)]
     pub prompt_limiting_strategy: Option<QueryPromptLimiting>,
-    /// Most tokens of the prompt that asks for the answer: instruction, question, descriptions,
+    /// Most tokens of the prompt that asks for the answer: instruction, query, helpers,
     /// frame and chunks. With `mode: retrieve` it holds only where it is given here.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 10_000_000)]
@@ -47,23 +47,23 @@ pub struct QueryRequest {
     /// `PRUNE`, when the last path alone is over budget.
     #[serde(default)]
     pub overflow: Option<QueryOverflow>,
-    /// Only these documents.
+    /// Only these sources.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub source_ids: Vec<String>,
-    /// Only documents that carry all of these labels.
+    /// Only sources that carry all of these tags.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub tags: Vec<String>,
-    /// Only documents of this end user.
+    /// Only sources of this end user.
     #[serde(default)]
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
-    /// As the documents stood at this moment.
+    /// As the sources stood at this moment.
     #[serde(default)]
     #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
     pub as_of: Option<String>,
-    /// Of which versions of the documents; `latest` if left out.
+    /// Of which versions of the sources; `latest` if left out.
     #[serde(default)]
     pub version_scope: Option<QueryVersionScope>,
     /// Most chunks of one category.
@@ -74,10 +74,10 @@ pub struct QueryRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 500)]
     pub limit: Option<i64>,
-    /// `next_cursor` of the same question, which then goes on with its paths, without a walk.
+    /// `next_cursor` of the same query, which then goes on with its paths, without a walk.
     #[serde(default)]
     pub cursor: Option<String>,
-    /// The model for every task of this question, as `provider:model`.
+    /// The model for every task of this query, as `provider:model`.
     #[serde(default)]
     #[schema(example = "openai:gpt-4o-mini")]
     pub model: Option<String>,
@@ -137,7 +137,7 @@ pub enum QueryOverflow {
     Error,
 }
 
-/// What each document says now, or whatever it said.
+/// What each source says now, or whatever it said.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryVersionScope {
@@ -156,7 +156,7 @@ impl From<QueryStrategy> for StrategyName {
     }
 }
 
-impl From<QueryRequest> for Wish {
+impl From<QueryRequest> for QueryInput {
     fn from(request: QueryRequest) -> Self {
         let limiting = |limiting| match limiting {
             QueryPromptLimiting::Prune => PromptLimiting::Prune,
@@ -203,7 +203,7 @@ impl From<QueryRequest> for Wish {
     }
 }
 
-/// The most that a question can take.
+/// The most that a query can take.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryEstimateResponse {
     /// The model that would answer.
@@ -216,7 +216,7 @@ pub struct QueryEstimateResponse {
     pub strategies: Vec<StrategyEstimateResponse>,
 }
 
-/// The most that a question can take with one strategy.
+/// The most that a query can take with one strategy.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StrategyEstimateResponse {
     #[schema(example = "one_shot")]

@@ -1,4 +1,4 @@
-//! The description of a document: read, preview, give one, have one written.
+//! The helper of a source: read, preview, give one, have one written.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,7 +14,7 @@ use crate::http::routes::ingestions::HelperFieldsRequest;
 use crate::http::state::AppState;
 use crate::model::contextual_helper::{ContextualHelper, NewHelper};
 
-/// A description of a document, in one version.
+/// A helper of a source, in one version.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperResponse {
     /// Counted from 1; the highest is in force.
@@ -36,14 +36,14 @@ pub struct HelperResponse {
     pub created_at: String,
 }
 
-/// All descriptions of a document, newest first, and where each came from.
+/// All helpers of a source, newest first, and where each came from.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperListResponse {
     pub items: Vec<HelperResponse>,
     pub helper_events: Vec<HelperOriginResponse>,
 }
 
-/// Where a description came from.
+/// Where a helper came from.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperOriginResponse {
     pub version: i64,
@@ -56,7 +56,7 @@ pub struct HelperOriginResponse {
     pub tokens_completion: i64,
 }
 
-/// A description as it would be stored.
+/// A helper as it would be stored.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperPreviewResponse {
     /// The one paragraph.
@@ -64,7 +64,7 @@ pub struct HelperPreviewResponse {
     pub token_count: i64,
 }
 
-/// A description in your words: free text of at most 300 tokens, or the four fields.
+/// A helper in your words: free text of at most 300 tokens, or the four fields.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({"text": "Notes of the harbour master, 1843 to 1851."}))]
@@ -142,13 +142,13 @@ impl UpdateHelperRequest {
     }
 }
 
-/// Read the description of a document
+/// Read the helper of a source
 ///
-/// The one in force, which stands in every prompt that speaks of the document.
+/// The one in force, which stands in every prompt that speaks of the source.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/helper", tag = "sources", operation_id = "get_helper",
-    params(("id" = String, Path, description = "The document's id.")),
-    responses((status = 200, description = "The description.", body = HelperResponse))
+    params(("id" = String, Path, description = "The source's id.")),
+    responses((status = 200, description = "The helper.", body = HelperResponse))
 )]
 pub async fn get_helper(
     caller: Caller,
@@ -162,13 +162,13 @@ pub async fn get_helper(
     )))
 }
 
-/// List the descriptions of a document
+/// List the helpers of a source
 ///
 /// Every version, newest first, with where it came from and what it cost.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/helpers", tag = "sources", operation_id = "list_helpers",
-    params(("id" = String, Path, description = "The document's id.")),
-    responses((status = 200, description = "All descriptions.", body = HelperListResponse))
+    params(("id" = String, Path, description = "The source's id.")),
+    responses((status = 200, description = "All helpers.", body = HelperListResponse))
 )]
 pub async fn list_helpers(
     caller: Caller,
@@ -184,12 +184,12 @@ pub async fn list_helpers(
     }))
 }
 
-/// Preview a description
+/// Preview a helper
 ///
 /// Puts the fields together and counts the tokens; nothing is stored.
 #[utoipa::path(
     post, path = "/v1/sources/{id}/helper/preview", tag = "sources", operation_id = "preview_helper",
-    request_body = HelperFieldsRequest, params(("id" = String, Path, description = "The document's id.")),
+    request_body = HelperFieldsRequest, params(("id" = String, Path, description = "The source's id.")),
     responses((status = 200, description = "The paragraph.", body = HelperPreviewResponse))
 )]
 pub async fn preview_helper(
@@ -206,13 +206,13 @@ pub async fn preview_helper(
     }))
 }
 
-/// Give a description
+/// Give a helper
 ///
 /// In your words, as a new version; generation does not replace it unless it is asked to.
 #[utoipa::path(
     put, path = "/v1/sources/{id}/helper", tag = "sources", operation_id = "update_helper",
-    request_body = UpdateHelperRequest, params(("id" = String, Path, description = "The document's id.")),
-    responses((status = 200, description = "The description, in force.", body = HelperResponse))
+    request_body = UpdateHelperRequest, params(("id" = String, Path, description = "The source's id.")),
+    responses((status = 200, description = "The helper, in force.", body = HelperResponse))
 )]
 pub async fn update_helper(
     caller: Caller,
@@ -230,14 +230,14 @@ pub async fn update_helper(
     Ok(Json(HelperResponse::from(&stored)))
 }
 
-/// Have a description written anew
+/// Have a helper written anew
 ///
-/// By a model, from what is known of the document and its first chunks; answers when it is there.
+/// By a model, from what is known of the source and its first chunks; answers when it is there.
 #[utoipa::path(
     post, path = "/v1/sources/{id}/helper/regenerate", tag = "sources", operation_id = "regenerate_helper",
-    params(("id" = String, Path, description = "The document's id.")),
+    params(("id" = String, Path, description = "The source's id.")),
     responses(
-        (status = 200, description = "The description, in force.", body = HelperResponse),
+        (status = 200, description = "The helper, in force.", body = HelperResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse),
         (status = 502, response = crate::http::openapi::ProblemResponse),

@@ -1,4 +1,4 @@
-//! What a document said, and when: its versions, their texts, their chunks.
+//! What a source said, and when: its versions, their texts, their chunks.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::documents::Documents;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{PathId, PathIds, PathVersions, QueryParams, moment};
@@ -18,8 +17,9 @@ use crate::http::state::AppState;
 use crate::model::chunk::{Chunk, RETRIEVAL, TAXONOMY};
 use crate::model::source_version::SourceVersion;
 use crate::sources::Sources;
+use crate::sources::retrieval::DocumentRetrieval;
 
-/// A version of a document, without its text.
+/// A version of a source, without its text.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SourceVersionResponse {
     pub source_id: String,
@@ -129,12 +129,12 @@ pub struct SourceChunksQuery {
     cursor: Option<String>,
 }
 
-/// List the versions of a document
+/// List the versions of a source
 ///
 /// Newest first, in pages; ingestions of the same text are versions too.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/versions", tag = "sources", operation_id = "list_source_versions",
-    params(("id" = String, Path, description = "The document's id."), ListVersionsQuery),
+    params(("id" = String, Path, description = "The source's id."), ListVersionsQuery),
     responses((status = 200, description = "A page of versions.", body = SourceVersionListResponse))
 )]
 pub async fn list_source_versions(
@@ -160,12 +160,12 @@ pub async fn list_source_versions(
     }))
 }
 
-/// Read a version of a document
+/// Read a version of a source
 ///
 /// What is known of it, without its text.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/versions/{version}", tag = "sources", operation_id = "get_source_version",
-    params(("id" = String, Path, description = "The document's id."), ("version" = String, Path, description = "The version's number.")),
+    params(("id" = String, Path, description = "The source's id."), ("version" = String, Path, description = "The version's number.")),
     responses((status = 200, description = "The version.", body = SourceVersionResponse))
 )]
 pub async fn get_source_version(
@@ -184,7 +184,7 @@ pub async fn get_source_version(
 /// As it was brought in.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/versions/{version}/content", tag = "sources", operation_id = "get_source_content",
-    params(("id" = String, Path, description = "The document's id."), ("version" = String, Path, description = "The version's number.")),
+    params(("id" = String, Path, description = "The source's id."), ("version" = String, Path, description = "The version's number.")),
     responses((status = 200, description = "The text.", body = String, content_type = "text/plain"))
 )]
 pub async fn get_source_content(
@@ -204,14 +204,14 @@ pub async fn get_source_content(
     Ok((headers, content).into_response())
 }
 
-/// Compare two versions of a document
+/// Compare two versions of a source
 ///
 /// What changed from the first to the second, line by line, as unified text; nothing if they say
 /// the same.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/versions/{a}/diff/{b}", tag = "sources", operation_id = "diff_source_versions",
     params(
-        ("id" = String, Path, description = "The document's id."),
+        ("id" = String, Path, description = "The source's id."),
         ("a" = String, Path, description = "The number of the version before."),
         ("b" = String, Path, description = "The number of the version after."),
     ),
@@ -219,7 +219,7 @@ pub async fn get_source_content(
 )]
 pub async fn diff_source_versions(
     caller: Caller,
-    State(documents): State<Documents>,
+    State(documents): State<DocumentRetrieval>,
     PathVersions(id, a, b): PathVersions,
 ) -> Result<Response, ApiError> {
     let (from, to) = (number(&a, "version")?, number(&b, "version")?);
@@ -232,13 +232,13 @@ pub async fn diff_source_versions(
     Ok((headers, text).into_response())
 }
 
-/// List the chunks of a document
+/// List the chunks of a source
 ///
 /// Of its latest version or of another, in the order of the text. Those of the profile `taxonomy`,
 /// joined, are the text.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/chunks", tag = "sources", operation_id = "list_source_chunks",
-    params(("id" = String, Path, description = "The document's id."), SourceChunksQuery),
+    params(("id" = String, Path, description = "The source's id."), SourceChunksQuery),
     responses((status = 200, description = "A page of chunks.", body = ChunkListResponse))
 )]
 pub async fn list_source_chunks(

@@ -14,15 +14,15 @@ pub const MOST_QUERY_CHARS: usize = 10_000;
 pub const MOST_K: i64 = 200;
 /// What it gives where nobody says (R-RET-01).
 pub const USUAL_K: usize = 20;
-/// Most documents, and most tags, that one search names.
+/// Most sources, and most tags, that one search names.
 pub const MOST_NAMED: usize = 100;
 
 /// What is searched for.
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
+pub struct SearchInput {
     pub query: String,
     pub kind: Option<Kind>,
-    /// Documents rather than chunks.
+    /// Sources rather than chunks.
     pub by_source: bool,
     pub k: Option<i64>,
     pub min_score: Option<f64>,
@@ -35,7 +35,7 @@ pub struct Wish {
 
 /// The same, known to be right.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct CheckedSearch {
     pub query: String,
     pub kind: Kind,
     pub by_source: bool,
@@ -45,12 +45,12 @@ pub struct Ask {
     pub category_id: Option<i64>,
 }
 
-impl Wish {
+impl SearchInput {
     /// Checks everything; whatever is wrong is told at once.
     ///
     /// # Errors
     /// [`SearchError::Invalid`].
-    pub fn resolve(self) -> Result<Ask, SearchError> {
+    pub fn resolve(self) -> Result<CheckedSearch, SearchError> {
         let mut errors = Vec::new();
         let mut refuse = |field: &str, rule: String| errors.push(FieldError::new(field, rule));
         if self.query.trim().is_empty() {
@@ -131,7 +131,7 @@ impl Wish {
         }
 
         let (tags, user_id, as_of) = (self.tags, self.user_id, as_of.flatten());
-        Ok(Ask {
+        Ok(CheckedSearch {
             query: self.query,
             kind: self.kind.unwrap_or(Kind::Hybrid),
             by_source: self.by_source,

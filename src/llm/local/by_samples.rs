@@ -4,7 +4,7 @@
 use super::classify::LocalChunk;
 use super::meaning::Choice;
 use super::names;
-use super::shelves::Shelves;
+use super::siblings::SampledSiblings;
 use super::sketch::sketch;
 use super::topics::inventory;
 
@@ -15,9 +15,9 @@ const WORTH_MOVING: f32 = 0.02;
 
 impl LocalChunk<'_> {
     /// Files a new chunk, and lays it beside what it was filed with.
-    pub fn shelve(&self, choices: &[Choice], shelves: &mut Shelves) -> String {
-        let read = shelves.read(&sketch(self.text));
-        let likeness = shelves.likeness(&read, self.input.counts, None);
+    pub fn file_by_samples(&self, choices: &[Choice], siblings: &mut SampledSiblings) -> String {
+        let read = siblings.read(&sketch(self.text));
+        let likeness = siblings.likeness(&read, self.input.counts, None);
         let name = match nearest(&likeness[..likeness.len().min(choices.len())]) {
             Some(at) if likeness[at] >= AT_HOME || !self.input.may_create => {
                 choices[at].name.clone()
@@ -33,21 +33,21 @@ impl LocalChunk<'_> {
             .position(|c| names::same(&c.name, &name))
             .unwrap_or(choices.len());
 
-        shelves.lay(at, &read);
+        siblings.lay(at, &read);
         name
     }
 
     /// Where a chunk belongs that lies in a category already, as if it had come last.
-    pub fn shelve_again(&self, home: usize, shelves: &mut Shelves) -> usize {
+    pub fn refile_by_samples(&self, home: usize, siblings: &mut SampledSiblings) -> usize {
         let sketch = sketch(self.text);
-        shelves.take(home, &sketch);
-        let read = shelves.read(&sketch);
-        let likeness = shelves.likeness(&read, self.input.counts, Some(home));
+        siblings.take(home, &sketch);
+        let read = siblings.read(&sketch);
+        let likeness = siblings.likeness(&read, self.input.counts, Some(home));
         let known = &likeness[..likeness.len().min(self.input.categories.len())];
         let better = nearest(known).filter(|at| known[*at] > known[home] + WORTH_MOVING);
         let at = better.unwrap_or(home);
 
-        shelves.lay(at, &read);
+        siblings.lay(at, &read);
         at
     }
 

@@ -1,4 +1,4 @@
-//! A question with every parameter: what the caller wished, filled up from the settings, checked
+//! A query with every parameter: what the caller wished, filled up from the settings, checked
 //! all at once.
 
 use serde::{Deserialize, Serialize};
@@ -16,16 +16,16 @@ use crate::config::query::{
 };
 use crate::model::query::QueryScope;
 
-/// Most characters of a question.
+/// Most characters of a query.
 pub const MOST_QUERY_CHARS: usize = 100_000;
-/// Most documents, and most tags, that one question names.
+/// Most sources, and most tags, that one query names.
 pub const MOST_NAMED: usize = 100;
 
 /// What to do with what was found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Ask a model for an answer.
+    /// QuerySettings a model for an answer.
     #[default]
     Answer,
     /// Give the chunks, without an answer.
@@ -36,16 +36,16 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VersionScope {
-    /// What each document says now.
+    /// What each source says now.
     #[default]
     Latest,
     /// What it ever said.
     All,
 }
 
-/// A question as its caller puts it; what is left out comes from the settings.
+/// A query as its caller puts it; what is left out comes from the settings.
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
+pub struct QueryInput {
     pub query: String,
     pub mode: Mode,
     pub strategy: Option<StrategyName>,
@@ -71,10 +71,10 @@ pub struct Wish {
     pub timeout_s: Option<i64>,
 }
 
-/// A question with every parameter as it is in force.
+/// A query with every parameter as it is in force.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = QueryParameters)]
-pub struct Ask {
+pub struct QuerySettings {
     pub query: String,
     /// `answer` or `retrieve`.
     #[schema(value_type = String, example = "answer")]
@@ -121,7 +121,7 @@ pub struct Ask {
     pub timeout_s: u64,
 }
 
-impl Ask {
+impl QuerySettings {
     pub fn strategy(&self) -> Strategy {
         Strategy {
             name: self.strategy,
@@ -156,7 +156,7 @@ impl Ask {
     }
 }
 
-impl Wish {
+impl QueryInput {
     /// Fills in the settings and checks everything; whatever is wrong is told at once.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl Wish {
         self,
         settings: &config::Query,
         chunk_min_tokens: u64,
-    ) -> Result<Ask, QueryError> {
+    ) -> Result<QuerySettings, QueryError> {
         let mut faults = Faults::default();
         faults.check_texts(&self);
         let strategy = self.strategy.unwrap_or(settings.strategy);
@@ -230,7 +230,7 @@ impl Wish {
         {
             faults.add("max_cost_usd", "must be more than 0".to_owned());
         }
-        let ask = Ask {
+        let ask = QuerySettings {
             mode: self.mode,
             strategy,
             n: if strategy == StrategyName::OneShot {
@@ -284,7 +284,7 @@ impl Faults {
         self.0.push(FieldError::new(field, message));
     }
 
-    fn check_texts(&mut self, wish: &Wish) {
+    fn check_texts(&mut self, wish: &QueryInput) {
         if wish.query.trim().is_empty() {
             self.add("query", "must not be empty".to_owned());
         }

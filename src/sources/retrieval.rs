@@ -1,4 +1,4 @@
-//! Documents through time: one version for a description and a moment (T-1 to T-8), the manifest,
+//! Sources through time: one version for a description and a moment (T-1 to T-8), the manifest,
 //! what changed between two.
 //!
 //! The store brings candidates in one round trip (`store/documents.rs`); what is left of them, and
@@ -6,17 +6,17 @@
 
 mod choosing;
 mod difference;
-mod request;
+mod input;
 mod scoring;
 
 use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space};
 use crate::base::words::telling;
-use crate::model::document::{Choice, DocumentCandidate, DocumentSearch, ManifestEntry};
+use crate::model::version_search::{Choice, ManifestEntry, VersionCandidate, VersionSearch};
 use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError};
 
 pub use choosing::Relaxed;
-pub use request::{Description, Wish};
+pub use input::{RetrievalInput, VersionDescription};
 
 use choosing::Sieve;
 
@@ -25,19 +25,19 @@ const LARGE: usize = 64 * 1024;
 
 /// The area's face, cheap to clone.
 #[derive(Clone)]
-pub struct Documents {
+pub struct DocumentRetrieval {
     store: Store,
 }
 
 /// The one version that was taken, and how it came to that.
 #[derive(Debug, Clone)]
 pub struct Retrieved {
-    pub found: DocumentCandidate,
+    pub found: VersionCandidate,
     pub content: String,
     /// How well its words fit, where that was looked at.
     pub score: Option<f64>,
     /// What was looked for.
-    pub wish: Wish,
+    pub input: RetrievalInput,
     pub query: String,
     pub required_tags: Vec<String>,
     pub relaxed: Relaxed,
@@ -48,12 +48,12 @@ pub struct Retrieved {
     /// Round trips to the store.
     pub store_queries: usize,
     /// All of them with their scores, if that was asked for.
-    pub candidates: Option<Vec<(DocumentCandidate, f64)>>,
+    pub candidates: Option<Vec<(VersionCandidate, f64)>>,
 }
 
-/// A document cannot be given.
+/// A source cannot be given.
 #[derive(Debug, thiserror::Error)]
-pub enum DocumentError {
+pub enum RetrievalError {
     /// 422: fields break a rule.
     #[error("the description breaks a rule")]
     Invalid(Vec<FieldError>),
@@ -63,7 +63,7 @@ pub enum DocumentError {
     /// 404: there is none in this space.
     #[error("no source {0} in this space")]
     NoSource(String),
-    /// 404: the document has no such version.
+    /// 404: the source has no such version.
     #[error("source {id} has no version {version} in this space")]
     NoVersion { id: String, version: i64 },
     /// 500: a version without a text, which cannot be.
@@ -74,7 +74,7 @@ pub enum DocumentError {
     Store(#[from] StoreError),
 }
 
-impl AsStoreError for DocumentError {
+impl AsStoreError for RetrievalError {
     fn as_store_error(&self) -> Option<&StoreError> {
         if let Self::Store(error) = self {
             Some(error)
@@ -86,12 +86,12 @@ impl AsStoreError for DocumentError {
 
 fn nothing(filter: Option<&'static str>) -> String {
     match filter {
-        None => "this user has no eligible document in this space".to_owned(),
-        Some(filter) => format!("no document fits {filter}, and strict was asked for"),
+        None => "this user has no eligible source in this space".to_owned(),
+        Some(filter) => format!("no source fits {filter}, and strict was asked for"),
     }
 }
 
-impl Documents {
+impl DocumentRetrieval {
     #[must_use]
     pub fn new(store: Store) -> Self {
         Self { store }
@@ -100,34 +100,38 @@ impl Documents {
     /// The one version that a description means.
     ///
     /// # Errors
-    /// [`DocumentError::Invalid`], [`DocumentError::NotFound`], or the store's.
-    pub async fn retrieve(&self, space: &Space, wish: Wish) -> Result<Retrieved, DocumentError> {
-        let wish = wish.checked().map_err(DocumentError::Invalid)?;
-        let (query, required_tags) = (wish.query(), wish.required_tags());
-        let as_of = wish.as_of.filter(|_| wish.choice == Choice::Latest);
-        let search = DocumentSearch {
-            user_id: wish.user_id.clone(),
-            filename: wish.filename().map(ToOwned::to_owned),
-            words: telling(&wish.words()),
+    /// [`RetrievalError::Invalid`], [`RetrievalError::NotFound`], or the store's.
+    pub async fn retrieve(
+        &self,
+        space: &Space,
+        input: RetrievalInput,
+    ) -> Result<Retrieved, RetrievalError> {
+        let input = input.checked().map_err(RetrievalError::Invalid)?;
+        let (query, required_tags) = (input.query(), input.required_tags());
+        let as_of = input.as_of.filter(|_| input.choice == Choice::Latest);
+        let search = VersionSearch {
+            user_id: input.user_id.clone(),
+            filename: input.filename().map(ToOwned::to_owned),
+            words: telling(&input.words()),
             tags: required_tags.clone(),
             as_of,
-            choice: wish.choice,
-            most: wish.k,
-            texts: wish.explain || wish.choice == Choice::Score,
+            choice: input.choice,
+            most: input.k,
+            texts: input.explain || input.choice == Choice::Score,
         };
 
-        let candidates = self.store.list_documents(space, &search).await?;
+        let candidates = self.store.list_version_candidates(space, &search).await?;
         let raw_candidates = candidates.len();
         let sieve = Sieve {
-            filename: wish.filename().map(ToOwned::to_owned),
+            filename: input.filename().map(ToOwned::to_owned),
             tags: required_tags.clone(),
             as_of,
-            choice: wish.choice,
+            choice: input.choice,
             query: query.clone(),
-            strict: wish.strict,
+            strict: input.strict,
         };
 
-        let explain = wish.explain;
+        let explain = input.explain;
         let read: usize = candidates
             .iter()
             .filter_map(|candidate| candidate.content.as_ref())
@@ -137,8 +141,8 @@ impl Documents {
         let decide = move || {
             let decided = sieve
                 .decide(&candidates, explain)
-                .map_err(|filter| DocumentError::NotFound { filter })?;
-            Ok::<_, DocumentError>((decided, candidates))
+                .map_err(|filter| RetrievalError::NotFound { filter })?;
+            Ok::<_, RetrievalError>((decided, candidates))
         };
 
         let large = read > LARGE;
@@ -166,7 +170,7 @@ impl Documents {
 
         if content.is_empty() {
             let (id, version) = (found.source.id.to_string(), found.version.version);
-            return Err(DocumentError::ContentMissing { id, version });
+            return Err(RetrievalError::ContentMissing { id, version });
         }
 
         Ok(Retrieved {
@@ -174,11 +178,11 @@ impl Documents {
             candidates: decided
                 .scores
                 .map(|scores| candidates.drain(..).zip(scores).collect()),
-            as_of_ignored: wish.as_of.is_some() && as_of.is_none(),
+            as_of_ignored: input.as_of.is_some() && as_of.is_none(),
             relaxed: decided.relaxed,
             found,
             content,
-            wish,
+            input,
             query,
             required_tags,
             raw_candidates,
@@ -186,7 +190,7 @@ impl Documents {
         })
     }
 
-    /// A page of the manifest, in the order of the documents (R-ING-05).
+    /// A page of the manifest, in the order of the sources (R-ING-05).
     ///
     /// # Errors
     /// The store's.
@@ -195,26 +199,26 @@ impl Documents {
         space: &Space,
         filter: &SourceFilter,
         page: &SourcePage,
-    ) -> Result<Vec<ManifestEntry>, DocumentError> {
+    ) -> Result<Vec<ManifestEntry>, RetrievalError> {
         Ok(self.store.list_manifest(space, filter, page).await?)
     }
 
-    /// What changed from one version of a document to another, as unified text.
+    /// What changed from one version of a source to another, as unified text.
     ///
     /// # Errors
-    /// [`DocumentError::NoSource`], [`DocumentError::NoVersion`], or the store's.
+    /// [`RetrievalError::NoSource`], [`RetrievalError::NoVersion`], or the store's.
     pub async fn difference(
         &self,
         space: &Space,
         id: &str,
         from: i64,
         to: i64,
-    ) -> Result<String, DocumentError> {
+    ) -> Result<String, RetrievalError> {
         let source_id: SourceId = id
             .parse()
-            .map_err(|_| DocumentError::NoSource(id.chars().take(64).collect()))?;
+            .map_err(|_| RetrievalError::NoSource(id.chars().take(64).collect()))?;
         let source = self.store.find_source(space, &source_id).await?;
-        let source = source.ok_or_else(|| DocumentError::NoSource(id.to_owned()))?;
+        let source = source.ok_or_else(|| RetrievalError::NoSource(id.to_owned()))?;
         let before = self.content(space, &source_id, from).await?;
         let after = self.content(space, &source_id, to).await?;
         let names = [from, to].map(|version| format!("{} (version {version})", source.filename));
@@ -227,9 +231,9 @@ impl Documents {
         space: &Space,
         id: &SourceId,
         version: i64,
-    ) -> Result<String, DocumentError> {
+    ) -> Result<String, RetrievalError> {
         let found = self.store.find_content(space, id, version).await?;
-        found.ok_or_else(|| DocumentError::NoVersion {
+        found.ok_or_else(|| RetrievalError::NoVersion {
             id: id.to_string(),
             version,
         })
@@ -238,8 +242,8 @@ impl Documents {
 
 /// Computes on a thread of its own.
 async fn apart<T: Send + 'static>(
-    compute: impl FnOnce() -> Result<T, DocumentError> + Send + 'static,
-) -> Result<T, DocumentError> {
+    compute: impl FnOnce() -> Result<T, RetrievalError> + Send + 'static,
+) -> Result<T, RetrievalError> {
     #[expect(
         clippy::disallowed_methods,
         reason = "pure computation that ends by itself"

@@ -21,7 +21,7 @@ const PAIRS: f32 = 40.0;
 const LEAST: f32 = 0.003;
 
 #[derive(Debug, Clone)]
-pub struct Shelf {
+pub struct SampledCategory {
     each: Vec<Arc<Reading>>,
     /// Likeness of every two samples: for each the earlier ones, in their order.
     pairs: Vec<f32>,
@@ -33,7 +33,7 @@ pub struct Shelf {
     middle: Vector,
 }
 
-impl Default for Shelf {
+impl Default for SampledCategory {
     fn default() -> Self {
         Self {
             each: Vec::new(),
@@ -45,15 +45,15 @@ impl Default for Shelf {
     }
 }
 
-impl Shelf {
+impl SampledCategory {
     pub fn of(texts: impl IntoIterator<Item = Reading>) -> Self {
-        let mut shelf = Self::default();
+        let mut category = Self::default();
         for text in texts {
-            shelf.put(Arc::new(text));
+            category.put(Arc::new(text));
         }
 
-        shelf.weigh();
-        shelf
+        category.weigh();
+        category
     }
 
     pub fn lay(&mut self, text: Arc<Reading>) {

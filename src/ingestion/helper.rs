@@ -1,25 +1,23 @@
-//! How a job comes by the description of its document: given, kept from before, stored, generated,
+//! How a job comes by the helper of its source: given, kept from before, stored, generated,
 //! or awaited (K-55).
 
 use serde_json::json;
 
-use super::document::Document;
+use super::cut_text::CutText;
 use super::request::Order;
 use crate::base::ids::SourceId;
 use crate::base::text::basename;
-use crate::contextual_helpers::{
-    ContextualHelpers, DocumentHead, FIRST_CHUNKS, detect_title, tags,
-};
+use crate::contextual_helpers::{ContextualHelpers, FIRST_CHUNKS, SourceHead, detect_title, tags};
 use crate::jobs::{JobContext, JobError};
 use crate::llm::{Llm, Session};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::Record;
 
-/// The step that holds a job's description.
+/// The step that holds a job's helper.
 pub const HELPER: &str = "helper";
 
-/// What a document is described by.
-pub enum Described {
+/// What a source is described by.
+pub enum HelperOutcome {
     /// The paragraph, and whether it must be stored.
     By(NewHelper, bool),
     /// Its user must say it first.
@@ -28,27 +26,27 @@ pub enum Described {
     NotNeeded,
 }
 
-pub struct Describing<'a> {
+pub struct HelperStep<'a> {
     pub llm: &'a Llm,
     pub helpers: &'a ContextualHelpers,
     pub context: &'a JobContext,
 }
 
-impl Describing<'_> {
-    /// The description that goes into every prompt; `same`: the document has said the same before.
+impl HelperStep<'_> {
+    /// The helper that goes into every prompt; `same`: the source has said the same before.
     pub async fn describe(
         &self,
         session: &Session,
         order: &Order,
-        document: &Document,
+        document: &CutText,
         same: bool,
-    ) -> Result<Described, JobError> {
+    ) -> Result<HelperOutcome, JobError> {
         if let Some(saved) = self
             .context
             .saved(HELPER)
             .and_then(|saved| serde_json::from_value(saved).ok())
         {
-            return Ok(Described::By(saved, true));
+            return Ok(HelperOutcome::By(saved, true));
         }
         let id = SourceId::from_stored(order.source_id.clone());
         let stored = self
@@ -61,11 +59,11 @@ impl Describing<'_> {
             if stored.as_ref().is_some_and(|stored| {
                 stored.text == given.text && stored.origin == HelperOrigin::User
             }) {
-                return Ok(Described::By(given.clone(), false));
+                return Ok(HelperOutcome::By(given.clone(), false));
             }
 
             self.keep(given, "provided").await?;
-            return Ok(Described::By(given.clone(), true));
+            return Ok(HelperOutcome::By(given.clone(), true));
         }
 
         if !order.regenerate_helper {
@@ -73,9 +71,9 @@ impl Describing<'_> {
                 order.auto_source_identification || helper.origin == HelperOrigin::User
             };
             match stored.filter(usable) {
-                Some(helper) => return Ok(Described::By(helper, false)),
-                None if same => return Ok(Described::NotNeeded),
-                None if !order.auto_source_identification => return Ok(Described::Awaited),
+                Some(helper) => return Ok(HelperOutcome::By(helper, false)),
+                None if same => return Ok(HelperOutcome::NotNeeded),
+                None if !order.auto_source_identification => return Ok(HelperOutcome::Awaited),
                 None => {}
             }
         }
@@ -92,10 +90,10 @@ impl Describing<'_> {
         };
 
         self.keep(&helper, "generated").await?;
-        Ok(Described::By(helper, true))
+        Ok(HelperOutcome::By(helper, true))
     }
 
-    /// Saves a description with the job, and says where it came from (M-2B.10).
+    /// Saves a helper with the job, and says where it came from (M-2B.10).
     async fn keep(&self, helper: &NewHelper, event: &str) -> Result<(), JobError> {
         let value = serde_json::to_value(helper).unwrap_or_default();
         let event = json!({
@@ -112,8 +110,8 @@ impl Describing<'_> {
     }
 }
 
-/// What a description is made from: the file's name, its title, and its first chunks (M-2B.2).
-fn head(order: &Order, document: &Document) -> DocumentHead {
+/// What a helper is made from: the file's name, its title, and its first chunks (M-2B.2).
+fn head(order: &Order, document: &CutText) -> SourceHead {
     let facts = &order.facts;
     let mut metadata = Vec::new();
     for (name, value) in [
@@ -133,7 +131,7 @@ fn head(order: &Order, document: &Document) -> DocumentHead {
         .or_else(|| order.path.as_deref().map(|path| basename(path).to_owned()));
 
     let first = document.chunks.iter().take(FIRST_CHUNKS);
-    DocumentHead {
+    SourceHead {
         filename: named.unwrap_or_else(|| "untitled.txt".to_owned()),
         title: facts.title.clone().or_else(|| detect_title(&order.text)),
         metadata,

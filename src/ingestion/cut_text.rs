@@ -1,8 +1,8 @@
-//! A document as the job handles it: cut into chunks, measured.
+//! A source as the job handles it: cut into chunks, measured.
 
 use std::sync::Arc;
 
-use super::chunker::{TextChunk, cut_at, pieces};
+use super::chunker::{TextChunk, cut_at, fragments};
 use super::overlapping::{DELIMITERS, cut_overlapping};
 use super::request::Order;
 use crate::base::clock::Timestamp;
@@ -12,19 +12,19 @@ use crate::jobs::{Failure, JobError};
 use crate::model::chunk::NewChunk;
 use crate::model::source_version::VersionFacts;
 
-/// A document, cut.
-pub struct Document {
+/// A source, cut.
+pub struct CutText {
     pub chunks: Vec<TextChunk>,
     /// By which tokens were counted.
     tokenizer: &'static str,
     /// Chunks that are searched, where they are others than those that are filed.
     pub overlapping: Vec<TextChunk>,
     pub facts: VersionFacts,
-    /// What the document can be found by.
+    /// What the source can be found by.
     pub words: Vec<String>,
 }
 
-impl Document {
+impl CutText {
     /// Cuts the text on a thread of its own: a long one takes seconds. Tokens are counted as the
     /// model counts them.
     pub async fn cut(
@@ -42,15 +42,15 @@ impl Document {
             let counter = TokenCounter::for_model(Some(&model));
             let (text, rules) = (order.text.as_str(), order.rules());
 
-            // Counting tokens is what takes the time, so the pieces serve both.
-            let parts = pieces(text, &rules.delimiters, counter);
+            // Counting tokens is what takes the time, so the fragments serve both.
+            let parts = fragments(text, &rules.delimiters, counter);
             let chunks = cut_at(text, &parts, &rules, counter);
             let usual = rules.delimiters == DELIMITERS;
 
             let overlapping = match order.is_embedded() {
                 true if usual => cut_overlapping(text, &parts, order.retrieval, counter),
                 true => {
-                    let parts = pieces(text, &DELIMITERS.map(str::to_owned), counter);
+                    let parts = fragments(text, &DELIMITERS.map(str::to_owned), counter);
                     cut_overlapping(text, &parts, order.retrieval, counter)
                 }
                 false => Vec::new(),

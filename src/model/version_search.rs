@@ -1,4 +1,4 @@
-//! One version of one document, found by a description and a time.
+//! One version of one source, found by a description and a time.
 
 use super::source::Source;
 use super::source_version::SourceVersion;
@@ -30,12 +30,12 @@ impl Choice {
 
 /// What the store is asked for: at most `most` versions, those that fit best first.
 #[derive(Debug, Clone)]
-pub struct DocumentSearch {
+pub struct VersionSearch {
     /// Never widened, as the space is not.
     pub user_id: String,
     /// A file's name, without its folders.
     pub filename: Option<String>,
-    /// Words that the documents may be found by.
+    /// Words that the sources may be found by.
     pub words: Vec<String>,
     /// Tags that they should carry, all of them.
     pub tags: Vec<String>,
@@ -49,14 +49,14 @@ pub struct DocumentSearch {
 
 /// A version that the store found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DocumentCandidate {
+pub struct VersionCandidate {
     pub source: Source,
     pub version: SourceVersion,
     /// The text, where it was needed.
     pub content: Option<String>,
 }
 
-/// A line of the manifest: a document and its newest version, if it has one.
+/// A line of the manifest: a source and its newest version, if it has one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestEntry {
     pub source: Source,

@@ -1,11 +1,11 @@
-//! What a caller says of the document that they want: checked, and made into words, tags and a name
+//! What a caller says of the source that they want: checked, and made into words, tags and a name
 //! (T-4, T-5.1, T-5.2).
 
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::text::{basename, char_count};
-use crate::model::document::Choice;
 use crate::model::source::FILE_INGEST;
+use crate::model::version_search::Choice;
 
 /// Most characters of a query and of each other text.
 const MOST_CHARS: usize = 4000;
@@ -17,9 +17,9 @@ pub const MOST_K: usize = 1000;
 /// What is looked for when nothing is said.
 const ANYTHING: &str = "document relevant to current request";
 
-/// A description of a document, as an application or its model gives it.
+/// A description of a source, as an application or its model gives it.
 #[derive(Debug, Clone, Default)]
-pub struct Description {
+pub struct VersionDescription {
     pub filename: Option<String>,
     pub topic: Option<String>,
     pub note: Option<String>,
@@ -29,10 +29,10 @@ pub struct Description {
     pub query: Option<String>,
 }
 
-/// A wish for one document.
+/// A request for one source.
 #[derive(Debug, Clone)]
-pub struct Wish {
-    pub meta: Description,
+pub struct RetrievalInput {
+    pub meta: VersionDescription,
     pub user_id: String,
     /// Most candidates, before anything is left out.
     pub k: usize,
@@ -44,7 +44,7 @@ pub struct Wish {
     pub explain: bool,
 }
 
-impl Wish {
+impl RetrievalInput {
     /// Everything that is wrong is listed at once.
     pub(super) fn checked(mut self) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
@@ -159,7 +159,7 @@ impl Wish {
         pieces.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// What documents may be found by: the query, and what is said besides. Nothing said finds
+    /// What sources may be found by: the query, and what is said besides. Nothing said finds
     /// nothing.
     pub(super) fn words(&self) -> String {
         let first = self
@@ -189,9 +189,9 @@ impl Wish {
 mod tests {
     use super::*;
 
-    fn wish(meta: Description) -> Wish {
+    fn request(meta: VersionDescription) -> RetrievalInput {
         let (user_id, choice) = ("default".to_owned(), Choice::Latest);
-        Wish {
+        RetrievalInput {
             meta,
             user_id,
             k: 50,
@@ -215,26 +215,26 @@ mod tests {
             Some(text("evert")),
         );
 
-        let said = Description {
+        let said = VersionDescription {
             topic,
             note,
             provider,
-            ..Description::default()
+            ..VersionDescription::default()
         };
 
         assert_eq!(
-            wish(said.clone()).query(),
+            request(said.clone()).query(),
             "design of May provided by evert"
         );
 
-        let named = Description {
+        let named = VersionDescription {
             filename: Some(text("/a/plan.md")),
             ..said.clone()
         };
 
-        assert_eq!(wish(named.clone()).query(), "plan.md");
+        assert_eq!(request(named.clone()).query(), "plan.md");
         assert_eq!(
-            wish(Description {
+            request(VersionDescription {
                 query: Some(text("verbatim  text")),
                 ..named
             })
@@ -242,40 +242,43 @@ mod tests {
             "verbatim  text"
         );
 
-        assert_eq!(wish(Description::default()).query(), ANYTHING);
-        let empty = Description {
+        assert_eq!(request(VersionDescription::default()).query(), ANYTHING);
+        let empty = VersionDescription {
             filename: Some(text(" ")),
             topic: Some(text("")),
-            ..Description::default()
+            ..VersionDescription::default()
         };
 
-        assert_eq!(wish(empty).checked().unwrap().query(), ANYTHING);
+        assert_eq!(request(empty).checked().unwrap().query(), ANYTHING);
     }
 
     #[test]
     fn tags_are_wanted_once_and_in_order() {
         let tags = ["docs", "a", "file_ingest"].map(str::to_owned).to_vec();
-        let mut wish = wish(Description {
+        let mut request = request(VersionDescription {
             tags,
-            ..Description::default()
+            ..VersionDescription::default()
         });
 
-        wish.default_tags = vec!["base".to_owned(), "a".to_owned()];
-        assert_eq!(wish.required_tags(), ["file_ingest", "base", "a", "docs"]);
+        request.default_tags = vec!["base".to_owned(), "a".to_owned()];
+        assert_eq!(
+            request.required_tags(),
+            ["file_ingest", "base", "a", "docs"]
+        );
     }
 
     #[test]
     fn everything_wrong_is_listed() {
-        let long = Description {
+        let long = VersionDescription {
             topic: Some(text(&"x".repeat(4001))),
             tags: vec!["y".repeat(101)],
-            ..Description::default()
+            ..VersionDescription::default()
         };
 
-        let wrong = Wish {
+        let wrong = RetrievalInput {
             k: 0,
             user_id: " ".to_owned(),
-            ..wish(long)
+            ..request(long)
         };
 
         let fields: Vec<String> = wrong

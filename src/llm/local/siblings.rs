@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::category_samples::SampledCategory;
 use super::frame::{FIRST, Frame, Reading};
 use super::hash;
-use super::shelf::Shelf;
 use super::sketch::{Sketch, opening, sketch};
 use super::wording::Wording;
 
@@ -24,24 +24,24 @@ const KEPT: usize = 4_096;
 
 /// All siblings.
 #[derive(Debug, Clone)]
-pub struct Shelves {
+pub struct SampledSiblings {
     frame: Arc<Frame>,
-    all: Vec<Arc<Shelf>>,
+    all: Vec<Arc<SampledCategory>>,
 }
 
-/// What was read lately of one set of siblings. Filing a text changes one shelf and seldom the
+/// What was read lately of one set of siblings. Filing a text changes one category and seldom the
 /// frame, so that nearly all can be taken over.
 #[derive(Clone)]
-struct Siblings {
+struct CachedSiblings {
     key: u64,
     frame: Arc<Frame>,
-    shelves: HashMap<u64, Arc<Shelf>>,
+    siblings: HashMap<u64, Arc<SampledCategory>>,
 }
 
-impl Shelves {
+impl SampledSiblings {
     /// `samples` of each category; a category without any is known by its name.
     pub fn of(names: &[&str], samples: &[Vec<&str>]) -> Self {
-        static LATELY: Mutex<Vec<Siblings>> = Mutex::new(Vec::new());
+        static LATELY: Mutex<Vec<CachedSiblings>> = Mutex::new(Vec::new());
 
         let texts: Vec<Vec<&str>> = names
             .iter()
@@ -64,16 +64,16 @@ impl Shelves {
             .find(|siblings| siblings.key == key)
             .cloned();
 
-        let known = known.unwrap_or_else(|| Siblings {
+        let known = known.unwrap_or_else(|| CachedSiblings {
             key,
             frame: frame(&texts),
-            shelves: HashMap::new(),
+            siblings: HashMap::new(),
         });
 
-        let (siblings, shelves) = known.renew(&texts);
+        let (cached, siblings) = known.renew(&texts);
         let mut lately = lately();
         lately.retain(|other| other.key != key);
-        lately.insert(0, siblings);
+        lately.insert(0, cached);
         let mut kept = 0;
 
         lately.retain(|siblings| {
@@ -81,7 +81,7 @@ impl Shelves {
             kept <= KEPT
         });
 
-        shelves
+        siblings
     }
 
     /// A text against the siblings.
@@ -112,7 +112,11 @@ impl Shelves {
     fn near(&self, text: &Reading, home: Option<usize>) -> Vec<usize> {
         let mut near: Vec<usize> = (0..self.all.len()).collect();
         if near.len() > NEAR {
-            let nearness: Vec<f32> = self.all.iter().map(|shelf| shelf.nearness(text)).collect();
+            let nearness: Vec<f32> = self
+                .all
+                .iter()
+                .map(|category| category.nearness(text))
+                .collect();
             near.select_nth_unstable_by(NEAR, |a, b| {
                 nearness[*b].total_cmp(&nearness[*a]).then(a.cmp(b))
             });
@@ -125,20 +129,20 @@ impl Shelves {
 
     #[expect(clippy::cast_precision_loss, reason = "a logarithm of it is taken")]
     fn held(&self, at: usize, counts: &[usize]) -> f32 {
-        let sampled = self.all.get(at).map_or(0, |shelf| shelf.len());
+        let sampled = self.all.get(at).map_or(0, |category| category.len());
         counts.get(at).map_or(sampled, |count| sampled.max(*count)) as f32
     }
 
-    /// Takes a text off its shelf, if it is one of the samples there.
+    /// Takes a text off its category, if it is one of the samples there.
     pub fn take(&mut self, at: usize, text: &Sketch) {
-        if let Some(shelf) = self.all.get_mut(at)
-            && let Some(place) = shelf.find(text)
+        if let Some(category) = self.all.get_mut(at)
+            && let Some(place) = category.find(text)
         {
-            Arc::make_mut(shelf).take(place);
+            Arc::make_mut(category).take(place);
         }
     }
 
-    /// Lays a text on a shelf. Those before it that are not there yet are made as well: names may
+    /// Lays a text on a category. Those before it that are not there yet are made as well: names may
     /// have come up for texts that are not laid anywhere.
     pub fn lay(&mut self, at: usize, text: &Arc<Reading>) {
         while self.all.len() <= at {
@@ -148,35 +152,35 @@ impl Shelves {
     }
 }
 
-impl Siblings {
+impl CachedSiblings {
     fn samples(&self) -> usize {
-        self.shelves.values().map(|shelf| shelf.len()).sum()
+        self.siblings.values().map(|category| category.len()).sum()
     }
 
     /// Reads what is new, and forgets what is no longer there.
-    fn renew(self, texts: &[Vec<&str>]) -> (Self, Shelves) {
-        let mut shelves = HashMap::with_capacity(texts.len());
+    fn renew(self, texts: &[Vec<&str>]) -> (Self, SampledSiblings) {
+        let mut siblings = HashMap::with_capacity(texts.len());
         let mut all = Vec::with_capacity(texts.len());
         for texts in texts {
             let key = fingerprint(0, texts);
-            let known = shelves
+            let known = siblings
                 .get(&key)
-                .or_else(|| self.shelves.get(&key))
+                .or_else(|| self.siblings.get(&key))
                 .cloned();
 
             let read = || {
-                Arc::new(Shelf::of(
+                Arc::new(SampledCategory::of(
                     texts.iter().map(|text| self.frame.read(&sketch(text))),
                 ))
             };
 
             let category = known.unwrap_or_else(read);
-            shelves.insert(key, Arc::clone(&category));
+            siblings.insert(key, Arc::clone(&category));
             all.push(category);
         }
 
         let frame = Arc::clone(&self.frame);
-        (Self { shelves, ..self }, Shelves { frame, all })
+        (Self { siblings, ..self }, SampledSiblings { frame, all })
     }
 }
 
@@ -203,8 +207,8 @@ mod tests {
     use super::*;
 
     fn likeness(names: &[&str], samples: &[Vec<&str>], text: &str) -> Vec<f32> {
-        let shelves = Shelves::of(names, samples);
-        shelves.likeness(&shelves.read(&sketch(text)), &[], None)
+        let siblings = SampledSiblings::of(names, samples);
+        siblings.likeness(&siblings.read(&sketch(text)), &[], None)
     }
 
     #[test]
@@ -260,7 +264,7 @@ mod tests {
             .collect();
         let names: Vec<String> = (0..2 * NEAR).map(|n| format!("Matter {n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let shelves = Shelves::of(
+        let siblings = SampledSiblings::of(
             &names,
             &texts
                 .iter()
@@ -268,16 +272,16 @@ mod tests {
                 .collect::<Vec<_>>(),
         );
 
-        let read = shelves.read(&sketch(&texts[7]));
+        let read = siblings.read(&sketch(&texts[7]));
         let far = |likeness: &[f32]| likeness.iter().filter(|l| **l <= FAR).count();
-        let likeness = shelves.likeness(&read, &[], None);
+        let likeness = siblings.likeness(&read, &[], None);
         let last = likeness
             .iter()
             .position(|l| *l <= FAR)
             .expect("one that is far");
 
         assert!(far(&likeness) == NEAR && likeness.iter().all(|l| *l <= likeness[7]));
-        let at_home = shelves.likeness(&read, &[], Some(last));
+        let at_home = siblings.likeness(&read, &[], Some(last));
         assert!(far(&at_home) == NEAR - 1 && at_home[last] > FAR);
     }
 
@@ -290,11 +294,11 @@ mod tests {
     }
 
     #[test]
-    fn shelves_keep_their_numbers() {
-        let mut shelves = Shelves::of(&["One"], &[vec!["The exchange rate is unfair"]]);
-        let card = shelves.read(&sketch("Where is my new card?"));
-        shelves.lay(2, &card);
-        let likeness = shelves.likeness(&card, &[], None);
+    fn siblings_keep_their_numbers() {
+        let mut siblings = SampledSiblings::of(&["One"], &[vec!["The exchange rate is unfair"]]);
+        let card = siblings.read(&sketch("Where is my new card?"));
+        siblings.lay(2, &card);
+        let likeness = siblings.likeness(&card, &[], None);
 
         assert!(
             likeness.len() == 3 && likeness[2] > likeness[1] && likeness[2] > likeness[0],
@@ -304,11 +308,11 @@ mod tests {
 
     #[test]
     fn nothing_known_is_harmless() {
-        let mut shelves = Shelves::of(&[], &[]);
-        let read = shelves.read(&sketch(""));
-        shelves.lay(3, &read);
+        let mut siblings = SampledSiblings::of(&[], &[]);
+        let read = siblings.read(&sketch(""));
+        siblings.lay(3, &read);
         assert!(
-            shelves
+            siblings
                 .likeness(&read, &[], None)
                 .iter()
                 .all(|l| l.is_finite())

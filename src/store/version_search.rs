@@ -8,21 +8,21 @@
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::{Bound, Pieces};
+use super::candidates::{Bound, StatementBuilder};
 use super::dialect::{Dialect, JOINT};
 use super::source_versions::{self, WIDTH, read_version};
 use super::sources::read_source;
 use super::{Engine, Store, StoreError, Tx};
 use crate::base::ids::{SourceId, Space};
 use crate::base::words::whole_name;
-use crate::model::document::{Choice, DocumentCandidate, DocumentSearch};
 use crate::model::source::{FILE_INGEST, Source};
+use crate::model::version_search::{Choice, VersionCandidate, VersionSearch};
 
-/// Documents that one word may bring.
+/// Sources that one word may bring.
 const BY_WORD: i64 = 500;
-/// Documents that the words together may bring.
+/// Sources that the words together may bring.
 const BY_WORDS: i64 = 50;
-/// Documents that the tags may bring. Tags that more have are had by some of the first versions,
+/// Sources that the tags may bring. Tags that more have are had by some of the first versions,
 /// too.
 const BY_TAGS: i64 = 200;
 const AMONG_FIRST: i64 = 300;
@@ -46,12 +46,12 @@ const OF_VERSION: &str = "s.space = d.space AND s.id = d.source_id AND s.eligibl
 impl Store {
     /// The versions that a description may mean, those that fit best first: by name, tags, time and
     /// words, in this order.
-    pub async fn list_documents(
+    pub async fn list_version_candidates(
         &self,
         space: &Space,
-        search: &DocumentSearch,
-    ) -> Result<Vec<DocumentCandidate>, StoreError> {
-        let pieces = Finding {
+        search: &VersionSearch,
+    ) -> Result<Vec<VersionCandidate>, StoreError> {
+        let statement = Finding {
             space,
             search,
             dialect: &self.backend.dialect,
@@ -63,11 +63,11 @@ impl Store {
         // time.
         let kept =
             search.words.len() <= 4 && search.tags.len() <= 4 && self.engine() != Engine::Mysql;
-        self.retry("list_documents", || async {
-            self.fetch_all(self.put_together(&pieces, kept))
+        self.retry("list_version_candidates", || async {
+            self.fetch_all(self.put_together(&statement, kept))
                 .await?
                 .iter()
-                .map(read_document)
+                .map(read_candidate)
                 .collect()
         })
         .await
@@ -96,7 +96,7 @@ impl Tx {
         self.execute(insert).await.map(|_| ())
     }
 
-    /// Makes a document known by words; those that it has stay.
+    /// Makes a source known by words; those that it has stay.
     pub async fn add_document_words(
         &mut self,
         space: &Space,
@@ -122,177 +122,183 @@ impl Tx {
 /// Puts the statement together.
 struct Finding<'f> {
     space: &'f Space,
-    search: &'f DocumentSearch,
+    search: &'f VersionSearch,
     dialect: &'f Dialect,
 }
 
 impl Finding<'_> {
-    fn statement(&self) -> Pieces {
-        let mut pieces = Pieces::default();
-        pieces.push("WITH ");
-        self.hits(&mut pieces);
-        self.pool(&mut pieces);
-        self.ranked(&mut pieces);
+    fn statement(&self) -> StatementBuilder {
+        let mut statement = StatementBuilder::default();
+        statement.push("WITH ");
+        self.hits(&mut statement);
+        self.pool(&mut statement);
+        self.ranked(&mut statement);
 
-        pieces
+        statement
     }
 
     fn words(&self) -> &[String] {
         &self.search.words[..self.search.words.len().min(MOST_WORDS)]
     }
 
-    /// Tags that not every document carries.
+    /// Tags that not every source carries.
     fn own_tags(&self) -> impl Iterator<Item = &String> {
         self.search.tags.iter().filter(|tag| *tag != FILE_INGEST)
     }
 
-    /// Documents by their words; a word that few have counts more.
-    fn hits(&self, pieces: &mut Pieces) {
+    /// Sources by their words; a word that few have counts more.
+    fn hits(&self, statement: &mut StatementBuilder) {
         for (number, word) in self.words().iter().enumerate() {
-            pieces.push(if number == 0 {
+            statement.push(if number == 0 {
                 "hits (source_id, weight) AS (SELECT w.source_id, SUM(w.weight) AS weight FROM ("
             } else {
                 " UNION ALL "
             });
 
-            pieces.push("SELECT n.source_id, 1000.0 / (10 + COUNT(*) OVER ()) AS weight FROM (SELECT n.source_id ");
-            pieces.text(
+            statement.push("SELECT n.source_id, 1000.0 / (10 + COUNT(*) OVER ()) AS weight FROM (SELECT n.source_id ");
+            statement.text(
                 "FROM document_words n WHERE n.space = ?",
                 self.space.as_str(),
             );
 
-            pieces.text(" AND n.user_id = ?", &self.search.user_id);
-            pieces.text(" AND n.word = ?", word);
-            self.first_unless_named(pieces, " ORDER BY n.source_id", BY_WORD);
-            pieces.push(") n");
+            statement.text(" AND n.user_id = ?", &self.search.user_id);
+            statement.text(" AND n.word = ?", word);
+            self.first_unless_named(statement, " ORDER BY n.source_id", BY_WORD);
+            statement.push(") n");
         }
         if !self.words().is_empty() {
-            pieces.limit(
+            statement.limit(
                 ") w GROUP BY w.source_id ORDER BY 2 DESC, w.source_id",
                 BY_WORDS,
             );
-            pieces.push("), ");
+            statement.push("), ");
         }
     }
 
     /// Everything that may be meant.
-    fn pool(&self, pieces: &mut Pieces) {
+    fn pool(&self, statement: &mut StatementBuilder) {
         let join = self.dialect.join_in_order();
-        pieces.push("pool (version_id, source_id, ingested_at, char_count, weight, named) AS (");
+        statement.push("pool (version_id, source_id, ingested_at, char_count, weight, named) AS (");
         if let Some(name) = &self.search.filename {
-            pieces.push(&format!(
+            statement.push(&format!(
                 "SELECT {POOLED} FROM (SELECT {VERSION}, 0.0 AS weight, 1 AS named FROM document_words n "
             ));
-            pieces.push(&format!(
+            statement.push(&format!(
                 "{join} sources s ON s.space = n.space AND s.id = n.source_id AND s.eligible = 1 "
             ));
-            pieces.push(&format!(
+            statement.push(&format!(
                 "{join} document_versions d ON d.space = n.space AND d.source_id = n.source_id "
             ));
-            pieces.text("WHERE n.space = ?", self.space.as_str());
-            pieces.text(" AND n.user_id = ?", &self.search.user_id);
-            pieces.text(" AND n.word = ? ORDER BY ", whole_name(name));
+            statement.text("WHERE n.space = ?", self.space.as_str());
+            statement.text(" AND n.user_id = ?", &self.search.user_id);
+            statement.text(" AND n.word = ? ORDER BY ", whole_name(name));
 
             // In the order in which what does not fit is left out: nothing that would be taken is
             // cut.
-            pieces.text("CASE WHEN s.filename = ? THEN 0 ELSE 1 END, ", name);
+            statement.text("CASE WHEN s.filename = ? THEN 0 ELSE 1 END, ", name);
             if self.own_tags().next().is_some() {
-                pieces.push("CASE WHEN ");
-                self.carries_all(pieces, "n.source_id");
-                pieces.push(" THEN 0 ELSE 1 END, ");
+                statement.push("CASE WHEN ");
+                self.carries_all(statement, "n.source_id");
+                statement.push(" THEN 0 ELSE 1 END, ");
             }
 
             if let Some(moment) = self.search.as_of {
-                pieces.number(
+                statement.number(
                     "CASE WHEN d.ingested_at <= ? THEN 0 ELSE 1 END, ",
                     moment.as_micros(),
                 );
             }
 
-            pieces.push(&self.order("d"));
-            pieces.limit("", BY_NAME.max(self.most()));
-            pieces.push(") p UNION ALL ");
+            statement.push(&self.order("d"));
+            statement.limit("", BY_NAME.max(self.most()));
+            statement.push(") p UNION ALL ");
         }
 
         if !self.words().is_empty() {
-            // The words are the document's; which of its versions says them is seen by the texts.
+            // The words are the source's; which of its versions says them is seen by the texts.
             if self.search.choice == Choice::Score {
-                pieces.push(&format!(
+                statement.push(&format!(
                     "SELECT {VERSION}, h.weight, 0 FROM hits h {join} document_versions d "
                 ));
-                pieces.text(
+                statement.text(
                     "ON d.space = ? AND d.source_id = h.source_id",
                     self.space.as_str(),
                 );
             } else {
-                self.best_versions(pieces, "h.weight");
-                pieces.push("hits h) h");
+                self.best_versions(statement, "h.weight");
+                statement.push("hits h) h");
             }
-            pieces.push(" UNION ALL ");
+            statement.push(" UNION ALL ");
         }
 
-        self.by_tags(pieces);
-        self.by_time(pieces, true);
+        self.by_tags(statement);
+        self.by_time(statement, true);
         if self.search.as_of.is_some() {
-            pieces.push(" UNION ALL ");
-            self.by_time(pieces, false);
+            statement.push(" UNION ALL ");
+            self.by_time(statement, false);
         }
 
-        pieces.push(") ");
+        statement.push(") ");
     }
 
-    /// Documents that carry every tag: so many of them, and those among the first versions.
-    fn by_tags(&self, pieces: &mut Pieces) {
+    /// Sources that carry every tag: so many of them, and those among the first versions.
+    fn by_tags(&self, statement: &mut StatementBuilder) {
         let tags: Vec<&String> = self.own_tags().collect();
         // The last one was given last, and says the most.
         let Some((last, others)) = tags.split_last() else {
             return;
         };
-        self.best_versions(pieces, "0.0");
-        pieces.push("(SELECT g.source_id FROM source_tags g ");
-        pieces.text("WHERE g.space = ?", self.space.as_str());
-        pieces.text(" AND g.tag = ?", *last);
-        pieces.push(
+        self.best_versions(statement, "0.0");
+        statement.push("(SELECT g.source_id FROM source_tags g ");
+        statement.text("WHERE g.space = ?", self.space.as_str());
+        statement.text(" AND g.tag = ?", *last);
+        statement.push(
             " AND (SELECT s.user_id FROM sources s WHERE s.space = g.space AND s.id = g.source_id ",
         );
-        pieces.text("AND s.eligible = 1) = ?", &self.search.user_id);
+        statement.text("AND s.eligible = 1) = ?", &self.search.user_id);
         for tag in others {
-            carries(pieces, "g", tag);
+            carries(statement, "g", tag);
         }
 
-        self.first_unless_named(pieces, " ORDER BY g.source_id", BY_TAGS);
-        pieces.push(") h) h");
-        pieces.push(&format!(
+        self.first_unless_named(statement, " ORDER BY g.source_id", BY_TAGS);
+        statement.push(") h) h");
+        statement.push(&format!(
             " UNION ALL SELECT {POOLED} FROM (SELECT s.version_id, s.source_id, s.ingested_at, "
         ));
-        pieces.push("s.char_count, s.weight, s.named FROM (");
-        self.first_versions(pieces, true, AMONG_FIRST, ", d.space");
-        pieces.push(") s WHERE 1 = 1");
+        statement.push("s.char_count, s.weight, s.named FROM (");
+        self.first_versions(statement, true, AMONG_FIRST, ", d.space");
+        statement.push(") s WHERE 1 = 1");
         for tag in &tags {
-            carries(pieces, "s", tag);
+            carries(statement, "s", tag);
         }
 
-        pieces.limit("", self.most());
-        pieces.push(") p UNION ALL ");
+        statement.limit("", self.most());
+        statement.push(") p UNION ALL ");
     }
 
     /// The first of the user's versions by what is chosen for, whatever they say.
-    fn by_time(&self, pieces: &mut Pieces, in_time: bool) {
-        pieces.push(&format!("SELECT {POOLED} FROM ("));
-        self.first_versions(pieces, in_time, self.most(), "");
-        pieces.push(") p");
+    fn by_time(&self, statement: &mut StatementBuilder, in_time: bool) {
+        statement.push(&format!("SELECT {POOLED} FROM ("));
+        self.first_versions(statement, in_time, self.most(), "");
+        statement.push(") p");
     }
 
-    fn first_versions(&self, pieces: &mut Pieces, in_time: bool, most: i64, more: &str) {
+    fn first_versions(
+        &self,
+        statement: &mut StatementBuilder,
+        in_time: bool,
+        most: i64,
+        more: &str,
+    ) {
         let join = self.dialect.join_in_order();
-        pieces.push(&format!(
+        statement.push(&format!(
             "SELECT {VERSION}, 0.0 AS weight, 0 AS named{more} FROM document_versions d "
         ));
-        pieces.push(&format!("{join} sources s ON {OF_VERSION} "));
-        pieces.text("WHERE d.space = ?", self.space.as_str());
-        pieces.text(" AND d.user_id = ?", &self.search.user_id);
+        statement.push(&format!("{join} sources s ON {OF_VERSION} "));
+        statement.text("WHERE d.space = ?", self.space.as_str());
+        statement.text(" AND d.user_id = ?", &self.search.user_id);
         if let Some(moment) = self.search.as_of.filter(|_| in_time) {
-            pieces.number(" AND d.ingested_at <= ?", moment.as_micros());
+            statement.number(" AND d.ingested_at <= ?", moment.as_micros());
         }
 
         // Along an index: ties are put in order later.
@@ -302,11 +308,11 @@ impl Finding<'_> {
             Choice::Longest => " ORDER BY d.char_count DESC, d.version_id DESC",
         };
 
-        self.first_unless_named(pieces, order, most);
+        self.first_unless_named(statement, order, most);
     }
 
     /// Puts what was found in order, cuts it, and brings the texts of those that would be taken.
-    fn ranked(&self, pieces: &mut Pieces) {
+    fn ranked(&self, statement: &mut StatementBuilder) {
         let join = self.dialect.join_in_order();
         let versions: Vec<String> = source_versions::COLUMNS
             .split(", ")
@@ -314,157 +320,157 @@ impl Finding<'_> {
             .collect();
 
         let texts = if self.search.texts { MOST_CHARS } else { 0 };
-        pieces.push(&format!(
+        statement.push(&format!(
             "SELECT {}, {SOURCE_COLUMNS}, ",
             versions.join(", ")
         ));
 
         // In one column: a row for each would bring everything else as often.
         let tags = self.dialect.joined("t.tag", "t.position");
-        pieces.push(&format!(
+        statement.push(&format!(
             "(SELECT {tags} FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id), "
         ));
-        pieces.push(&format!(
+        statement.push(&format!(
             "CASE WHEN c.choice = 1 OR c.total <= {texts} THEN v.content END "
         ));
-        pieces.push("FROM (SELECT q.version_id, q.place, SUM(q.char_count) OVER (ORDER BY q.place) AS total, ");
-        pieces.push("RANK() OVER (ORDER BY q.named DESC, q.tagged DESC, q.in_time DESC, ");
-        pieces.push(&format!(
+        statement.push("FROM (SELECT q.version_id, q.place, SUM(q.char_count) OVER (ORDER BY q.place) AS total, ");
+        statement.push("RANK() OVER (ORDER BY q.named DESC, q.tagged DESC, q.in_time DESC, ");
+        statement.push(&format!(
             "{}) AS choice FROM (SELECT r.version_id, r.ingested_at, r.char_count, ",
             self.order("q")
         ));
 
-        pieces.push("r.named, r.tagged, r.in_time, ROW_NUMBER() OVER (ORDER BY r.named DESC, r.tagged DESC, ");
-        pieces.push(&format!(
+        statement.push("r.named, r.tagged, r.in_time, ROW_NUMBER() OVER (ORDER BY r.named DESC, r.tagged DESC, ");
+        statement.push(&format!(
             "r.in_time DESC, r.weight DESC, {}, r.version_id) AS place FROM (",
             self.order("r")
         ));
 
-        pieces.push("SELECT p.version_id, p.weight, p.ingested_at, p.char_count, ");
+        statement.push("SELECT p.version_id, p.weight, p.ingested_at, p.char_count, ");
         match &self.search.filename {
             Some(name) => {
                 let of_it = "CASE WHEN (SELECT s.filename FROM sources s WHERE s.space = ? AND s.id = p.source_id)";
-                pieces.text(of_it, self.space.as_str());
-                pieces.text(" = ? THEN 2 ELSE p.named END AS named, ", name);
+                statement.text(of_it, self.space.as_str());
+                statement.text(" = ? THEN 2 ELSE p.named END AS named, ", name);
             }
-            None => pieces.push("p.named AS named, "),
+            None => statement.push("p.named AS named, "),
         }
 
-        self.tagged(pieces);
+        self.tagged(statement);
         match self.search.as_of {
             Some(moment) => {
-                pieces.number(
+                statement.number(
                     "CASE WHEN p.ingested_at <= ? THEN 1 ELSE 0 END AS in_time ",
                     moment.as_micros(),
                 );
             }
-            None => pieces.push("1 AS in_time "),
+            None => statement.push("1 AS in_time "),
         }
 
-        pieces.push("FROM (SELECT version_id, MIN(source_id) AS source_id, MIN(ingested_at) AS ingested_at, ");
-        pieces.push(
+        statement.push("FROM (SELECT version_id, MIN(source_id) AS source_id, MIN(ingested_at) AS ingested_at, ");
+        statement.push(
             "MIN(char_count) AS char_count, MAX(weight) AS weight, MAX(named) AS named FROM pool ",
         );
-        pieces.push("WHERE version_id IS NOT NULL GROUP BY version_id) p ");
-        pieces.text(
+        statement.push("WHERE version_id IS NOT NULL GROUP BY version_id) p ");
+        statement.text(
             "WHERE (SELECT s.eligible FROM sources s WHERE s.space = ?",
             self.space.as_str(),
         );
 
-        pieces.push(" AND s.id = p.source_id) = 1) r ");
-        pieces.limit("ORDER BY place", self.most());
-        pieces.push(") q) c ");
-        pieces.push(&format!("{join} source_versions v "));
-        pieces.text(
+        statement.push(" AND s.id = p.source_id) = 1) r ");
+        statement.limit("ORDER BY place", self.most());
+        statement.push(") q) c ");
+        statement.push(&format!("{join} source_versions v "));
+        statement.text(
             "ON v.space = ? AND v.id = c.version_id ",
             self.space.as_str(),
         );
 
-        pieces.push(&format!(
+        statement.push(&format!(
             "{join} sources s ON s.space = v.space AND s.id = v.source_id ORDER BY c.place"
         ));
     }
 
-    /// Whether a document carries every tag that is wanted.
-    fn tagged(&self, pieces: &mut Pieces) {
+    /// Whether a source carries every tag that is wanted.
+    fn tagged(&self, statement: &mut StatementBuilder) {
         if self.own_tags().next().is_none() {
-            pieces.push("1 AS tagged, ");
+            statement.push("1 AS tagged, ");
             return;
         }
 
-        pieces.push("CASE WHEN ");
-        self.carries_all(pieces, "p.source_id");
-        pieces.push(" THEN 1 ELSE 0 END AS tagged, ");
+        statement.push("CASE WHEN ");
+        self.carries_all(statement, "p.source_id");
+        statement.push(" THEN 1 ELSE 0 END AS tagged, ");
     }
 
-    /// The condition that a document carries every tag that is wanted.
-    fn carries_all(&self, pieces: &mut Pieces, source_id: &str) {
+    /// The condition that a source carries every tag that is wanted.
+    fn carries_all(&self, statement: &mut StatementBuilder, source_id: &str) {
         let tags: Vec<&String> = self.own_tags().collect();
-        pieces.text(
+        statement.text(
             "(SELECT COUNT(*) FROM source_tags g WHERE g.space = ?",
             self.space.as_str(),
         );
 
         let marks = vec!["?"; tags.len()].join(",");
-        pieces.push(&format!(
+        statement.push(&format!(
             " AND g.source_id = {source_id} AND g.tag IN ({marks})) = {}",
             tags.len()
         ));
 
-        pieces
+        statement
             .values
             .extend(tags.into_iter().map(|tag| Bound::Text(tag.clone())));
     }
 
     /// The end of a way that is not taken once the name that was given is known.
-    fn first_unless_named(&self, pieces: &mut Pieces, order: &str, most: i64) {
+    fn first_unless_named(&self, statement: &mut StatementBuilder, order: &str, most: i64) {
         let Some(name) = &self.search.filename else {
-            pieces.push(order);
-            return pieces.limit("", most);
+            statement.push(order);
+            return statement.limit("", most);
         };
 
         let in_limit = self.dialect.repeats_conditions();
-        pieces.push(&if in_limit {
+        statement.push(&if in_limit {
             format!("{order} LIMIT (CASE WHEN EXISTS (")
         } else {
             " AND NOT EXISTS (".to_owned()
         });
 
-        pieces.push("SELECT 1 FROM document_words x JOIN sources y ON y.space = x.space AND y.id = x.source_id ");
-        pieces.text(
+        statement.push("SELECT 1 FROM document_words x JOIN sources y ON y.space = x.space AND y.id = x.source_id ");
+        statement.text(
             "AND y.eligible = 1 AND y.latest_version > 0 WHERE x.space = ?",
             self.space.as_str(),
         );
 
-        pieces.text(" AND x.user_id = ?", &self.search.user_id);
-        pieces.text(" AND x.word = ?)", whole_name(name));
-        pieces.push(&if in_limit {
+        statement.text(" AND x.user_id = ?", &self.search.user_id);
+        statement.text(" AND x.word = ?)", whole_name(name));
+        statement.push(&if in_limit {
             format!(" THEN 0 ELSE {most} END)")
         } else {
             format!("{order} LIMIT {most}")
         });
     }
 
-    /// Of the documents `h` that are named next, the version of each that would be taken.
+    /// Of the sources `h` that are named next, the version of each that would be taken.
     ///
-    /// Asked for document by document, which no planner can turn into a reading of everything.
-    fn best_versions(&self, pieces: &mut Pieces, weight: &str) {
+    /// Asked for source by source, which no planner can turn into a reading of everything.
+    fn best_versions(&self, statement: &mut StatementBuilder, weight: &str) {
         for column in ["ingested_at", "char_count"] {
-            pieces.push(if column == "ingested_at" {
+            statement.push(if column == "ingested_at" {
                 "SELECT h.version_id, h.source_id, "
             } else {
                 ", "
             });
 
-            pieces.text(
+            statement.text(
                 &format!("(SELECT d.{column} FROM document_versions d WHERE d.space = ?"),
                 self.space.as_str(),
             );
 
-            pieces.push(" AND d.version_id = h.version_id)");
+            statement.push(" AND d.version_id = h.version_id)");
         }
 
-        pieces.push(", h.weight, 0 FROM (SELECT h.source_id, ");
+        statement.push(", h.weight, 0 FROM (SELECT h.source_id, ");
         let order = match self.search.choice {
             // Both ways along an index.
             Choice::Latest | Choice::Score => {
@@ -476,22 +482,22 @@ impl Finding<'_> {
 
         let of_it = "(SELECT b.version_id FROM document_versions b WHERE b.space = ?";
         if let Some(moment) = self.search.as_of {
-            pieces.text(
+            statement.text(
                 &format!("COALESCE({of_it} AND b.source_id = h.source_id"),
                 self.space.as_str(),
             );
-            pieces.number(
+            statement.number(
                 &format!(" AND b.ingested_at <= ? ORDER BY {order} LIMIT 1), "),
                 moment.as_micros(),
             );
         }
 
-        pieces.text(of_it, self.space.as_str());
-        pieces.push(&format!(
+        statement.text(of_it, self.space.as_str());
+        statement.push(&format!(
             " AND b.source_id = h.source_id ORDER BY {order} LIMIT 1)"
         ));
-        pieces.push(if self.search.as_of.is_some() { ")" } else { "" });
-        pieces.push(&format!(" AS version_id, {weight} AS weight FROM "));
+        statement.push(if self.search.as_of.is_some() { ")" } else { "" });
+        statement.push(&format!(" AS version_id, {weight} AS weight FROM "));
     }
 
     fn order(&self, table: &str) -> String {
@@ -509,18 +515,18 @@ impl Finding<'_> {
     }
 }
 
-/// A condition on a table that names documents.
-fn carries(pieces: &mut Pieces, table: &str, tag: &str) {
-    pieces.push(&format!(
+/// A condition on a table that names sources.
+fn carries(statement: &mut StatementBuilder, table: &str, tag: &str) {
+    statement.push(&format!(
         " AND (SELECT COUNT(*) FROM source_tags o WHERE o.space = {table}.space "
     ));
-    pieces.text(
+    statement.text(
         &format!("AND o.source_id = {table}.source_id AND o.tag = ?) = 1"),
         tag,
     );
 }
 
-fn read_document(row: &AnyRow) -> Result<DocumentCandidate, StoreError> {
+fn read_candidate(row: &AnyRow) -> Result<VersionCandidate, StoreError> {
     let tags: Option<String> = row.try_get(WIDTH + 9)?;
     let mut source = read_source(row, WIDTH)?;
     source.tags = tags
@@ -529,7 +535,7 @@ fn read_document(row: &AnyRow) -> Result<DocumentCandidate, StoreError> {
         .map(ToOwned::to_owned)
         .collect();
 
-    Ok(DocumentCandidate {
+    Ok(VersionCandidate {
         source,
         version: read_version(row)?,
         content: row.try_get(WIDTH + 10)?,

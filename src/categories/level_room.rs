@@ -12,7 +12,7 @@ use crate::config::taxonomy::LimitScope;
 const MANY: i64 = 64;
 
 #[derive(Debug)]
-pub struct Places {
+pub struct LevelRoom {
     taxonomy: Taxonomy,
     /// By level: categories that are there or planned, and places that are held.
     used: Vec<i64>,
@@ -21,7 +21,7 @@ pub struct Places {
     keeps: bool,
 }
 
-impl Places {
+impl LevelRoom {
     pub fn new(taxonomy: Taxonomy) -> Self {
         let levels = place(taxonomy.depth()) + 2;
         Self {

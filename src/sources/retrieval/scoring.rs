@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::base::words::{each, telling};
-use crate::model::document::DocumentCandidate;
+use crate::model::version_search::VersionCandidate;
 
 /// What the words of a query are worth.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl Scale {
     /// The scale over some versions, and the score of each of them, 0 to 1.
     pub fn over<'c>(
         query: &str,
-        candidates: impl Iterator<Item = &'c DocumentCandidate>,
+        candidates: impl Iterator<Item = &'c VersionCandidate>,
     ) -> (Self, Vec<f64>) {
         let mut wanted = telling(query);
         if wanted.is_empty() {
@@ -38,7 +38,7 @@ impl Scale {
     }
 
     /// The score of a version that is not one of them.
-    pub fn score(&self, candidate: &DocumentCandidate) -> f64 {
+    pub fn score(&self, candidate: &VersionCandidate) -> f64 {
         self.share(&held(candidate, &self.places))
     }
 
@@ -68,7 +68,7 @@ fn weight(held: &[Vec<bool>], word: usize) -> f64 {
 }
 
 /// Which of the words a version holds.
-fn held(candidate: &DocumentCandidate, places: &HashMap<String, usize>) -> Vec<bool> {
+fn held(candidate: &VersionCandidate, places: &HashMap<String, usize>) -> Vec<bool> {
     let mut held = vec![false; places.len()];
     let facts = &candidate.version.facts;
     let said = [

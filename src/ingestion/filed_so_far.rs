@@ -1,4 +1,4 @@
-//! What a document that is being filed has put where so far, over what was there before; for the
+//! What a source that is being filed has put where so far, over what was there before; for the
 //! embedded model.
 
 use std::collections::HashMap;
@@ -10,19 +10,19 @@ use crate::model::category::CategoryContents;
 
 /// What this document has put where so far, over what was there before.
 #[derive(Default)]
-pub struct Shelves {
+pub struct FiledSoFar {
     stored: Arc<Samples>,
-    own: HashMap<Node, Shelf>,
+    own: HashMap<Node, FiledChunks>,
 }
 
 /// How many chunks were put into a category, and the first and the latest of them.
 #[derive(Default)]
-struct Shelf {
+struct FiledChunks {
     count: usize,
     samples: Vec<Arc<str>>,
 }
 
-impl Shelves {
+impl FiledSoFar {
     pub fn over(stored: Arc<Samples>) -> Self {
         Self {
             stored,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::scoring::Scale;
 use crate::base::clock::Timestamp;
 use crate::base::text::name_key;
-use crate::model::document::{Choice, DocumentCandidate};
+use crate::model::version_search::{Choice, VersionCandidate};
 
 /// What candidates must be like.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl Sieve {
     /// all.
     pub fn decide(
         &self,
-        candidates: &[DocumentCandidate],
+        candidates: &[VersionCandidate],
         explain: bool,
     ) -> Result<Decided, Option<&'static str>> {
         let mut left: Vec<usize> = (0..candidates.len()).collect();
@@ -150,7 +150,7 @@ impl Sieve {
     }
 
     /// The best by what is chosen for, and all that are as good.
-    fn equals(&self, candidates: &[DocumentCandidate], left: &[usize]) -> (usize, Vec<usize>) {
+    fn equals(&self, candidates: &[VersionCandidate], left: &[usize]) -> (usize, Vec<usize>) {
         let order = |one: usize, other: usize| {
             let (a, b) = (&candidates[one].version, &candidates[other].version);
             match self.choice {
@@ -194,13 +194,13 @@ pub(super) mod tests {
         tags: &[&str],
         at: i64,
         content: &str,
-    ) -> DocumentCandidate {
+    ) -> VersionCandidate {
         let now = Timestamp::from_micros(at);
         let source_id = SourceId::new();
         let mut all = vec!["file_ingest".to_owned()];
         all.extend(tags.iter().map(ToString::to_string));
 
-        DocumentCandidate {
+        VersionCandidate {
             source: Source {
                 id: source_id.clone(),
                 user_id: "default".to_owned(),
