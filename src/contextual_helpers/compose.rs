@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::clock::read_date;
+use crate::base::clock::is_date;
 use crate::base::field_error::FieldError;
 use crate::base::text::{char_count, has_control_but_breaks, one_line};
 use crate::base::tokens::TokenCounter;
@@ -69,7 +69,8 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
     let author = known("author", &fields.author);
     let topic = known("topic", &fields.topic);
     let description = known("description", &fields.description);
-    let date = given_date.as_deref().and_then(read_date);
+    // Kept as the user wrote it.
+    let date = given_date.clone().filter(|date| is_date(date));
     let bad_date = given_date.is_some() && date.is_none() && errors.is_empty();
 
     if given_date.is_some() && date.is_none() {

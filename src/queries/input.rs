@@ -25,7 +25,7 @@ pub const MOST_NAMED: usize = 100;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// QuerySettings a model for an answer.
+    /// Ask a model for an answer.
     #[default]
     Answer,
     /// Give the chunks, without an answer.

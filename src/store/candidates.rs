@@ -40,7 +40,7 @@ pub(super) enum Bound {
     Number(i64),
 }
 
-/// StatementBuilder of a statement with the values for their marks.
+/// A statement that is put together from parts, with the values for their marks.
 #[derive(Default)]
 pub(super) struct StatementBuilder {
     pub(super) sql: String,

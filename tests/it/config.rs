@@ -591,6 +591,19 @@ fn mistakes_about_models_are_named_with_a_way_out() {
             "from 0 to 2",
         ),
         (
+            vec![("MEMOIR__TAXONOMY__HIERARCHY_DEPTH", "-1")],
+            "taxonomy.hierarchy_depth",
+            "from 1 to 100",
+        ),
+        (
+            vec![(
+                "MEMOIR__TAXONOMY__HIERARCHY_DEPTH",
+                "99999999999999999999999",
+            )],
+            "taxonomy.hierarchy_depth",
+            "from 1 to 100",
+        ),
+        (
             vec![("MEMOIR__LLM__CAPS__JOB__USD", "-1")],
             "llm.caps.job.usd",
             "zero or more",

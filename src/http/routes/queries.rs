@@ -53,7 +53,7 @@ pub struct ListQueriesQuery {
     cursor: Option<String>,
 }
 
-/// QuerySettings
+/// Run a query
 ///
 /// Walks the hierarchy level by level, reads the chunks of the leaves that were chosen, makes
 /// them fit the budget, and answers from them, with everything that was decided on the way. With
