@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn one_paragraph_without_what_is_not_known() {
         let helper = compose(&fields("2025 01 31", "Ada", "unknown", "About\nengines.")).unwrap();
-        assert_eq!(helper.text, "Author: Ada. Date: 2025-01-31. About engines.");
+        assert_eq!(helper.text, "Author: Ada. Date: 2025 01 31. About engines.");
         assert_eq!(helper.origin, HelperOrigin::User);
         assert_eq!(
             compose(&fields("unknown", "Unknown", "unknown", "unknown"))

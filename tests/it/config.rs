@@ -591,19 +591,6 @@ fn mistakes_about_models_are_named_with_a_way_out() {
             "from 0 to 2",
         ),
         (
-            vec![("MEMOIR__TAXONOMY__HIERARCHY_DEPTH", "-1")],
-            "taxonomy.hierarchy_depth",
-            "from 1 to 100",
-        ),
-        (
-            vec![(
-                "MEMOIR__TAXONOMY__HIERARCHY_DEPTH",
-                "99999999999999999999999",
-            )],
-            "taxonomy.hierarchy_depth",
-            "from 1 to 100",
-        ),
-        (
             vec![("MEMOIR__LLM__CAPS__JOB__USD", "-1")],
             "llm.caps.job.usd",
             "zero or more",
@@ -631,6 +618,18 @@ fn mistakes_about_models_are_named_with_a_way_out() {
     .unwrap_err();
 
     assert!(!secret.to_string().contains("sk-hush"), "{secret}");
+}
+
+#[test]
+fn a_number_that_fits_no_type_is_told_the_true_range() {
+    for given in ["-1", "0", "101", "99999999999999999999999"] {
+        let settings = [("MEMOIR__TAXONOMY__HIERARCHY_DEPTH", given)];
+        let error = load(None, &settings).unwrap_err();
+        assert_eq!(keys(&error), ["taxonomy.hierarchy_depth"]);
+        let told = error.to_string();
+        assert!(told.contains("from 1 to 100"), "{told}");
+        assert!(told.contains(given), "{told}");
+    }
 }
 
 #[test]
