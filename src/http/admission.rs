@@ -35,14 +35,14 @@ impl Refusal {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too_many_connections",
                 "Too many connections",
-                format!("all {most} connections have a request in progress"),
+                format!("all {most} connections are busy with a request"),
             )
             .fix("Try again shortly, reuse connections, or raise server.max_connections."),
             Self::Address { most } => ApiError::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "too_many_connections_from_address",
                 "Too many connections from this address",
-                format!("this address has {most} connections already, each with a request in progress"),
+                format!("this address already has {most} connections, each busy with a request"),
             )
             .fix("Try again shortly, reuse connections, or raise server.max_connections_per_address."),
         };

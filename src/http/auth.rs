@@ -98,14 +98,14 @@ impl Caller {
         }
 
         let detail = format!(
-            "this needs a key with the role {}, and this one has {}",
+            "this operation requires a key with the role {}; this key has the role {}",
             role.as_str(),
             self.role().as_str()
         );
 
         Err(ApiError::forbidden(&detail)
             .fix(format!(
-                "Use a key whose role is {} or higher.",
+                "Use a key with the role {} or higher.",
                 role.as_str()
             ))
             .with("needed_role", role.as_str()))
@@ -143,9 +143,9 @@ impl Caller {
         }
 
         Err(ApiError::forbidden(&format!(
-            "{field}: the API key may not name the model {name}"
+            "{field}: the API key may not use the model {name}"
         ))
-        .fix("Leave the model out, or name one that the key allows (context.models).")
+        .fix("Omit the model, or choose one that the key allows (context.models).")
         .with("models", key.limits.models.clone()))
     }
 }
@@ -169,8 +169,13 @@ impl FromRequestParts<AppState> for AdminOfAll {
             return Ok(Self);
         }
 
-        Err(ApiError::forbidden("this endpoint covers all spaces, but the API key opens only one")
-            .fix("Use an admin key whose space is \"*\". Figures of one space: GET /v1/admin/spaces/{space}."))
+        Err(
+            ApiError::forbidden("this operation covers all spaces, but the API key opens only one")
+                .fix(
+                    "Use an admin key whose space is \"*\". For a single space, use GET \
+                 /v1/admin/spaces/{space}.",
+                ),
+        )
     }
 }
 
@@ -190,7 +195,7 @@ fn named_space(headers: &HeaderMap) -> Result<Option<Space>, ApiError> {
     space.map(Some).ok_or_else(|| {
         ApiError::invalid_field(
             "X-Memoir-Space",
-            format!("must be given once, as {}", Space::RULE),
+            format!("must be sent once, as {}", Space::RULE),
         )
     })
 }
@@ -200,7 +205,7 @@ fn check_single_authorization(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get_all(header::AUTHORIZATION).iter().count() > 1 {
         return Err(
             ApiError::malformed("the request has more than one Authorization header")
-                .fix("Send one Authorization header; check that no proxy in between adds its own."),
+                .fix("Send one Authorization header, and check that no proxy adds its own."),
         );
     }
     Ok(())
@@ -212,12 +217,12 @@ fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok());
     let Some(given) = given else {
-        return Err(unauthorized("no API key came with the request"));
+        return Err(unauthorized("the request has no API key"));
     };
     match given.split_once(' ') {
         Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => Ok(key.trim()),
         _ => Err(unauthorized(
-            "the Authorization header is not of the form Bearer KEY",
+            "the Authorization header does not have the form Bearer KEY",
         )),
     }
 }
@@ -225,9 +230,9 @@ fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
 fn space_for(key: &Key, named: Option<Space>) -> Result<Space, ApiError> {
     match (&key.space, named) {
         (Some(own), Some(named)) if *own != named => Err(ApiError::forbidden(
-            "the API key does not open the space that was named",
+            "the API key does not open the requested space",
         )
-        .fix("Leave out the header X-Memoir-Space, or name the key's own space.")),
+        .fix("Omit the header X-Memoir-Space, or set it to the key's own space.")),
         (Some(own), _) => Ok(own.clone()),
         (None, named) => Ok(named.unwrap_or_default()),
     }
@@ -244,13 +249,24 @@ fn named_now(parts: &Parts, state: &AppState) -> Result<Option<Timestamp>, ApiEr
     };
     let moment = header.to_str().ok().and_then(Timestamp::parse_rfc3339);
     moment.map(Some).ok_or_else(|| {
-        ApiError::invalid_field("X-Memoir-Now", "must be a time like 2026-01-31T12:00:00Z")
+        ApiError::invalid_field(
+            "X-Memoir-Now",
+            "must be a time such as 2026-01-31T12:00:00Z",
+        )
     })
 }
 
 /// 401: no key, or none that opens anything.
 pub fn unauthorized(detail: &str) -> ApiError {
-    ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized", detail)
-        .fix("Send the header Authorization: Bearer KEY with a key of auth.keys or of POST /v1/admin/keys.")
-        .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    ApiError::new(
+        StatusCode::UNAUTHORIZED,
+        "unauthorized",
+        "Unauthorized",
+        detail,
+    )
+    .fix(
+        "Send the header Authorization: Bearer KEY with a key from auth.keys or from POST \
+             /v1/admin/keys.",
+    )
+    .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
 }

@@ -24,14 +24,14 @@ pub const SHORT_DRAIN_TIME: Duration = Duration::from_millis(200);
 
 /// The answer to what has more bytes than are taken.
 pub fn too_large(what: &str, most: usize) -> ApiError {
-    let detail = format!("{what} has more than {most} bytes");
+    let detail = format!("{what} is larger than {most} bytes");
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "body_too_large",
         "Body too large",
         detail,
     )
-    .fix("Send less at once, or raise limits.max_body_bytes.")
+    .fix("Send less data per request, or raise limits.max_body_bytes.")
     .with("max_body_bytes", most)
 }
 
@@ -77,7 +77,7 @@ impl Unread {
         match self {
             Self::TooLarge => too_large("the request body", most),
             Self::BrokeOff => {
-                ApiError::malformed("the request body broke off").fix("Send the whole body.")
+                ApiError::malformed("the request body ended early").fix("Send the complete body.")
             }
             Self::NoMemory(error) => error,
         }

@@ -90,9 +90,12 @@ fn exhausted(most: usize) -> ApiError {
         StatusCode::SERVICE_UNAVAILABLE,
         "body_memory_exhausted",
         "Body memory exhausted",
-        format!("the bodies of other requests use up limits.body_memory ({most} bytes)"),
+        format!("the bodies of other requests use all of limits.body_memory ({most} bytes)"),
     )
-    .fix("Try again shortly, send fewer large bodies at once, or raise limits.body_memory.")
+    .fix(
+        "Try again shortly, send fewer large bodies at the same time, or raise \
+         limits.body_memory.",
+    )
     .with("body_memory", most)
     .header(header::RETRY_AFTER, HeaderValue::from_static("2"))
 }

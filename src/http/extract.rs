@@ -130,7 +130,7 @@ pub fn moment(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiE
         Timestamp::parse_rfc3339(&format!("{time}+{offset}"))
     });
 
-    let rule = "must be a moment with its offset, like 2026-01-31T12:00:00Z";
+    let rule = "must be a timestamp with an offset, such as 2026-01-31T12:00:00Z";
     read.map(Some)
         .ok_or_else(|| ApiError::invalid_field(field, rule))
 }
@@ -185,7 +185,7 @@ pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     {
         return unsupported(
             "the request body is compressed",
-            "Send it as it is, without Content-Encoding.",
+            "Send the body without Content-Encoding.",
         );
     }
 

@@ -17,9 +17,9 @@ pub fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 
     Err(ApiError::forbidden(
-        "without API keys memoir answers only to names of this machine, such as localhost",
+        "without API keys, memoir responds only to host names of this machine, such as localhost",
     )
-    .fix("Call it as http://127.0.0.1 or http://localhost, or configure auth.keys."))
+    .fix("Use http://127.0.0.1 or http://localhost, or configure auth.keys."))
 }
 
 fn is_local(host: &str) -> bool {

@@ -58,7 +58,7 @@ impl Idempotency {
         if let Some(key) = &key
             && !((1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()))
         {
-            let rule = "must be 1 to 255 visible ASCII characters, such as a UUID";
+            let rule = "must have 1 to 255 visible ASCII characters, such as a UUID";
             return Err(ApiError::invalid_field("Idempotency-Key", rule));
         }
 
@@ -163,10 +163,10 @@ impl Idempotency {
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "idempotency_key_reused",
                 "Idempotency key reused",
-                "this Idempotency-Key was used for another request",
+                "this Idempotency-Key was already used for another request",
             )
             .fix(
-                "Use a new key for each new request; repeat a key only with the very same body.",
+                "Use a new key for each new request; reuse a key only with exactly the same body.",
             ));
         }
 
@@ -183,7 +183,7 @@ impl Idempotency {
             .and_then(|json| serde_json::from_str::<Stored>(json).ok());
 
         let (Some(status), Some(stored)) = (status, stored) else {
-            return Err(ApiError::internal("a stored answer cannot be read"));
+            return Err(ApiError::internal("a stored response cannot be parsed"));
         };
         let mut response = respond(status, &stored);
         response

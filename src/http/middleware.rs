@@ -96,9 +96,9 @@ pub fn no_such_path() -> ApiError {
         StatusCode::NOT_FOUND,
         "unknown_route",
         "Unknown route",
-        "there is nothing at this path",
+        "there is no endpoint at this path",
     )
-    .fix("Look the path up in /docs or /openapi.json.")
+    .fix("Look up the path in /docs or /openapi.json.")
 }
 
 /// Answers a method that the route does not have; the router adds the header `Allow`.
@@ -107,7 +107,7 @@ pub async fn wrong_method() -> ApiError {
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
         "Method not allowed",
-        "this path has no such method",
+        "this endpoint does not support the method",
     )
     .fix("Use one of the methods in the Allow header.")
 }

@@ -36,11 +36,13 @@ fn refused(headers: &HeaderMap) -> ApiError {
         StatusCode::FORBIDDEN,
         "cross_origin_request",
         "Cross-origin request",
-        "a web page of another origin sent this request, and server.cors_origins does not name that origin",
+        "a web page from another origin sent this request, and server.cors_origins does not \
+         include that origin",
     )
     .fix(
-        "If the page is yours, name its origin in server.cors_origins, e.g. [\"https://app.example.com\"]. Behind a \
-         reverse proxy that changes the Host header, name the origin under which users open memoir's own page.",
+        "If the page is yours, add its origin to server.cors_origins, e.g. \
+         [\"https://app.example.com\"]. Behind a reverse proxy that changes the Host header, \
+         add the origin at which users open memoir's own page.",
     )
     .with("origin", origin)
 }

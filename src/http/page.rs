@@ -48,9 +48,9 @@ pub fn encode<K: Serialize>(after: K, filter: &str) -> String {
 fn decode<K: DeserializeOwned>(text: &str, filter: &str) -> Result<K, ApiError> {
     let bytes = URL_SAFE_NO_PAD
         .decode(text)
-        .map_err(|_| refused("the cursor is not one of ours"))?;
+        .map_err(|_| refused("the cursor is invalid"))?;
     let cursor: Cursor<K> =
-        serde_json::from_slice(&bytes).map_err(|_| refused("the cursor is not one of ours"))?;
+        serde_json::from_slice(&bytes).map_err(|_| refused("the cursor is invalid"))?;
     if cursor.filter == fingerprint(filter) {
         Ok(cursor.after)
     } else {
@@ -75,7 +75,7 @@ pub fn decode_texts<const N: usize>(
         .filter(|texts| !texts.iter().any(|text| has_control(text)));
     texts
         .map(Some)
-        .ok_or_else(|| refused("the cursor is not one of ours"))
+        .ok_or_else(|| refused("the cursor is invalid"))
 }
 
 /// The moment and the id at which a list goes on.
@@ -87,9 +87,7 @@ pub fn decode_place<I: FromStr>(
         return Ok(None);
     };
     let (micros, id) = decode::<(i64, String)>(cursor, filter)?;
-    let id = id
-        .parse()
-        .map_err(|_| refused("the cursor is not one of ours"))?;
+    let id = id.parse().map_err(|_| refused("the cursor is invalid"))?;
     Ok(Some((Timestamp::from_micros(micros), id)))
 }
 
@@ -124,7 +122,7 @@ fn refused(detail: &str) -> ApiError {
         "Invalid cursor",
         detail,
     )
-    .fix("Start again without cursor, then pass on next_cursor as it came, with the same filters.")
+    .fix("Start again without a cursor, then send next_cursor unchanged and with the same filters.")
 }
 
 fn fingerprint(filter: &str) -> String {

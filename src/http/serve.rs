@@ -68,7 +68,7 @@ pub async fn run(
 
         let Ok((stream, peer)) = accepted else {
             // Out of file descriptors, most likely: wait for some to come free.
-            tracing::warn!("a connection could not be accepted");
+            tracing::warn!("cannot accept a connection");
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };

@@ -17,7 +17,7 @@ pub fn patience(wait: Option<bool>, timeout_s: Option<f64>) -> Result<(bool, Dur
     if !(0.0..=MOST_SECONDS).contains(&seconds) {
         return Err(ApiError::invalid_field(
             "timeout_s",
-            format!("must be from 0 to {MOST_SECONDS} seconds"),
+            format!("must be a number of seconds from 0 to {MOST_SECONDS}"),
         ));
     }
 

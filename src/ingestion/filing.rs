@@ -411,7 +411,7 @@ fn unsettled(ordinals: &[usize]) -> JobError {
             "category_limit",
             "Category limit",
             409,
-            format!("no category had room for the chunks {chunks:?}"),
+            format!("no category has room for the chunks {chunks:?}"),
         )
         .fix("Raise taxonomy.max_categories_default, then POST /v1/jobs/{id}/retry."),
     )

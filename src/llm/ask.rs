@@ -147,7 +147,7 @@ impl Llm {
                 tracing::warn!(
                     code = error.code(),
                     stage = T::STAGE,
-                    "turning to the fallback model"
+                    "using the fallback model"
                 );
 
                 measure::fell_back(T::STAGE);
@@ -162,7 +162,7 @@ impl Llm {
                     code = error.code(),
                     stage = T::STAGE,
                     model = asked.name(),
-                    "a question to a model failed"
+                    "model call failed"
                 );
             }
 

@@ -10,7 +10,7 @@ use crate::store::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum LlmError {
     /// 502: away, too busy, or its connection broke, after every try (M-7.4).
-    #[error("{model} did not answer: {reason}")]
+    #[error("{model} did not respond: {reason}")]
     Unavailable {
         model: String,
         reason: String,
@@ -19,7 +19,7 @@ pub enum LlmError {
     },
 
     /// 502: the provider does not know our key, or it may not do this (F8).
-    #[error("{provider} refused its key: {reason}")]
+    #[error("{provider} rejected its key: {reason}")]
     Auth {
         provider: String,
         reason: String,
@@ -28,7 +28,7 @@ pub enum LlmError {
     },
 
     /// 502: the provider does not know the model (F8).
-    #[error("{model} is not known to its provider: {reason}")]
+    #[error("the provider does not know {model}: {reason}")]
     ModelNotFound {
         model: String,
         reason: String,
@@ -44,11 +44,11 @@ pub enum LlmError {
     },
 
     /// 502: the provider refused the request itself.
-    #[error("{model} refused the request: {reason}")]
+    #[error("{model} rejected the request: {reason}")]
     Rejected { model: String, reason: String },
 
     /// 502: every answer broke the schema or a rule (M-5.2).
-    #[error("{model} gave no valid answer to {stage}: {}", faults.join("; "))]
+    #[error("{model} returned no valid output for {stage}: {}", faults.join("; "))]
     InvalidOutput {
         model: String,
         stage: &'static str,
@@ -57,7 +57,7 @@ pub enum LlmError {
     },
 
     /// 502: the answer was cut off, and the question cannot be made smaller.
-    #[error("the answer of {model} to {stage} was cut off")]
+    #[error("the output of {model} for {stage} was cut off")]
     Truncated {
         model: String,
         stage: &'static str,
@@ -73,7 +73,7 @@ pub enum LlmError {
     },
 
     /// 429: the next call could go over a cap; nothing was sent.
-    #[error("the cap of {limit} {unit} for this {scope} is reached: {spent} spent")]
+    #[error("the cap of {limit} {unit} per {scope} is reached: {spent} spent")]
     SpendCapReached {
         scope: &'static str,
         unit: &'static str,
@@ -88,11 +88,11 @@ pub enum LlmError {
     UnknownModel { given: String, reason: String },
 
     /// 422: a request names a provider whose key is not there.
-    #[error("the key of {provider} is not known: {variable} is not set")]
+    #[error("the provider {provider} has no key: {variable} is not set")]
     NoKey { provider: String, variable: String },
 
     /// 409: a replay came to a question that its record does not hold.
-    #[error("the record holds no answer to this {stage} question")]
+    #[error("the record contains no output for this {stage} call")]
     NotRecorded { stage: &'static str },
 
     /// The ledger could not be read.
@@ -135,10 +135,10 @@ impl LlmError {
     pub fn title(&self) -> &'static str {
         match self {
             Self::Unavailable { .. } => "Model unavailable",
-            Self::Auth { .. } => "Provider refused the key",
+            Self::Auth { .. } => "Provider rejected the key",
             Self::ModelNotFound { .. } => "Model not found",
-            Self::Quota { .. } => "Provider quota used up",
-            Self::Rejected { .. } => "Model refused the request",
+            Self::Quota { .. } => "Provider quota exhausted",
+            Self::Rejected { .. } => "Model rejected the request",
             Self::InvalidOutput { .. } => "Invalid model output",
             Self::Truncated { .. } => "Model output cut off",
             Self::Refused { .. } => "Model declined",
@@ -154,61 +154,75 @@ impl LlmError {
     pub fn remediation(&self) -> String {
         match self {
             Self::Unavailable { .. } => {
-                "Check that the provider is up and its base_url is right (POST /v1/models/probe), \
-                                         or set llm.fallback_model; then try again."
+                "Check that the provider is running and that its base_url is correct (POST \
+                 /v1/models/probe), or set llm.fallback_model; then try again."
                     .to_owned()
             }
             Self::Auth { provider, .. } => format!(
-                "Give llm.providers.{provider} a key that is valid and may use this model, and restart. Jobs wait \
-                 meanwhile and go on by themselves; POST /v1/models/probe tries the provider at once."
+                "Set a valid key for llm.providers.{provider} that may use this model, and \
+                 restart. Jobs wait in the meantime and resume automatically; POST \
+                 /v1/models/probe tests the provider immediately."
             ),
             Self::ModelNotFound { .. } => {
-                "Name a model that the provider has (llm.model, llm.models.<stage>, or in the \
-                                           request), and check its base_url: most end in /v1. Then restart. Jobs wait \
-                                           meanwhile if the model is one of the settings; POST /v1/models/probe \
-                                           tries it at once."
+                "Set a model that the provider has (llm.model, llm.models.<stage>, or in the \
+                 request), and check its base_url, which usually ends in /v1. Then restart. \
+                 If the model is set in the configuration, jobs wait in the meantime; POST \
+                 /v1/models/probe tests it immediately."
                     .to_owned()
             }
             Self::Quota { provider, .. } => format!(
-                "Top up the account behind llm.providers.{provider}, or choose another \
-                                                     provider and restart. Jobs wait meanwhile and go on by \
-                                                     themselves; POST /v1/models/probe tries it at once."
+                "Top up the account of llm.providers.{provider}, or choose another provider \
+                 and restart. Jobs wait in the meantime and resume automatically; POST \
+                 /v1/models/probe tests it immediately."
             ),
-            Self::Rejected { .. } => "Read what the provider said. A request that is too long needs smaller chunks, a \
-                                      smaller budget, or a model with a larger context."
-                .to_owned(),
-            Self::InvalidOutput { .. } => {
-                "Try again; if it stays, raise llm.validation_retries, choose a stronger model \
-                                           for this stage (llm.models), or set llm.fallback_model."
+            Self::Rejected { .. } => {
+                "Read the message from the provider. If the request is too long, use smaller \
+                 chunks, a smaller budget, or a model with a larger context."
                     .to_owned()
             }
-            Self::Truncated { .. } => "Raise llm.max_output_tokens, or choose a model with longer answers.".to_owned(),
+            Self::InvalidOutput { .. } => {
+                "Try again. If the error persists, raise llm.validation_retries, choose a \
+                 stronger model for this stage (llm.models), or set llm.fallback_model."
+                    .to_owned()
+            }
+            Self::Truncated { .. } => {
+                "Raise llm.max_output_tokens, or choose a model with a longer maximum output."
+                    .to_owned()
+            }
             Self::Refused { .. } => {
-                "Choose another model for this stage (llm.models) or set llm.fallback_model.".to_owned()
+                "Choose another model for this stage (llm.models) or set llm.fallback_model."
+                    .to_owned()
             }
             Self::SpendCapReached { scope, .. } => match *scope {
-                "query" => {
-                    "Raise llm.caps.query or the limits of the request, or ask with a narrower strategy.".to_owned()
-                }
-                "job" => {
-                    "Raise llm.caps.job and restart; POST /v1/jobs/{id}/retry then goes on where it stopped.".to_owned()
-                }
-                "key and day" => "Wait until tomorrow (UTC), or raise the key's daily caps (limits.day with PATCH \
-                                  /v1/admin/keys/{id}, or day in auth.keys); jobs go on where they stopped with \
-                                  POST /v1/jobs/{id}/retry."
+                "query" => "Raise llm.caps.query or the limits of the request, or use a narrower \
+                     strategy."
                     .to_owned(),
-                _ => "Wait until tomorrow (UTC), or raise llm.caps.space_day and restart; jobs go on where they \
-                      stopped with POST /v1/jobs/{id}/retry."
+                "job" => "Raise llm.caps.job and restart; POST /v1/jobs/{id}/retry then resumes \
+                     where the job stopped."
+                    .to_owned(),
+                "key and day" => {
+                    "Wait until tomorrow (UTC), or raise the daily caps of the key (limits.day \
+                     with PATCH /v1/admin/keys/{id}, or day in auth.keys). Jobs resume where \
+                     they stopped with POST /v1/jobs/{id}/retry."
+                        .to_owned()
+                }
+                _ => "Wait until tomorrow (UTC), or raise llm.caps.space_day and restart. Jobs \
+                     resume where they stopped with POST /v1/jobs/{id}/retry."
                     .to_owned(),
             },
             Self::NoKey { provider, variable } => {
                 format!("Set {variable}, or llm.providers.{provider}.api_key_file, and restart.")
             }
-            Self::UnknownModel { .. } => "GET /v1/models lists the providers; name one as provider:model.".to_owned(),
-            Self::NotRecorded { .. } => {
-                "What it was asked about has changed, or its calls were not kept; replay it live instead.".to_owned()
+            Self::UnknownModel { .. } => {
+                "Choose a provider from GET /v1/models, and write the model as provider:model."
+                    .to_owned()
             }
-            Self::Store(_) => "Try again when the database is back.".to_owned(),
+            Self::NotRecorded { .. } => {
+                "The inputs have changed since, or the calls were not stored. Replay the \
+                 query with mode live instead."
+                    .to_owned()
+            }
+            Self::Store(_) => "Try again when the database is reachable.".to_owned(),
         }
     }
 

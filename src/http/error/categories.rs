@@ -25,7 +25,8 @@ impl From<CategoryError> for ApiError {
             )
             .with("depth", depth),
             CategoryError::Exists { existing } => {
-                let fix = "Use the existing category (context.category_id), or another name.";
+                let fix =
+                    "Use the existing category (context.category_id), or choose another name.";
                 conflict("category_exists", "Category exists", fix).with("category_id", existing)
             }
             CategoryError::Full { level, limit } => {
@@ -35,11 +36,11 @@ impl From<CategoryError> for ApiError {
                     .with("limit", limit)
             }
             CategoryError::NotEmpty(_) => {
-                let fix = "Delete the sources whose chunks lie there, or keep it.";
+                let fix = "Delete the sources whose chunks are filed there, or keep the category.";
                 conflict("category_not_empty", "Category not empty", fix)
             }
             CategoryError::NotALeaf { level, depth, .. } => {
-                let fix = "List its children (GET /v1/categories?parent_id=…) down to a leaf.";
+                let fix = "List the children (GET /v1/categories?parent_id=…) down to a leaf.";
                 refused("not_a_leaf", "Not a leaf", fix)
                     .with("level", level)
                     .with("depth", depth)

@@ -176,7 +176,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         while let Some(name) = fields.next_key::<String>()? {
             if seen.contains(&name) {
                 return Err(A::Error::custom(format!(
-                    "the key {name:?} stands twice in one object"
+                    "the key {name:?} appears twice in one object"
                 )));
             }
 

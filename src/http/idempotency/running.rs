@@ -180,7 +180,7 @@ impl Run {
         loop {
             tokio::time::sleep(RENEWAL).await;
             if let Err(error) = self.store.renew_idempotency_run(held.run()).await {
-                tracing::warn!(%error, "the key of a running request could not be held for longer");
+                tracing::warn!(%error, "cannot extend the lease of an idempotency key");
             }
         }
     }
@@ -209,9 +209,13 @@ impl Run {
             {
                 Ok(true) => {}
                 Ok(false) => {
-                    tracing::warn!("an answer was not kept: its key was taken over meanwhile");
+                    tracing::warn!(
+                        "response not stored: another request has taken over its idempotency key"
+                    );
                 }
-                Err(error) => tracing::warn!(%error, "an answer could not be kept for its key"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot store the response for an idempotency key")
+                }
             }
 
             runs.ended.notify_waiters();
@@ -228,7 +232,8 @@ impl Drop for Run {
         let (runs, store) = (self.runs.clone(), self.store.clone());
         self.runs.writes.spawn(async move {
             if let Err(error) = store.remove_idempotency_run(held.names()).await {
-                tracing::warn!(%error, "the key of a request that was not answered stays taken until its lease ends");
+                tracing::warn!(%error, "cannot release the idempotency key of an unfinished request; its lease will \
+                     expire");
             }
             runs.ended.notify_waiters();
         });
@@ -241,8 +246,8 @@ pub fn still_running() -> ApiError {
         StatusCode::CONFLICT,
         "idempotency_key_in_use",
         "Idempotency key in use",
-        "another request with this Idempotency-Key is still being answered",
+        "another request with this Idempotency-Key is still running",
     )
-    .fix("Repeat the request with the same key and body to get its answer.")
+    .fix("Repeat the request with the same key and body to get its response.")
     .header(header::RETRY_AFTER, HeaderValue::from_static("2"))
 }

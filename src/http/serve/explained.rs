@@ -134,19 +134,27 @@ fn bare_refusal(bytes: &[u8]) -> Option<StatusCode> {
 
 fn explain(status: StatusCode) -> ApiError {
     match status {
-        StatusCode::URI_TOO_LONG => {
-            ApiError::new(status, "uri_too_long", "URI too long", "the path and query string are too long")
-                .fix("Send fewer or shorter query parameters.")
-        }
+        StatusCode::URI_TOO_LONG => ApiError::new(
+            status,
+            "uri_too_long",
+            "URI too long",
+            "the path and query string are too long",
+        )
+        .fix("Send fewer or shorter query parameters."),
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ApiError::new(
             status,
             "head_too_large",
-            "Head too large",
-            format!("the request line and headers have more than {} bytes", super::MAX_HEAD_BYTES),
+            "Headers too large",
+            format!(
+                "the request line and headers are larger than {} bytes",
+                super::MAX_HEAD_BYTES
+            ),
         )
         .fix("Send fewer or shorter headers and query parameters."),
-        _ => ApiError::malformed("the head of the request is not valid HTTP/1.1")
-            .fix("Send a request line and headers as in RFC 9112; check what a proxy in between makes of them."),
+        _ => ApiError::malformed("the request line or the headers are not valid HTTP/1.1").fix(
+            "Send a request line and headers as defined in RFC 9112, and check what proxies \
+                 change.",
+        ),
     }
 }
 
