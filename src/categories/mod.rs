@@ -1,5 +1,4 @@
-//! The hierarchy as its readers and its librarians see it: lists, paths, chunks, checked creation
-//! (M-3).
+//! The hierarchy for its callers: lists, paths, chunks, and checked creation.
 
 mod level_room;
 pub mod options;
@@ -42,22 +41,22 @@ pub struct CategoryInput {
 /// A wish about the hierarchy could not be fulfilled.
 #[derive(Debug, thiserror::Error)]
 pub enum CategoryError {
-    /// 422: fields break a rule (M-3.3, M-3.4).
+    /// 422: some fields are invalid.
     #[error("the category is invalid")]
     Invalid(Vec<FieldError>),
     /// 404.
     #[error("there is no category {0} in this space")]
     NotFound(i64),
-    /// 422: below a leaf (M-3.2).
+    /// 422: the parent is a leaf.
     #[error("the hierarchy has {depth} levels; the last level cannot have children")]
     TooDeep { depth: i64 },
-    /// 409 (M-3.5).
+    /// 409: the parent already has this name.
     #[error("the parent already has a category with this name")]
     Exists { existing: i64 },
-    /// 422: the level is full (M-2.8).
+    /// 422: the level is full.
     #[error("level {level} already has {limit} categories, which is its limit")]
     Full { level: i64, limit: i64 },
-    /// 422: chunks hang on leaves alone (M-3.6).
+    /// 422: only leaves contain chunks.
     #[error("category {id} is on level {level}; chunks are filed only on level {depth}")]
     NotALeaf { id: i64, level: i64, depth: i64 },
     /// 409: it is not empty.
@@ -199,10 +198,10 @@ impl Categories {
         Ok(self.store.find_chunk(space, id).await?)
     }
 
-    /// Makes a category inside the caller's transaction.
+    /// Creates a category inside the caller's transaction.
     ///
     /// # Errors
-    /// Every rule of M-3, or the store's.
+    /// An invalid category, or the store's error.
     pub async fn create(
         &self,
         tx: &mut Tx,
@@ -347,8 +346,8 @@ impl Categories {
         }
     }
 
-    /// Whether the level has room, and every deeper one for the leaf that the category needs
-    /// (K-06).
+    /// Whether the level has room, and every deeper level has room for the leaf that the category
+    /// needs.
     async fn check_room(
         &self,
         tx: &mut Tx,

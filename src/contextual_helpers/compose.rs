@@ -1,5 +1,4 @@
-//! A helper in its user's words: checked field by field, and put together as one paragraph
-//! (M-2B.7).
+//! A helper in the user's own words: checked field by field, and composed into one paragraph.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +9,7 @@ use crate::base::tokens::TokenCounter;
 use crate::llm::tasks::helper::{HelperOutput, MOST_TOKENS};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 
-/// Most tokens of a description (M-2B.7.3).
+/// Maximum tokens of a description.
 const MOST_DESCRIPTION_TOKENS: usize = 200;
 /// Beyond this a text need not be counted.
 const MOST_CHARS: usize = 20_000;
@@ -30,7 +29,7 @@ pub struct HelperFields {
 #[derive(Debug)]
 pub struct Refused {
     pub errors: Vec<FieldError>,
-    /// Nothing but a date that is none (M-2B.7.2).
+    /// The only error is an invalid date.
     pub bad_date: bool,
 }
 

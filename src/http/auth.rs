@@ -1,9 +1,9 @@
-//! Who calls, into which space, at what time (D-2).
+//! Who calls, which space they use, and at what time.
 //!
-//! Keys are known by their SHA-256. Which role a route needs stands in `roles`, and is checked
-//! here, so that a handler that takes a [`Caller`] cannot forget it. With no key at all the service
-//! is open to this machine only, and answers only to names of this machine: a web page must not
-//! reach it through a host name of its own that points here.
+//! Keys are identified by their SHA-256. `roles` defines the role that a route needs, and it is
+//! checked here, so that a handler that takes a [`Caller`] cannot forget it. Without any key the
+//! service is open to this machine only, and responds only to host names of this machine: a web
+//! page must not reach it through its own host name that points here.
 
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ use crate::store::{StoreError, Tx};
 const SPACE_HEADER: &str = "x-memoir-space";
 const NOW_HEADER: &str = "x-memoir-now";
 
-/// A caller who may use the space they named, and whose role is enough for the route.
+/// A caller who may use the requested space and has a sufficient role for the route.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub space: Space,
     pub now: Timestamp,
-    /// Whether the request named the time itself.
+    /// Whether the request set the current time.
     now_named: bool,
-    /// None where the service needs none: then the caller is an admin of all spaces.
+    /// None if the service requires no key: the caller is then an admin of all spaces.
     pub key: Option<Arc<Key>>,
 }
 
@@ -82,7 +82,8 @@ impl FromRequestParts<AppState> for Caller {
 }
 
 impl Caller {
-    /// The time, if the request named it: what it causes later happens then, too (K-64).
+    /// The current time, if the request set it; everything that the request causes later uses it
+    /// too.
     pub fn named_now(&self) -> Option<Timestamp> {
         self.now_named.then_some(self.now)
     }
@@ -91,7 +92,7 @@ impl Caller {
         self.key.as_ref().map_or(Role::Admin, |key| key.role)
     }
 
-    /// Refuses a role that is not enough.
+    /// Rejects an insufficient role.
     pub fn require(&self, role: Role) -> Result<(), ApiError> {
         if self.role() >= role {
             return Ok(());
@@ -116,12 +117,12 @@ impl Caller {
         self.key.as_ref().and_then(|key| key.space.as_ref())
     }
 
-    /// Who pays for what is asked of models.
+    /// Who pays for model calls.
     pub fn payer(&self) -> Option<Payer> {
         self.key.as_ref().map(|key| key.payer())
     }
 
-    /// Notes who pays for a job that this transaction has queued.
+    /// Records who pays for a job that this transaction has queued.
     pub async fn pay_for(&self, tx: &mut Tx, id: &JobId) -> Result<(), StoreError> {
         match self.payer() {
             Some(payer) => tx.update_job_payer(&self.space, id, &payer).await,
@@ -129,12 +130,12 @@ impl Caller {
         }
     }
 
-    /// Refuses a model that the request names and the key may not.
+    /// Rejects a model that the key may not use.
     pub fn check_model(&self, llm: &Llm, field: &str, model: Option<&str>) -> Result<(), ApiError> {
         let (Some(key), Some(model)) = (&self.key, model) else {
             return Ok(());
         };
-        // A provider alone stands for its own model.
+        // A provider without a model stands for its default model.
         let name = llm
             .target_name("answer", Some(model))
             .unwrap_or_else(|_| model.to_owned());
@@ -185,7 +186,7 @@ fn named_space(headers: &HeaderMap) -> Result<Option<Space>, ApiError> {
         return Ok(None);
     };
 
-    // Said twice, it may be one proxy's word against another's.
+    // Two headers may come from two proxies that disagree.
     let space = value
         .to_str()
         .ok()
@@ -200,7 +201,7 @@ fn named_space(headers: &HeaderMap) -> Result<Option<Space>, ApiError> {
     })
 }
 
-/// Given twice, it may be one proxy's word against another's.
+/// Two headers may come from two proxies that disagree.
 fn check_single_authorization(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get_all(header::AUTHORIZATION).iter().count() > 1 {
         return Err(
@@ -211,7 +212,7 @@ fn check_single_authorization(headers: &HeaderMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The key that a request carries.
+/// The key in the request.
 fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
     let given = headers
         .get(header::AUTHORIZATION)
@@ -256,7 +257,7 @@ fn named_now(parts: &Parts, state: &AppState) -> Result<Option<Timestamp>, ApiEr
     })
 }
 
-/// 401: no key, or none that opens anything.
+/// 401: no key, or an invalid one.
 pub fn unauthorized(detail: &str) -> ApiError {
     ApiError::new(
         StatusCode::UNAUTHORIZED,

@@ -84,7 +84,7 @@ impl CutText {
             .map_err(|_| JobError::retry(Failure::panicked()))
     }
 
-    /// What to say of a chunk that is shorter than it should be (M-7.1).
+    /// The warning for a chunk that is shorter than the minimum.
     pub fn short_chunk(&self, min_tokens: usize) -> Option<String> {
         let short = self
             .chunks

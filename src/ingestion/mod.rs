@@ -51,7 +51,7 @@ const LARGE: usize = 128 * 1024;
 pub struct IngestionSettings {
     pub ingestion: config::Ingestion,
     pub taxonomy: Taxonomy,
-    /// What a chunk must leave room in (M-7A.1).
+    /// The budget that a chunk must leave room in.
     pub max_token_budget: u64,
     /// Model calls of one job at once.
     pub max_concurrency: usize,
@@ -88,7 +88,7 @@ pub enum IngestionError {
     /// 422: fields break a rule.
     #[error("the ingestion is invalid")]
     Invalid(Vec<FieldError>),
-    /// 422: the helper of a waiting job breaks a rule (M-2B.7).
+    /// 422: the helper for a waiting job is invalid.
     #[error("the helper is invalid")]
     InvalidHelper(Refused),
     /// 422: the model is not one of this installation.

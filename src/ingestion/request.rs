@@ -44,7 +44,7 @@ pub struct NewIngestion {
     pub options: Options,
     pub regenerate_helper: bool,
     pub force: bool,
-    /// The moment at which it comes, if the request named one (K-64).
+    /// The current time, if the request set it.
     pub at: Option<Timestamp>,
 }
 
@@ -111,9 +111,9 @@ pub struct Order {
     pub whole: bool,
     pub regenerate_helper: bool,
     pub force: bool,
-    /// Characters U+0000 that were taken out (K-50).
+    /// Number of U+0000 characters removed.
     pub nul_removed: usize,
-    /// The moment at which it comes, in microseconds, if the request named one (K-64).
+    /// The current time in microseconds, if the request set it.
     #[serde(default)]
     pub at: Option<i64>,
 }
@@ -159,7 +159,7 @@ impl Order {
         }
     }
 
-    /// What makes two ingestions of one text the same (K-18).
+    /// The fingerprint by which two ingestions of one text are equal.
     pub fn settings_key(&self, depth: i64, tokenizer: &str) -> String {
         let filed = json!([
             self.delimiters,
@@ -326,7 +326,7 @@ pub(super) fn check(
     })
 }
 
-/// The rules of M-7A, for one request.
+/// Checks the options of one request.
 fn check_numbers(
     given: &Options,
     settings: &IngestionSettings,

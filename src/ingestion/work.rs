@@ -173,8 +173,7 @@ impl IngestionWork {
         Ok(Outcome::Finished)
     }
 
-    /// The earlier version of the source that says the same, unless it is to be filed anew
-    /// (K-18).
+    /// The earlier version of the source with the same text, unless the text is to be filed again.
     async fn same_content(
         &self,
         context: &JobContext,
@@ -421,7 +420,7 @@ impl IngestionWork {
             .await
     }
 
-    /// Each batch of a window by itself; those that are written stay (M-7B.6).
+    /// Stores each batch of a window separately; stored batches stay if a later one fails.
     async fn write_batches(
         &self,
         context: &JobContext,

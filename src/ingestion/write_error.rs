@@ -46,7 +46,7 @@ impl<T> During<T> for Result<T, StoreError> {
 }
 
 impl WriteError {
-    /// As the job tells it (M-7B.4, M-7B.7).
+    /// The error as the job reports it.
     pub fn into_job_error(self, attempt: i64) -> JobError {
         let (operation, table, error) = match self {
             Self::NoRoom => return JobError::Interrupted,

@@ -1,7 +1,7 @@
-//! Writes a planned source in one short, fenced transaction (K-10, M-7B): nobody sees half of it,
-//! and a failed write leaves nothing. With `transaction_scope: "batch"` each batch of chunks is
-//! such a transaction, with what makes it found; the version becomes what the source says with
-//! the last, so what has failed or was cancelled hides nothing.
+//! Stores a planned source in one short, fenced transaction: no reader sees half of it, and a
+//! failed write leaves nothing. With `transaction_scope: "batch"` each batch of chunks is such a
+//! transaction, including its search index. The version becomes current with the last batch, so a
+//! failed or cancelled ingestion hides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -330,7 +330,7 @@ impl Writer<'_> {
         let current = tx.find_helper_origin(space, &source.id).await;
         let current = current.during("find the helper", "contextual_helpers")?;
 
-        // One that its user gave while ours was being written stays in force (M-2B.8).
+        // A helper that the user provided in the meantime stays in force.
         let outranked = current == Some(HelperOrigin::User) && !draft.order.regenerate_helper;
         // One of a text that a newer one has overtaken describes what nobody reads any more.
         let outranked = outranked || (current.is_some() && source.latest_version > written.version);
@@ -582,7 +582,7 @@ pub fn part_name(start: usize) -> String {
     format!("{WRITTEN}{start}")
 }
 
-/// What a job achieved (M-7B.5), and which chunks of others it moved.
+/// The result of the job, and which existing chunks it moved.
 pub fn result(
     written: &Written,
     spent: crate::model::llm_call::Spent,

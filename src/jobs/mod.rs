@@ -1,8 +1,8 @@
-//! Background work that is never lost and never done twice.
+//! Background jobs that are never lost and never done twice.
 //!
-//! A job is a row (D-3). Whoever wants work done queues it in a transaction of its own; a `Runner`
-//! of this or another process claims it by a lease, runs it, and ends it with a fenced write. This
-//! folder knows no kind of work: a feature implements `Work`, and the application registers it.
+//! A job is a row. A caller queues it in its own transaction; a `Runner` of this or another process
+//! claims it with a lease, runs it, and ends it with a fenced write. This module knows no kind of
+//! work: a feature implements `Work`, and the application registers it.
 
 mod bulk;
 mod context;
@@ -183,8 +183,7 @@ impl Jobs {
             .await?)
     }
 
-    /// How often the database was asked again on behalf of a job (M-7.5); of one that runs, before
-    /// this attempt.
+    /// How often database calls were retried for a job; for a running job, before this attempt.
     pub async fn db_retries(&self, job: &Job) -> Result<i64, JobsError> {
         let told = self
             .store

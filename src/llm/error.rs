@@ -1,4 +1,4 @@
-//! Why a question to a model has no answer.
+//! Why a model call failed.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use serde_json::{Map, Value};
 
 use crate::store::StoreError;
 
-/// A question went unanswered.
+/// A model call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LlmError {
-    /// 502: away, too busy, or its connection broke, after every try (M-7.4).
+    /// 502: unreachable, too busy, or the connection broke, after all retries.
     #[error("{model} did not respond: {reason}")]
     Unavailable {
         model: String,
         reason: String,
-        /// How long it asks to be left alone, where it is only busy (F6).
+        /// The delay that a busy provider requests.
         wait: Option<Duration>,
     },
 
-    /// 502: the provider does not know our key, or it may not do this (F8).
+    /// 502: the provider does not accept our key, or the key lacks a permission.
     #[error("{provider} rejected its key: {reason}")]
     Auth {
         provider: String,
         reason: String,
-        /// The provider is paused, and asked again after this time.
+        /// The provider is paused, and probed again after this time.
         next_probe_in: Option<Duration>,
     },
 
-    /// 502: the provider does not know the model (F8).
+    /// 502: the provider does not know the model.
     #[error("the provider does not know {model}: {reason}")]
     ModelNotFound {
         model: String,
@@ -35,7 +35,7 @@ pub enum LlmError {
         next_probe_in: Option<Duration>,
     },
 
-    /// 502: the provider's account has nothing left.
+    /// 502: the account at the provider is exhausted.
     #[error("{provider} has no quota left: {reason}")]
     Quota {
         provider: String,
@@ -43,11 +43,11 @@ pub enum LlmError {
         next_probe_in: Option<Duration>,
     },
 
-    /// 502: the provider refused the request itself.
+    /// 502: the provider rejected the request itself.
     #[error("{model} rejected the request: {reason}")]
     Rejected { model: String, reason: String },
 
-    /// 502: every answer broke the schema or a rule (M-5.2).
+    /// 502: no output matched the schema and the rules.
     #[error("{model} returned no valid output for {stage}: {}", faults.join("; "))]
     InvalidOutput {
         model: String,
@@ -56,7 +56,7 @@ pub enum LlmError {
         items: Vec<i64>,
     },
 
-    /// 502: the answer was cut off, and the question cannot be made smaller.
+    /// 502: the output was cut off, and the request cannot be made smaller.
     #[error("the output of {model} for {stage} was cut off")]
     Truncated {
         model: String,
@@ -72,14 +72,14 @@ pub enum LlmError {
         reason: String,
     },
 
-    /// 429: the next call could go over a cap; nothing was sent.
+    /// 429: the next call could exceed a cap; nothing was sent.
     #[error("the cap of {limit} {unit} per {scope} is reached: {spent} spent")]
     SpendCapReached {
         scope: &'static str,
         unit: &'static str,
         limit: f64,
         spent: f64,
-        /// Seconds until it starts anew, if it does.
+        /// Seconds until the cap resets, if it does.
         resets_in: Option<u64>,
     },
 
@@ -87,11 +87,11 @@ pub enum LlmError {
     #[error("{given:?} is not a model of this installation: {reason}")]
     UnknownModel { given: String, reason: String },
 
-    /// 422: a request names a provider whose key is not there.
+    /// 422: a request names a provider without a key.
     #[error("the provider {provider} has no key: {variable} is not set")]
     NoKey { provider: String, variable: String },
 
-    /// 409: a replay came to a question that its record does not hold.
+    /// 409: a replay reached a call that its record does not contain.
     #[error("the record contains no output for this {stage} call")]
     NotRecorded { stage: &'static str },
 
@@ -226,7 +226,7 @@ impl LlmError {
         }
     }
 
-    /// Facts for the problem document.
+    /// Additional data for the problem document.
     pub fn context(&self) -> Map<String, Value> {
         let mut context = Map::new();
         match self {
@@ -272,12 +272,12 @@ impl LlmError {
         context
     }
 
-    /// Whether trying the whole work again later may help.
+    /// Whether retrying the whole work later may help.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Unavailable { .. }) || self.next_probe_in().is_some()
     }
 
-    /// The provider is paused for a reason that somebody has to remove; it is asked again after
+    /// The provider is paused for a reason that an operator has to remove; it is probed again after
     /// this time.
     pub fn next_probe_in(&self) -> Option<Duration> {
         match self {
@@ -288,7 +288,7 @@ impl LlmError {
         }
     }
 
-    /// When to ask again, where that is known.
+    /// When to retry, if that is known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable { wait, .. } => *wait,
@@ -297,8 +297,8 @@ impl LlmError {
         }
     }
 
-    /// Whether another model may do better. A wrong key or a spent budget must be seen, not papered
-    /// over.
+    /// Whether another model may succeed. A wrong key or an exhausted budget must be reported, not
+    /// hidden.
     pub(super) fn another_may_help(&self) -> bool {
         matches!(
             self,
@@ -306,7 +306,7 @@ impl LlmError {
                 | Self::InvalidOutput { .. }
                 | Self::Truncated { .. }
                 | Self::Refused { .. }
-                // In a replay nobody else is asked; the record tells whether somebody was.
+                // A replay calls no other model; the record shows whether one was called.
                 | Self::NotRecorded { .. }
         )
     }

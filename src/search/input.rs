@@ -12,7 +12,7 @@ use crate::model::query::QueryScope;
 pub const MOST_QUERY_CHARS: usize = 10_000;
 /// Most that one search gives.
 pub const MOST_K: i64 = 200;
-/// What it gives where nobody says (R-RET-01).
+/// Number of items if the caller gives none.
 pub const USUAL_K: usize = 20;
 /// Most sources, and most tags, that one search names.
 pub const MOST_NAMED: usize = 100;

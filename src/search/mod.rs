@@ -42,7 +42,7 @@ use cache::{IndexCache, Place, blocking};
 use index::Filter;
 use rank::PreparedQuery;
 
-/// Vectors of queries that are kept, so that the same query again asks no model (R-RSK-1).
+/// Number of cached query vectors, so that the same query calls no model again.
 const KEPT_QUESTIONS: usize = 1_000;
 /// How long a database is left alone that could not copy vectors.
 const TRY_AGAIN: Duration = Duration::from_secs(30);

@@ -51,7 +51,7 @@ pub enum SourceError {
     /// 404: the source has no such version.
     #[error("source {id} has no version {version} in this space")]
     NoVersion { id: String, version: i64 },
-    /// 409: the user has a source of that path (K-18).
+    /// 409: the user already has a source with that path.
     #[error("a source with this path already exists")]
     AlreadyRegistered { existing: Option<SourceId> },
     /// 412: it is not as the caller saw it.
@@ -212,9 +212,9 @@ impl Sources {
         })
     }
 
-    /// A version that is named, or the latest: of now or of a moment. `None` if there is none yet.
-    /// Of a source none of whose versions is written to its end, what is written of the newest
-    /// (M-7B.6).
+    /// A given version, or the one that is current now or was current at a given time. `None` if
+    /// there is none yet. If no version of the source is complete, the stored part of the newest
+    /// one.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], [`SourceError::NoVersion`], or the store's.

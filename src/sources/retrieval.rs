@@ -1,8 +1,8 @@
-//! Sources through time: one version for a description and a moment (T-1 to T-8), the manifest,
-//! what changed between two.
+//! Sources over time: retrieval of one version by description and time, the manifest, and the
+//! difference between two versions.
 //!
-//! The store brings candidates in one round trip (`store/documents.rs`); what is left of them, and
-//! which is taken, is decided here (`choosing`, `scoring`).
+//! The store finds candidates in one round trip (`store/documents.rs`); filtering and selection
+//! happen here (`choosing`, `scoring`).
 
 mod choosing;
 mod difference;
@@ -41,7 +41,7 @@ pub struct Retrieved {
     pub query: String,
     pub required_tags: Vec<String>,
     pub relaxed: Relaxed,
-    /// `as_of` was given with a choice that does not look at it (K-20).
+    /// `as_of` was given with a strategy that ignores it.
     pub as_of_ignored: bool,
     /// Versions that the store brought, before anything was left out.
     pub raw_candidates: usize,
@@ -190,7 +190,7 @@ impl DocumentRetrieval {
         })
     }
 
-    /// A page of the manifest, in the order of the sources (R-ING-05).
+    /// A page of the manifest, in the order of the sources.
     ///
     /// # Errors
     /// The store's.

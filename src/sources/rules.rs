@@ -44,7 +44,7 @@ pub fn build(new: NewSource, now: Timestamp) -> Result<Source, Vec<FieldError>> 
     })
 }
 
-/// Checks a change; the tag that makes it a source may not go (T-3.1).
+/// Checks a change; the tag that marks a source may not be removed.
 pub fn check_change(change: &SourceChange) -> Result<SourceChange, Vec<FieldError>> {
     let mut errors = Vec::new();
     let tags = change

@@ -43,7 +43,7 @@ impl From<KeysError> for ApiError {
             KeysError::NotFound(_) => Self::not_found(detail)
                 .fix("List the keys that you can manage with GET /v1/admin/keys."),
             KeysError::Beyond(_) => Self::forbidden(&detail)
-                .fix("Use an admin key for all spaces, without limits and expiry."),
+                .fix("Use an admin key for all spaces that has no limits and no expiry."),
             KeysError::OfConfiguration(_) => {
                 conflict("key_of_configuration", "Key from the configuration")
                     .fix("Change or delete its entry in auth.keys and restart.")

@@ -1,5 +1,4 @@
-//! What a caller says of the source that they want: checked, and made into words, tags and a name
-//! (T-4, T-5.1, T-5.2).
+//! The caller's description of a source: checked, and converted to a search query, tags and a name.
 
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
@@ -133,7 +132,7 @@ impl RetrievalInput {
             .filter(|name| !name.is_empty())
     }
 
-    /// What is looked for, as one text (T-5.2).
+    /// The search query as one string.
     pub(super) fn query(&self) -> String {
         if let Some(query) = &self.meta.query {
             return query.clone();
@@ -175,8 +174,7 @@ impl RetrievalInput {
         format!("{first} {}", self.said())
     }
 
-    /// `file_ingest`, the tags that are always wanted, and those of the description, each once
-    /// (T-5.1).
+    /// `file_ingest`, the default tags, and the tags of the description, each once.
     pub(super) fn required_tags(&self) -> Vec<String> {
         let mut tags = vec![FILE_INGEST.to_owned()];
         for tag in self.default_tags.iter().chain(&self.meta.tags) {
