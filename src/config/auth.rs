@@ -87,8 +87,8 @@ impl Role {
 pub struct KeyLimits {
     /// 0 means no limit.
     pub requests_per_minute: u64,
-    /// The values it may send as `model`, in the form `provider:model`, optionally with a trailing
-    /// `*`; empty means any.
+    /// Models that the key may use, as `provider:model`; a trailing `*` matches any ending. An
+    /// empty list allows all models.
     pub models: Vec<String>,
     pub day: DayCaps,
 }

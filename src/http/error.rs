@@ -294,7 +294,7 @@ impl From<JobsError> for ApiError {
                 "Wrong job state",
                 format!("{detail}; this operation requires {wanted}"),
             )
-            .fix("Get the job again to see its current state.")
+            .fix("Get the job to see its current state.")
             .with("state", state.as_str()),
             JobsError::QueueFull { waiting } => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,

@@ -45,7 +45,7 @@ pub struct ProblemResponse(Problem);
              machine-readable `code` and a `remediation`.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    servers((url = "/", description = "The server of this document")),
+    servers((url = "/", description = "This server")),
     tags(
         (name = "system", description = "The installation: health, settings, metrics and this document."),
         (name = "admin", description = "Administration of API keys and spaces."),

@@ -58,7 +58,7 @@ pub struct SummaryRecord {
     pub allowed_char_count: i64,
 }
 
-/// The cost of a query.
+/// The totals of a query: calls, tokens, cost and time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Number of attempts, including failed ones.

@@ -96,7 +96,7 @@ pub fn check_tags(own: &[String], added: &[String]) -> Result<Vec<String>, Vec<F
 fn filename(new: &NewSource, errors: &mut Vec<FieldError>) -> String {
     let given = new.filename.as_deref().or(new.path.as_deref());
     let Some(given) = given else {
-        errors.push(FieldError::new("filename", "send filename or path"));
+        errors.push(FieldError::new("filename", "send `filename` or `path`"));
         return String::new();
     };
 

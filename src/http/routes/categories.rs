@@ -37,8 +37,8 @@ pub struct CategoryResponse {
     pub name: String,
     /// Number of chunks below it, from the latest versions of the sources.
     pub chunk_count: i64,
-    /// When the category was created, or when its oldest moved chunk was created if that is
-    /// earlier.
+    /// When the category was created. If older chunks were moved into it, the time of the oldest of
+    /// them.
     #[schema(format = DateTime)]
     pub created_at: String,
 }
@@ -72,16 +72,16 @@ pub struct CategoryTreeResponse {
     pub depth: i64,
     /// Whether limits apply per `level` or per `parent`.
     pub limit_scope: String,
-    /// The fill of each level.
+    /// The number of categories and the limit of each level.
     pub levels: Vec<CategoryLevelResponse>,
 }
 
-/// The fill of a level.
+/// The number of categories on a level and its limit.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CategoryLevelResponse {
     pub level: i64,
     pub categories: i64,
-    /// Maximum number of categories on the level, or per parent on it.
+    /// Maximum number of categories on the level, or per parent, depending on `limit_scope`.
     pub limit: i64,
 }
 
@@ -113,7 +113,7 @@ pub struct ListCategoriesQuery {
     /// Only categories on this level.
     #[serde(default)]
     level: Option<i64>,
-    /// Shows the hierarchy at this time, with the source versions that were current then.
+    /// Shows the hierarchy as it was at this time, with the source versions that were current then.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
@@ -131,7 +131,7 @@ pub struct ListCategoriesQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct TreeQuery {
-    /// Shows the hierarchy at this time, with the source versions that were current then.
+    /// Shows the hierarchy as it was at this time, with the source versions that were current then.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
@@ -214,7 +214,7 @@ async fn list(
 
 /// List categories
 ///
-/// Filters by parent or by level.
+/// Optionally filters by parent or by level.
 #[utoipa::path(
     get, path = "/v1/categories", tag = "categories", operation_id = "list_categories", params(ListCategoriesQuery),
     responses((status = 200, description = "A page of categories.", body = CategoryListResponse))
@@ -248,7 +248,8 @@ pub async fn list_categories(
 
 /// Get the whole hierarchy
 ///
-/// Returns a flat list, parents before their children, and the fill of each level.
+/// Returns a flat list, parents before their children, with the number of categories and the limit
+/// of each level.
 #[utoipa::path(
     get, path = "/v1/categories/tree", tag = "categories", operation_id = "get_category_tree", params(TreeQuery),
     responses((status = 200, description = "A page of the hierarchy.", body = CategoryTreeResponse))
@@ -383,9 +384,9 @@ pub async fn get_category(
 
 /// Delete a category
 ///
-/// Deletes the category and everything below it. Fails with 409 unless all of them are empty, which
-/// means that they contain no chunk of any version of any source. The category also disappears from
-/// earlier points in time (`as_of`); receipts keep its name.
+/// Deletes the category and its descendants. Returns 409 if any of them contains a chunk, including
+/// chunks of earlier versions. The category also disappears from requests with an earlier `as_of`;
+/// receipts keep its name.
 #[utoipa::path(
     delete, path = "/v1/categories/{id}", tag = "categories", operation_id = "delete_category",
     params(("id" = String, Path, description = "The category id.")),

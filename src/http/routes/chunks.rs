@@ -78,7 +78,7 @@ impl ChunkResponse {
     }
 }
 
-/// Builds a page from one item more than it shows.
+/// Builds a page from a list that was read one item longer than the page.
 pub async fn page_of<K: Serialize>(
     categories: &Categories,
     space: &Space,

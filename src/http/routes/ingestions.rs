@@ -29,10 +29,10 @@ const LARGE: usize = 128 * 1024;
 
 /// Ingest a text
 ///
-/// Queues a job and returns it immediately. The job splits the text into chunks, writes a
-/// contextual helper, files every chunk under the hierarchy, and stores everything in one
-/// transaction. Ingesting the same content again creates a new version that shares the earlier
-/// chunks and calls no model.
+/// Queues a job and returns it immediately. The job splits the text into chunks, generates a
+/// contextual helper if the source has none, files every chunk under the hierarchy, and stores
+/// everything in one transaction. Ingesting the same content again creates a new version that
+/// shares the earlier chunks and calls no model.
 ///
 /// Send `path` or `source_id` to add a version to an existing source; otherwise each text becomes a
 /// new source. Send an `Idempotency-Key` to make the request safe to retry.

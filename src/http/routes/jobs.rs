@@ -174,8 +174,8 @@ pub async fn get_job(
 
 /// Cancel a job
 ///
-/// Cancels the job immediately. A finished job returns 409. A cancelled job stores nothing except
-/// its record; a retry reuses the steps that it had completed.
+/// Cancels the job immediately. Returns 409 if the job is already over. Only the record of the job
+/// remains; a retry reuses its completed steps.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", tag = "jobs", operation_id = "cancel_job",
     params(("id" = String, Path, description = "The job's id.")),

@@ -57,8 +57,8 @@ pub struct ListQueriesQuery {
 ///
 /// Walks the hierarchy level by level, reads the chunks of the selected leaves, fits them to the
 /// token budget, and generates an answer from them. The response includes every decision made on
-/// the way. With `mode: retrieve` it contains the chunks without an answer. With `wait: false` it
-/// is a job (202) whose `result` is the same.
+/// the way. With `mode: retrieve` it contains the chunks without an answer. With `wait: false` the
+/// response is a job (202), whose `result` has the same format.
 ///
 /// With an `Idempotency-Key`, a repeated query within an hour returns the stored answer at no cost.
 /// If several requests with the same key arrive at once, one runs and the others wait for its
@@ -240,10 +240,10 @@ pub async fn get_query(
 
 /// Replay a query
 ///
-/// `recorded` replays the query with the recorded options, model outputs and chunks and calls no
-/// model; `identical` tells whether everything except times is the same. `live` calls the models
-/// again, optionally with another strategy or model, and stores a new receipt; `differences` shows
-/// what changed. `live` requires the role `user`.
+/// `recorded` uses the recorded options, model outputs and chunks, and calls no model; `identical`
+/// tells whether everything except times is the same. `live` calls the models again, optionally
+/// with another strategy or model, and stores a new receipt; `differences` shows what changed.
+/// `live` requires the role `user`.
 #[utoipa::path(
     post, path = "/v1/queries/{id}/replay", tag = "queries", operation_id = "replay_query", request_body = ReplayQueryRequest,
     params(("id" = String, Path, description = "The query's id.")),

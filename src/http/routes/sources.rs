@@ -181,7 +181,7 @@ pub struct ListSourcesQuery {
     /// Only sources that retrieval may (true) or may not (false) use.
     #[serde(default)]
     eligible: Option<bool>,
-    /// Shows the sources at this time; tags and eligibility are always the current ones.
+    /// Shows the sources as they were at this time, but with their current tags and eligibility.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
@@ -229,7 +229,7 @@ impl ListSourcesQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AsOfQuery {
-    /// Shows the state at this time; tags and eligibility are always the current ones.
+    /// Shows the state at this time, but with the current tags and eligibility of sources.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,

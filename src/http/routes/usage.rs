@@ -114,7 +114,10 @@ pub async fn list_usage(
     let from = day("from", parameters.from)?
         .unwrap_or_else(|| start.minus_seconds(DEFAULT_DAYS * DAY_SECONDS).day());
     if from > to {
-        return Err(ApiError::invalid_field("from", "must not be later than to"));
+        return Err(ApiError::invalid_field(
+            "from",
+            "must not be later than `to`",
+        ));
     }
 
     let fingerprint = format!(

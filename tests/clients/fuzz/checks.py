@@ -20,11 +20,11 @@ UNFORESEEABLE = {
 # Rules that the document states in words only: said in JSON Schema, they would turn the types of
 # generated clients into unions (the first three) or clutter every string (the last).
 IN_WORDS = {
-    "send filename or path",
+    "send `filename` or `path`",
     "must end in a file name of at most 255 characters",
     'must contain "file_ingest": it cannot be removed',
     "must not contain the character U+0000",
-    "must not be later than to",
+    "must not be later than `to`",
 }
 
 # The same, where the words name what was given or what the installation allows.
@@ -35,7 +35,7 @@ PATTERNS = [
         r"must be (1 to \d+ characters|the id of a source|UTF-8 text|a timestamp|a valid date)",
         r"must be (absolute|from \d+ to \d+|a (whole )?number (of seconds )?from|greater than|less than)",
         r"there is no category|a category on level 1|level \d+ needs a parent|is on level",
-        r"is required; use|send either text|has \d+ tokens|the whole paragraph has",
+        r"is required; use|send either `text`|has \d+ tokens|the whole paragraph has",
         r"at most \d+|does not match the source|chunk_min_tokens|leaves no room",
         r"applies only to|cannot be enforced|must not be set|the request body|must be set|missing field",
         # A form may have two parts only; a whole number is not written 98.0.

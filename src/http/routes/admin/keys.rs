@@ -37,11 +37,11 @@ pub struct KeyLimitsRequest {
     /// Counted across all processes; 0 means no limit.
     #[schema(maximum = 1_000_000)]
     pub requests_per_minute: u64,
-    /// The values it may send as `model`, in the form `provider:model`, optionally with a trailing
-    /// `*`; empty means any.
+    /// Models that the key may use, as `provider:model`; a trailing `*` matches any ending. An
+    /// empty list allows all models.
     #[schema(max_items = 100)]
     pub models: Vec<String>,
-    /// Daily spending limit for model calls (UTC days), including jobs that the key has queued.
+    /// Daily caps on model usage (per UTC day), including the jobs that the key has queued.
     #[serde(deserialize_with = "object_or_null")]
     pub day: Option<KeyDayRequest>,
 }
@@ -73,7 +73,7 @@ pub struct CreateKeyRequest {
     /// `user` if omitted.
     #[serde(default)]
     pub role: Option<KeyRole>,
-    /// When the key expires. If omitted, it expires with the key that creates it, or never.
+    /// When the key expires. If omitted, the key gets the expiry of the key that creates it.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
@@ -102,8 +102,7 @@ pub struct UpdateKeyRequest {
 pub struct KeyResponse {
     pub id: String,
     pub name: String,
-    /// `api`: created through the API. `config`: defined in `auth.keys`, where alone it can be
-    /// changed.
+    /// `api`: created through the API. `config`: defined in `auth.keys`; change it there.
     pub origin: String,
     /// The first characters of the secret; null for a key from the configuration.
     pub prefix: Option<String>,

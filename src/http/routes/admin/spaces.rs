@@ -120,7 +120,7 @@ pub async fn list_spaces(
 
 /// Get a space
 ///
-/// Counts the current contents of the space. Returns 404 if the space is empty.
+/// Returns counts of the current contents of the space. Returns 404 if the space is empty.
 #[utoipa::path(
     get, path = "/v1/admin/spaces/{space}", tag = "admin", operation_id = "get_space",
     params(("space" = String, Path, description = "The name of the space.")),
@@ -148,12 +148,12 @@ pub async fn get_space(
 /// Delete a space
 ///
 /// Permanently deletes everything in the space: sources, chunks, categories, jobs, receipts, the
-/// ledger, and the API keys that open just this space. Unfinished jobs are cancelled first. Repeat the
-/// name in `?confirm=`.
+/// ledger, and the API keys that open just this space. Unfinished jobs are cancelled first. Repeat
+/// the name in `?confirm=`.
 ///
-/// The response arrives when the deletion is complete and counts the deleted rows. The deletion
-/// continues if the client disconnects, and a repeated request deletes whatever is left. A later
-/// write creates the space again.
+/// The response is sent when the deletion is complete, and contains the number of deleted rows. The
+/// deletion continues if the client disconnects, and a repeated request deletes whatever is left. A
+/// later write creates the space again.
 #[utoipa::path(
     delete, path = "/v1/admin/spaces/{space}", tag = "admin", operation_id = "delete_space",
     params(("space" = String, Path, description = "The name of the space."), DeleteSpaceQuery),

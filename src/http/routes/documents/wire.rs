@@ -229,7 +229,7 @@ pub struct DocumentExplanation {
 pub struct DocumentCandidateInfo {
     pub source_id: String,
     pub version: i64,
-    /// Null if the texts of earlier candidates already fill the response.
+    /// Null if the texts before it already reach the size limit of the response.
     pub content: Option<String>,
     pub metadata: DocumentMetadata,
     pub tags: Vec<String>,

@@ -34,7 +34,7 @@ pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRe
             _ => {
                 return Err(ApiError::invalid_field(
                     name,
-                    "unknown field; a form has only the fields file and metadata",
+                    "unknown field; a form has only the fields `file` and `metadata`",
                 ));
             }
         };
@@ -61,7 +61,7 @@ pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRe
     if request.text.is_some() {
         return Err(ApiError::invalid_field(
             "metadata.text",
-            "must not be set: the text is in the part file",
+            "must not be set: the text is in the part `file`",
         ));
     }
 
@@ -75,7 +75,7 @@ pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRe
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         return Err(ApiError::invalid_field(
             "filename",
-            "must be set in the part file or in metadata",
+            "must be set in the part `file` or in `metadata`",
         ));
     };
 

@@ -27,8 +27,8 @@ pub struct CreateIngestionRequest {
     /// The file name. If you send a path, memoir uses its last segment.
     #[schema(max_length = 255)]
     pub filename: Option<String>,
-    /// Where the source is stored: an absolute path, unique per user. Ingesting the same path again
-    /// creates a new version of the source.
+    /// The path of the source in your system: absolute, unique per user. Ingesting the same path
+    /// again creates a new version of the source.
     #[schema(max_length = 4096)]
     pub path: Option<String>,
     /// The source to add a version to, instead of `path`.
@@ -36,7 +36,7 @@ pub struct CreateIngestionRequest {
     /// When the file was last modified.
     #[schema(format = DateTime)]
     pub mtime: Option<String>,
-    /// The title. If omitted, memoir looks for one in the text for the helper.
+    /// The title. If omitted, the helper uses a title found in the text.
     #[schema(max_length = 2000)]
     pub title: Option<String>,
     /// Tags to find the source by. An existing source keeps its tags and gains these.
@@ -60,7 +60,7 @@ pub struct CreateIngestionRequest {
     /// The end user who owns it; `default` if omitted.
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
-    /// A helper in your own words; models never replace it.
+    /// A helper in your own words; a model replaces it only with `regenerate_helper`.
     pub contextual_helper: Option<HelperRequest>,
     /// Whether a model may write the helper if there is none; if false, the job waits for yours.
     pub auto_source_identification: Option<bool>,
@@ -115,7 +115,7 @@ pub struct IngestionOptionsRequest {
     /// Strings after which a chunk may end.
     #[schema(min_items = 1, max_items = 50)]
     pub delimiters: Option<Vec<String>>,
-    /// Minimum tokens per chunk, wherever a delimiter allows it.
+    /// Minimum tokens per chunk, if the delimiters allow it.
     #[schema(minimum = 1, maximum = 100_000)]
     pub chunk_min_tokens: Option<u64>,
     /// Maximum tokens per chunk.

@@ -107,7 +107,8 @@ pub struct CancelJobsRequest {
     /// Only jobs for this source.
     #[serde(default)]
     pub source_id: Option<String>,
-    /// Only jobs whose `error`, which is the reason for their next retry, has this code.
+    /// Only jobs whose `error` has this code; for an unfinished job, `error` is the reason for its
+    /// next retry.
     #[serde(default)]
     pub code: Option<String>,
     /// Only jobs created at or after this time.
@@ -136,9 +137,9 @@ pub struct RetryJobsResponse {
     pub matched: usize,
     /// Number of jobs that were queued again.
     pub changed: usize,
-    /// Number of matching jobs that were skipped, up to `limit`, because their source has received
-    /// a newer text since and a retry would replace it. `POST /v1/jobs/{id}/retry` retries such a
-    /// job anyway.
+    /// Number of matching jobs, up to `limit`, that were skipped because their source has received
+    /// a newer text, which a retry would replace. `POST /v1/jobs/{id}/retry` retries such a job
+    /// anyway.
     pub superseded: usize,
     /// Whether more jobs match; if so, repeat the request.
     pub more: bool,

@@ -43,8 +43,8 @@ pub struct JobSummaryResponse {
     pub kind: String,
     pub state: JobStateName,
     /// The current phase of a running job. For a queued job, `waiting_for_provider` if a provider
-    /// does not respond or is paused: `error` gives the reason and the remedy, `waiting` the start
-    /// of the wait.
+    /// does not respond or is paused; `error` then contains the reason and the remedy, and
+    /// `waiting` the start of the wait.
     pub phase: Option<String>,
     /// The end user within the space.
     pub user_id: String,
@@ -93,7 +93,7 @@ pub struct JobWaitingResponse {
     pub next_try_at: String,
 }
 
-/// The state of a job. The last three are final; `awaiting_helper` waits for the user.
+/// The state of a job. The last three are final; in `awaiting_helper` the job waits for the user.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStateName {

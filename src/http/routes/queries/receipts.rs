@@ -37,7 +37,7 @@ pub struct QuerySummaryResponse {
     pub created_at: String,
 }
 
-/// The cost of a query.
+/// The totals of a query: calls, tokens, cost and time.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryTotalsResponse {
     /// Number of attempts, including failed ones.
@@ -102,7 +102,7 @@ pub struct QueryLevelResponse {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct QueryOptionResponse {
     pub category_id: i64,
-    /// The name, or the whole path if several parents were open.
+    /// The name, or the whole path if the options have different parents.
     pub label: String,
 }
 

@@ -131,7 +131,7 @@ impl UpdateHelperRequest {
 
         match self.text {
             Some(_) if some => {
-                let rule = "send either text or the four fields, not both";
+                let rule = "send either `text` or the four fields, not both";
                 Err(HelperError::Invalid(FieldError::new("text", rule).into()))
             }
             None => compose(&fields).map_err(HelperError::Invalid),
