@@ -344,7 +344,7 @@ impl From<SourceError> for ApiError {
                 let error = Self::new(
                     StatusCode::CONFLICT,
                     "source_exists",
-                    "Source exists",
+                    "Source already exists",
                     detail,
                 )
                 .fix(
@@ -421,8 +421,13 @@ impl From<HelperError> for ApiError {
             HelperError::NoSource(_) => Self::not_found(detail),
             HelperError::NotFound(_) => Self::not_found(detail)
                 .fix("Ingest a text, or set a helper with PUT /v1/sources/{id}/helper."),
-            HelperError::NoText(_) => Self::new(StatusCode::CONFLICT, "no_text", "No text", detail)
-                .fix("Ingest a text first: POST /v1/ingestions with the path or the source_id."),
+            HelperError::NoText(_) => Self::new(
+                StatusCode::CONFLICT,
+                "no_text",
+                "Source has no text",
+                detail,
+            )
+            .fix("Ingest a text first: POST /v1/ingestions with the path or the source_id."),
             HelperError::Llm(error) => error.into(),
             HelperError::Store(error) => error.into(),
         }

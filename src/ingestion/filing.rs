@@ -410,7 +410,7 @@ fn unsettled(ordinals: &[usize]) -> JobError {
     JobError::retry(
         Failure::new(
             "category_limit",
-            "Category limit",
+            "Category limit reached",
             409,
             format!("no category has room for the chunks {chunks:?}"),
         )

@@ -398,7 +398,7 @@ impl IngestionWork {
 
         Err(JobError::retry(Failure::new(
             "category_limit",
-            "Category limit",
+            "Category limit reached",
             409,
             "other sources kept filling the hierarchy before this one could be stored",
         )))

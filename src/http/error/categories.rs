@@ -1,4 +1,4 @@
-//! Problem documents for what may not be done with a category.
+//! Problem documents for categories.
 
 use axum::http::StatusCode;
 
@@ -20,18 +20,19 @@ impl From<CategoryError> for ApiError {
             CategoryError::NotFound(_) => Self::not_found(detail),
             CategoryError::TooDeep { depth } => refused(
                 "max_depth",
-                "Maximum depth",
+                "Maximum depth reached",
                 "Choose a parent on a higher level.",
             )
             .with("depth", depth),
             CategoryError::Exists { existing } => {
                 let fix =
                     "Use the existing category (context.category_id), or choose another name.";
-                conflict("category_exists", "Category exists", fix).with("category_id", existing)
+                conflict("category_exists", "Category already exists", fix)
+                    .with("category_id", existing)
             }
             CategoryError::Full { level, limit } => {
                 let fix = "Use an existing category, or raise taxonomy.max_categories_default or the limit of this level.";
-                refused("category_limit", "Category limit", fix)
+                refused("category_limit", "Category limit reached", fix)
                     .with("level", level)
                     .with("limit", limit)
             }

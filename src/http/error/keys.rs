@@ -1,4 +1,4 @@
-//! What is wrong with an API key, or with a wish about keys.
+//! Problem documents for API keys.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 
@@ -41,14 +41,14 @@ impl From<KeysError> for ApiError {
                 HeaderValue::from(resets_in),
             ),
             KeysError::NotFound(_) => Self::not_found(detail)
-                .fix("List the keys that you can manage with GET /v1/admin/keys."),
+                .fix("Use GET /v1/admin/keys to list the keys that you can manage."),
             KeysError::Beyond(_) => Self::forbidden(&detail)
                 .fix("Use an admin key for all spaces that has no limits and no expiry."),
             KeysError::OfConfiguration(_) => {
-                conflict("key_of_configuration", "Key from the configuration")
+                conflict("key_of_configuration", "Key defined in the configuration")
                     .fix("Change or delete its entry in auth.keys and restart.")
             }
-            KeysError::First => conflict("first_key", "First key").fix(
+            KeysError::First => conflict("first_key", "First key must be an admin key").fix(
                 "Create a key with the role \"admin\" and the space \"*\" first, then use it \
                  to create the others.",
             ),

@@ -1,4 +1,4 @@
-//! What is said when a source cannot be given.
+//! Problem documents for document retrieval.
 
 use axum::http::StatusCode;
 
