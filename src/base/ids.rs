@@ -8,13 +8,13 @@ use std::str::FromStr;
 
 use super::hash::sha256_hex;
 
-/// The wall between tenants: every row belongs to exactly one space (D-2).
+/// The boundary between tenants: every row belongs to exactly one space.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Space(String);
 
 impl Space {
     /// What a space name may be, for messages.
-    pub const RULE: &str = "1 to 64 characters out of a-z, 0-9, _ and -";
+    pub const RULE: &str = "1 to 64 characters from a-z, 0-9, _ and -";
 
     #[must_use]
     pub fn as_str(&self) -> &str {

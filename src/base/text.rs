@@ -2,13 +2,13 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Counts characters the way memoir means them everywhere: Unicode scalar values (K-15).
+/// Counts characters as memoir does everywhere: Unicode scalar values.
 #[must_use]
 pub fn char_count(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The last segment of a path, in the Unix or the Windows spelling (T-3.3).
+/// The last segment of a path, in Unix or Windows notation.
 #[must_use]
 pub fn basename(path: &str) -> &str {
     path.rsplit(['/', '\\'])
@@ -38,7 +38,7 @@ pub fn has_control_but_breaks(text: &str) -> bool {
         .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
 }
 
-/// What makes two category names one: NFKC, case folded, white space collapsed (K-14).
+/// The key by which two category names are equal: NFKC, case folded, white space collapsed.
 #[must_use]
 pub fn name_key(name: &str) -> String {
     // Most names are: of every list that a model chooses from the keys are made.
@@ -68,8 +68,7 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A category name as it is stored: on one line, and without the mark that parts the names of a
-/// path (K-35).
+/// A category name in stored form: on one line, and without the separator of path names.
 #[must_use]
 pub fn category_name(name: &str) -> String {
     one_line(name).replace(" / ", "/")
@@ -99,9 +98,10 @@ pub fn name_fault(name: &str) -> Option<String> {
         .then(|| "must contain a letter or a digit".to_owned())
 }
 
-/// Sentences with what follows them up to the next one; joined, they are the text (K-16).
+/// Splits a text into sentences, each with what follows it up to the next one; joined, they are the
+/// text.
 ///
-/// One ends with `.`, `!` or `?` before white space or the end, or with `。`, `！` or `？`.
+/// A sentence ends with `.`, `!` or `?` before white space or the end, or with `。`, `！` or `？`.
 pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

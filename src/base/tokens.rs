@@ -1,6 +1,7 @@
-//! Token counts: exact, by the model's own byte-pair encoding, and the seeds' quarter rule (K-13).
+//! Token counts: exact, with the model's own byte-pair encoding, and an estimate of four characters
+//! per token.
 //!
-//! Vocabularies are compiled in, compressed, and unpacked on first use, never at start.
+//! Vocabularies are compiled in, compressed, and decompressed on first use, never at start.
 
 use super::text::char_count;
 
@@ -83,8 +84,7 @@ impl TokenCounter {
     }
 }
 
-/// A quarter of the characters, rounded up: the rule by which two of the seeds define their
-/// budgets.
+/// A quarter of the characters, rounded up.
 #[must_use]
 pub fn quarter_estimate(text: &str) -> usize {
     char_count(text).div_ceil(4)

@@ -1,5 +1,4 @@
-//! The hierarchy as its readers and its librarians see it: lists, paths, chunks, checked creation
-//! (M-3).
+//! The hierarchy for its callers: lists, paths, chunks, and checked creation.
 
 mod level_room;
 pub mod options;
@@ -42,26 +41,26 @@ pub struct CategoryInput {
 /// A wish about the hierarchy could not be fulfilled.
 #[derive(Debug, thiserror::Error)]
 pub enum CategoryError {
-    /// 422: fields break a rule (M-3.3, M-3.4).
-    #[error("the category breaks a rule")]
+    /// 422: some fields are invalid.
+    #[error("the category is invalid")]
     Invalid(Vec<FieldError>),
     /// 404.
-    #[error("no category {0} in this space")]
+    #[error("there is no category {0} in this space")]
     NotFound(i64),
-    /// 422: below a leaf (M-3.2).
-    #[error("the hierarchy has {depth} levels; nothing can be below the last")]
+    /// 422: the parent is a leaf.
+    #[error("the hierarchy has {depth} levels; the last level cannot have children")]
     TooDeep { depth: i64 },
-    /// 409 (M-3.5).
-    #[error("its parent has a category of this name already")]
+    /// 409: the parent already has this name.
+    #[error("the parent already has a category with this name")]
     Exists { existing: i64 },
-    /// 422: the level is full (M-2.8).
-    #[error("level {level} has its {limit} categories already")]
+    /// 422: the level is full.
+    #[error("level {level} already has {limit} categories, which is its limit")]
     Full { level: i64, limit: i64 },
-    /// 422: chunks hang on leaves alone (M-3.6).
-    #[error("category {id} is on level {level}; chunks are filed on level {depth}")]
+    /// 422: only leaves contain chunks.
+    #[error("category {id} is on level {level}; chunks are filed only on level {depth}")]
     NotALeaf { id: i64, level: i64, depth: i64 },
     /// 409: it is not empty.
-    #[error("chunks lie in category {0}, or below it; those of former versions count, too")]
+    #[error("category {0} or its descendants contain chunks, possibly of earlier versions")]
     NotEmpty(i64),
     /// 503 and 500, as the store says.
     #[error(transparent)]
@@ -199,10 +198,10 @@ impl Categories {
         Ok(self.store.find_chunk(space, id).await?)
     }
 
-    /// Makes a category inside the caller's transaction.
+    /// Creates a category inside the caller's transaction.
     ///
     /// # Errors
-    /// Every rule of M-3, or the store's.
+    /// An invalid category, or the store's error.
     pub async fn create(
         &self,
         tx: &mut Tx,
@@ -242,7 +241,7 @@ impl Categories {
             .into_iter()
             .find(|category| name_key(&category.name) == key);
         Ok(made.ok_or_else(|| StoreError::Broken {
-            cause: "a new category is not there".to_owned(),
+            cause: "a new category is missing".to_owned(),
         })?)
     }
 
@@ -336,7 +335,7 @@ impl Categories {
                     Some(level) if level != parent.level + 1 => invalid(
                         "parent_id",
                         format!(
-                            "it is on level {}, and must be on level {}",
+                            "is on level {}, but must be on level {}",
                             parent.level,
                             level - 1
                         ),
@@ -347,8 +346,8 @@ impl Categories {
         }
     }
 
-    /// Whether the level has room, and every deeper one for the leaf that the category needs
-    /// (K-06).
+    /// Whether the level has room, and every deeper level has room for the leaf that the category
+    /// needs.
     async fn check_room(
         &self,
         tx: &mut Tx,

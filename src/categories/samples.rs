@@ -89,10 +89,9 @@ impl SampleCache {
         let began = Instant::now();
 
         // Without them the model goes by the names, which is better than not to file.
-        let samples = self
-            .read(space)
-            .await
-            .inspect_err(|error| tracing::warn!(%error, "no samples of the categories"));
+        let samples = self.read(space).await.inspect_err(
+            |error| tracing::warn!(%error, "cannot read sample chunks of the categories"),
+        );
 
         let samples = Arc::new(samples.unwrap_or_default());
         let fresh = Kept {

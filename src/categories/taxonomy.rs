@@ -1,4 +1,4 @@
-//! How deep the hierarchy is and how many categories it may have (M-2.8, M-3.1, D-8).
+//! The depth of the hierarchy, and the number of categories allowed.
 
 use std::sync::Arc;
 

@@ -1,10 +1,9 @@
-//! The hierarchy as a plan: what is stored, and what a source would add to it, within the limits
-//! (K-06).
+//! The hierarchy as a plan: what is stored, and what a source would add to it, within the limits.
 //!
-//! A limit counts over a whole level, so a new category high up could end without room for a leaf
-//! below it. Hence every category that is chosen is *assured*: it has a leaf below it, or it holds
-//! one free place on every level that its longest branch does not reach. What it holds passes to
-//! the first of its children that is chosen.
+//! A limit applies to a whole level, so a new category high up could end without room for a leaf
+//! below it. Therefore every selected category is *assured*: it has a leaf below it, or it reserves
+//! one free place on every level that its longest branch does not reach. Its reservations pass to
+//! the first of its children that is selected.
 
 use std::collections::HashMap;
 

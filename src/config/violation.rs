@@ -1,9 +1,9 @@
-//! What is wrong with the settings, said so that it can be mended: key, value, rule, example.
+//! Configuration errors with everything needed to fix them: key, value, rule, example.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// One setting that breaks a rule.
+/// A setting that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub key: String,
@@ -13,7 +13,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Starts with the key and the value that was given; secrets must be masked by the caller.
+    /// Starts with the key and the given value; the caller must mask secrets.
     pub fn new(key: &str, given: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),
@@ -36,7 +36,7 @@ impl Violation {
     }
 }
 
-/// Violations as they are found.
+/// The violations found so far.
 #[derive(Debug, Default)]
 pub struct Violations {
     found: Vec<Violation>,
@@ -57,7 +57,7 @@ impl Violations {
         self.out_of_range.insert(key.to_owned(), given.to_owned());
     }
 
-    /// Whether something was already said of this key or of what is below it.
+    /// Whether there already is a violation for this key or a key below it.
     #[must_use]
     pub fn concern(&self, key: &str) -> bool {
         self.found

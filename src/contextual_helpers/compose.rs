@@ -1,5 +1,4 @@
-//! A helper in its user's words: checked field by field, and put together as one paragraph
-//! (M-2B.7).
+//! A helper in the user's own words: checked field by field, and composed into one paragraph.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +9,7 @@ use crate::base::tokens::TokenCounter;
 use crate::llm::tasks::helper::{HelperOutput, MOST_TOKENS};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 
-/// Most tokens of a description (M-2B.7.3).
+/// Maximum tokens of a description.
 const MOST_DESCRIPTION_TOKENS: usize = 200;
 /// Beyond this a text need not be counted.
 const MOST_CHARS: usize = 20_000;
@@ -30,7 +29,7 @@ pub struct HelperFields {
 #[derive(Debug)]
 pub struct Refused {
     pub errors: Vec<FieldError>,
-    /// Nothing but a date that is none (M-2B.7.2).
+    /// The only error is an invalid date.
     pub bad_date: bool,
 }
 
@@ -53,7 +52,7 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
         let Some(value) = value.as_deref().filter(|value| !value.trim().is_empty()) else {
             errors.push(FieldError::new(
                 name,
-                format!("is required; say {UNKNOWN:?} if it is not known"),
+                format!("is required; use {UNKNOWN:?} if it is not known"),
             ));
             return None;
         };
@@ -74,8 +73,7 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
     let bad_date = given_date.is_some() && date.is_none() && errors.is_empty();
 
     if given_date.is_some() && date.is_none() {
-        let rule =
-            "must be a date of the calendar, like 2025-01-31 or 2025-01-31T09:30:00, or unknown";
+        let rule = "must be a valid date such as 2025-01-31 or 2025-01-31T09:30:00, or unknown";
         errors.push(FieldError::new("date", rule));
     }
 
@@ -85,7 +83,7 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
         .map(tokens)
         .filter(|count| *count > MOST_DESCRIPTION_TOKENS)
     {
-        let rule = format!("has {count} tokens, and must have at most {MOST_DESCRIPTION_TOKENS}");
+        let rule = format!("has {count} tokens; the maximum is {MOST_DESCRIPTION_TOKENS}");
         errors.push(FieldError::new("description", rule));
     }
 
@@ -156,8 +154,7 @@ fn text_fault(text: &str) -> Option<String> {
 fn checked_tokens(field: &str, text: &str) -> Result<i64, FieldError> {
     let count = TokenCounter::for_model(None).count(text);
     if count > MOST_TOKENS {
-        let rule =
-            format!("the whole paragraph has {count} tokens, and must have at most {MOST_TOKENS}");
+        let rule = format!("the whole paragraph has {count} tokens; the maximum is {MOST_TOKENS}");
         return Err(FieldError::new(field, rule));
     }
 

@@ -1,4 +1,4 @@
-//! What a source says of itself at its head: the title that a helper is made from (M-2B.2).
+//! The title that a source states at its beginning, for generating a helper.
 
 use crate::base::text::{char_count, one_line};
 

@@ -1,5 +1,5 @@
-//! One paragraph that says what a source is: generated from its head, or given by its user, in
-//! versions (M-2B). It stands in every prompt that speaks of the source.
+//! The paragraph that says what a source is: generated from its beginning or provided by the user,
+//! in versions. It is part of every prompt about the source.
 
 mod compose;
 mod derive;
@@ -19,7 +19,7 @@ use crate::store::{AsStoreError, Store, StoreError};
 pub use compose::{HelperFields, Refused, compose, from_text};
 pub use derive::detect_title;
 
-/// Most chunks and tokens that a helper is made from (M-2B.2).
+/// Maximum number of chunks and tokens that a helper is generated from.
 pub const FIRST_CHUNKS: usize = 5;
 pub const FIRST_TOKENS: usize = 2000;
 
@@ -44,11 +44,11 @@ pub struct SourceHead {
 /// A wish about a helper could not be fulfilled.
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
-    /// 422: fields break a rule (M-2B.7).
-    #[error("the helper breaks a rule")]
+    /// 422: some fields are invalid.
+    #[error("the helper is invalid")]
     Invalid(Refused),
     /// 404: the source is not there.
-    #[error("no source {0} in this space")]
+    #[error("there is no source {0} in this space")]
     NoSource(String),
     /// 404: it has none.
     #[error("source {0} has no helper yet")]
@@ -178,7 +178,7 @@ impl ContextualHelpers {
         })
     }
 
-    /// Has a helper written anew from what is stored, and stores it (M-2B.9).
+    /// Has a model write a new helper from the stored text, and stores it.
     ///
     /// # Errors
     /// [`HelperError::NoText`], the model's, or the store's.

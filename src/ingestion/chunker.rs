@@ -1,9 +1,8 @@
-//! Cuts a text into chunks: lossless, at the delimiters, within a range of tokens (M-2.1 … M-2.4,
-//! K-54).
+//! Splits a text into chunks: lossless, at delimiters, within a range of tokens.
 //!
-//! Between the least and the most tokens a cut falls after the last blank line, else the last line
-//! break, else the last full stop before a space, else any delimiter; only where there is none,
-//! between two tokens. Joined, the chunks are the text.
+//! Between the minimum and the maximum number of tokens a chunk ends after the last blank line,
+//! else the last line break, else the last full stop before a space, else any delimiter; only if
+//! there is none, between two tokens. Joined, the chunks are the text.
 
 use std::ops::Range;
 
@@ -215,7 +214,7 @@ fn fitting(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Option<usiz
     Some(counter.count(text)).filter(|tokens| *tokens <= rules.max_tokens)
 }
 
-/// The end of as many tokens as a chunk may have (M-7.2); at least one character.
+/// The end of the maximum number of tokens per chunk; at least one character.
 fn forced_cut(
     text: &str,
     start: usize,

@@ -84,7 +84,7 @@ impl CutText {
             .map_err(|_| JobError::retry(Failure::panicked()))
     }
 
-    /// What to say of a chunk that is shorter than it should be (M-7.1).
+    /// The warning for a chunk that is shorter than the minimum.
     pub fn short_chunk(&self, min_tokens: usize) -> Option<String> {
         let short = self
             .chunks
@@ -93,7 +93,8 @@ impl CutText {
             .find(|(_, chunk)| chunk.token_count < min_tokens);
         short.map(|(place, chunk)| {
             format!(
-                "chunk {} has {} tokens, fewer than chunk_min_tokens ({min_tokens}); it is filed as it is",
+                "chunk {} has {} tokens, fewer than chunk_min_tokens ({min_tokens}); it is \
+                 filed anyway",
                 place + 1,
                 chunk.token_count
             )

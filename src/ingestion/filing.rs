@@ -1,10 +1,11 @@
-//! Files chunks level by level (D-5): batches of one parent see what the earlier ones made,
-//! parents go in parallel, and where nothing new comes up the calls go out in growing waves.
+//! Files chunks level by level: batches of one parent see the categories that earlier batches
+//! created, parents run in parallel, and while no new categories appear, calls are sent in growing
+//! waves.
 //!
-//! Every answer is saved under a name that follows from the source and the answers before it, so
-//! a job that is run again finds its way without asking. Which names fit the limits is decided
-//! here, not by the model: a chunk whose new category finds no room is asked again with the
-//! choice closed (K-06).
+//! Every output is saved under a name that depends on the source and the outputs before it, so a
+//! repeated job finds them without calling a model. The limits are enforced here, not by the model:
+//! if there is no room for a new category, the chunk is classified again with only the existing
+//! ones to choose from.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -409,9 +410,9 @@ fn unsettled(ordinals: &[usize]) -> JobError {
     JobError::retry(
         Failure::new(
             "category_limit",
-            "Category limit",
+            "Category limit reached",
             409,
-            format!("no category had room for the chunks {chunks:?}"),
+            format!("no category has room for the chunks {chunks:?}"),
         )
         .fix("Raise taxonomy.max_categories_default, then POST /v1/jobs/{id}/retry."),
     )

@@ -1,5 +1,5 @@
-//! How a job comes by the helper of its source: given, kept from before, stored, generated,
-//! or awaited (K-55).
+//! How a job gets the helper of its source: provided, kept from before, stored, generated, or
+//! awaited.
 
 use serde_json::json;
 
@@ -93,7 +93,7 @@ impl HelperStep<'_> {
         Ok(HelperOutcome::By(helper, true))
     }
 
-    /// Saves a helper with the job, and says where it came from (M-2B.10).
+    /// Saves a helper with the job, and records its origin.
     async fn keep(&self, helper: &NewHelper, event: &str) -> Result<(), JobError> {
         let value = serde_json::to_value(helper).unwrap_or_default();
         let event = json!({
@@ -110,7 +110,7 @@ impl HelperStep<'_> {
     }
 }
 
-/// What a helper is made from: the file's name, its title, and its first chunks (M-2B.2).
+/// The input for generating a helper: the file name, the title, and the first chunks.
 fn head(order: &Order, document: &CutText) -> SourceHead {
     let facts = &order.facts;
     let mut metadata = Vec::new();

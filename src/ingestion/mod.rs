@@ -51,7 +51,7 @@ const LARGE: usize = 128 * 1024;
 pub struct IngestionSettings {
     pub ingestion: config::Ingestion,
     pub taxonomy: Taxonomy,
-    /// What a chunk must leave room in (M-7A.1).
+    /// The budget that a chunk must leave room in.
     pub max_token_budget: u64,
     /// Model calls of one job at once.
     pub max_concurrency: usize,
@@ -86,10 +86,10 @@ struct Identity {
 #[derive(Debug, thiserror::Error)]
 pub enum IngestionError {
     /// 422: fields break a rule.
-    #[error("the ingestion breaks a rule")]
+    #[error("the ingestion is invalid")]
     Invalid(Vec<FieldError>),
-    /// 422: the helper of a waiting job breaks a rule (M-2B.7).
-    #[error("the helper breaks a rule")]
+    /// 422: the helper for a waiting job is invalid.
+    #[error("the helper is invalid")]
     InvalidHelper(Refused),
     /// 422: the model is not one of this installation.
     #[error(transparent)]
@@ -101,7 +101,7 @@ pub enum IngestionError {
     #[error(transparent)]
     Jobs(#[from] JobsError),
     /// 409: there is nothing to confirm yet.
-    #[error("no helper was given yet")]
+    #[error("there is no helper to confirm yet")]
     NothingToConfirm,
     /// 503 and 500, as the store says.
     #[error(transparent)]
@@ -223,7 +223,7 @@ impl Ingestion {
                 ("user_id", &new.user_id, &found.user_id),
             ] {
                 if given.as_ref().is_some_and(|given| given != own) {
-                    let rule = format!("is not that of the source that source_id names: {own:?}");
+                    let rule = format!("does not match the source given by source_id: {own:?}");
                     return Err(IngestionError::Invalid(vec![FieldError::new(field, rule)]));
                 }
             }

@@ -1,8 +1,8 @@
-//! Cuts a text into chunks to be searched: longer than those that are filed, and overlapping, so
-//! that what stands at a border stands whole in one of two (R-ING-03, K-17).
+//! Splits a text into chunks for search: longer than the filed ones, and overlapping, so that text
+//! at a boundary is complete in one of two chunks.
 //!
 //! A chunk ends after a blank line, else a line break, else a sentence, else a word, in its last
-//! quarter; the next begins about `overlap` tokens before that, at such a place too.
+//! quarter; the next begins about `overlap` tokens earlier, at a similar boundary.
 
 use super::chunker::{Fragment, Place, TextChunk};
 use crate::base::text::char_count;

@@ -44,7 +44,7 @@ pub struct NewIngestion {
     pub options: Options,
     pub regenerate_helper: bool,
     pub force: bool,
-    /// The moment at which it comes, if the request named one (K-64).
+    /// The current time, if the request set it.
     pub at: Option<Timestamp>,
 }
 
@@ -80,7 +80,10 @@ pub struct Options {
 
 /// The job's own copy of all this, once it is known to be right.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent option"
+)]
 pub struct Order {
     pub text: String,
     /// The source, there already or to be made.
@@ -108,9 +111,9 @@ pub struct Order {
     pub whole: bool,
     pub regenerate_helper: bool,
     pub force: bool,
-    /// Characters U+0000 that were taken out (K-50).
+    /// Number of U+0000 characters removed.
     pub nul_removed: usize,
-    /// The moment at which it comes, in microseconds, if the request named one (K-64).
+    /// The current time in microseconds, if the request set it.
     #[serde(default)]
     pub at: Option<i64>,
 }
@@ -156,7 +159,7 @@ impl Order {
         }
     }
 
-    /// What makes two ingestions of one text the same (K-18).
+    /// The fingerprint by which two ingestions of one text are equal.
     pub fn settings_key(&self, depth: i64, tokenizer: &str) -> String {
         let filed = json!([
             self.delimiters,
@@ -230,10 +233,7 @@ pub(super) fn check(
     // In place: it may be long.
     new.text.retain(|c| c != '\0');
     if new.text.trim().is_empty() {
-        errors.push(FieldError::new(
-            "text",
-            "must not be empty: there is nothing to file",
-        ));
+        errors.push(FieldError::new("text", "must not be empty"));
     }
 
     for (field, value, most) in [
@@ -246,7 +246,10 @@ pub(super) fn check(
     ] {
         let Some(value) = value else { continue };
         if char_count(value) > most {
-            errors.push(FieldError::new(field, format!("at most {most} characters")));
+            errors.push(FieldError::new(
+                field,
+                format!("must have at most {most} characters"),
+            ));
         } else if has_control_but_breaks(value) {
             errors.push(FieldError::new(
                 field,
@@ -323,7 +326,7 @@ pub(super) fn check(
     })
 }
 
-/// The rules of M-7A, for one request.
+/// Checks the options of one request.
 fn check_numbers(
     given: &Options,
     settings: &IngestionSettings,
@@ -359,7 +362,7 @@ fn check_numbers(
         );
     } else if settings.max_token_budget <= min.saturating_add(crate::config::query::ROOM) {
         let rule = format!(
-            "{min} leaves no room in query.max_token_budget, which is {}",
+            "{min} leaves no room in query.max_token_budget ({})",
             settings.max_token_budget
         );
         refuse("options.chunk_min_tokens", rule);

@@ -86,7 +86,7 @@ impl IngestionWork {
 
         if order.nul_removed > 0 {
             let message = format!(
-                "{} characters U+0000 were taken out of the text",
+                "{} U+0000 characters were removed from the text",
                 order.nul_removed
             );
             context.warn("nul_removed", &message).await?;
@@ -173,8 +173,7 @@ impl IngestionWork {
         Ok(Outcome::Finished)
     }
 
-    /// The earlier version of the source that says the same, unless it is to be filed anew
-    /// (K-18).
+    /// The earlier version of the source with the same text, unless the text is to be filed again.
     async fn same_content(
         &self,
         context: &JobContext,
@@ -399,9 +398,9 @@ impl IngestionWork {
 
         Err(JobError::retry(Failure::new(
             "category_limit",
-            "Category limit",
+            "Category limit reached",
             409,
-            "other sources kept filling the hierarchy before this one could be written",
+            "other sources kept filling the hierarchy before this one could be stored",
         )))
     }
 
@@ -421,7 +420,7 @@ impl IngestionWork {
             .await
     }
 
-    /// Each batch of a window by itself; those that are written stay (M-7B.6).
+    /// Stores each batch of a window separately; stored batches stay if a later one fails.
     async fn write_batches(
         &self,
         context: &JobContext,
@@ -490,7 +489,7 @@ impl IngestionWork {
 
         self.unanalyzed.store(0, Ordering::Relaxed);
         if let Err(error) = self.store.analyze().await {
-            tracing::warn!(%error, "the tables could not be analysed");
+            tracing::warn!(%error, "cannot analyse the tables");
         }
     }
 }

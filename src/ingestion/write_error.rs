@@ -46,7 +46,7 @@ impl<T> During<T> for Result<T, StoreError> {
 }
 
 impl WriteError {
-    /// As the job tells it (M-7B.4, M-7B.7).
+    /// The error as the job reports it.
     pub fn into_job_error(self, attempt: i64) -> JobError {
         let (operation, table, error) = match self {
             Self::NoRoom => return JobError::Interrupted,
@@ -60,7 +60,7 @@ impl WriteError {
 
         let message = error.to_string();
         // What a database says may quote a text: it stays with the job.
-        tracing::error!(operation, table, "an ingestion was rolled back");
+        tracing::error!(operation, table, "ingestion rolled back");
         let named = |mut failure: Failure| {
             for (name, value) in [
                 ("operation", Value::from(operation)),
@@ -80,10 +80,11 @@ impl WriteError {
                     "write_failed",
                     "Write failed",
                     500,
-                    format!("{operation} failed; everything was rolled back"),
+                    format!("cannot {operation}; everything was rolled back"),
                 )
                 .fix(
-                    "Mend what context.database_message says, then POST /v1/jobs/{id}/retry: no model is asked again.",
+                    "Fix the problem reported in context.database_message, then POST \
+                     /v1/jobs/{id}/retry. The retry calls no model again.",
                 ),
             )),
             JobError::Retry(failure) => JobError::retry(named(*failure)),

@@ -1,7 +1,7 @@
-//! Writes a planned source in one short, fenced transaction (K-10, M-7B): nobody sees half of it,
-//! and a failed write leaves nothing. With `transaction_scope: "batch"` each batch of chunks is
-//! such a transaction, with what makes it found; the version becomes what the source says with
-//! the last, so what has failed or was cancelled hides nothing.
+//! Stores a planned source in one short, fenced transaction: no reader sees half of it, and a
+//! failed write leaves nothing. With `transaction_scope: "batch"` each batch of chunks is such a
+//! transaction, including its search index. The version becomes current with the last batch, so a
+//! failed or cancelled ingestion hides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -135,7 +135,7 @@ impl Writer<'_> {
                 .during("lock the space", "counters")?;
             tx.settle_depth(space, self.taxonomy.depth(), now)
                 .await
-                .during("keep the depth", "settings")?;
+                .during("store the depth", "settings")?;
             let mut counts = None;
 
             if draft.same.is_none() && draft.order.is_filed() {
@@ -214,7 +214,7 @@ impl Writer<'_> {
             self.context
                 .record_in(tx, record)
                 .await
-                .during("keep what is written", "job_checkpoints")?,
+                .during("store the checkpoint", "job_checkpoints")?,
         )
     }
 
@@ -229,7 +229,7 @@ impl Writer<'_> {
         words.extend(draft.words.iter().cloned());
         tx.add_document_words(self.context.space(), source, &words)
             .await
-            .during("add words", "document_words")
+            .during("add keywords", "document_words")
     }
 
     /// The source and its new version, which nobody sees yet unless it is whole at once; and the
@@ -250,7 +250,7 @@ impl Writer<'_> {
             && !tx
                 .has_source_version(space, same.id)
                 .await
-                .during("find what it said", "source_versions")?
+                .during("find the earlier version", "source_versions")?
         {
             // Removed meanwhile: there is nothing to share any more, and the next run files it.
             return Err(WriteError::Job(JobError::Interrupted));
@@ -310,7 +310,7 @@ impl Writer<'_> {
         let before = tx
             .find_current_content(space, &source.id)
             .await
-            .during("find what it said", "sources")?;
+            .during("find the current version", "sources")?;
 
         if source.latest_version < written.version {
             if before != Some(content) {
@@ -330,7 +330,7 @@ impl Writer<'_> {
         let current = tx.find_helper_origin(space, &source.id).await;
         let current = current.during("find the helper", "contextual_helpers")?;
 
-        // One that its user gave while ours was being written stays in force (M-2B.8).
+        // A helper that the user provided in the meantime stays in force.
         let outranked = current == Some(HelperOrigin::User) && !draft.order.regenerate_helper;
         // One of a text that a newer one has overtaken describes what nobody reads any more.
         let outranked = outranked || (current.is_some() && source.latest_version > written.version);
@@ -451,7 +451,7 @@ impl Writer<'_> {
             let dated = tx
                 .date_back(space, &[leaf], Timestamp::from_micros(moment))
                 .await;
-            dated.during("date categories back", "categories")?;
+            dated.during("backdate categories", "categories")?;
         }
 
         self.add_counts(tx, &counts).await
@@ -571,7 +571,7 @@ impl Writer<'_> {
             operation: "add categories",
             table: "categories",
             error: StoreError::Broken {
-                cause: "a new category is not there".to_owned(),
+                cause: "a new category is missing".to_owned(),
             },
         })
     }
@@ -582,7 +582,7 @@ pub fn part_name(start: usize) -> String {
     format!("{WRITTEN}{start}")
 }
 
-/// What a job achieved (M-7B.5), and which chunks of others it moved.
+/// The result of the job, and which existing chunks it moved.
 pub fn result(
     written: &Written,
     spent: crate::model::llm_call::Spent,

@@ -1,4 +1,4 @@
-//! Why a job did not succeed: a reason that may pass, one that will not, or none of its own.
+//! Why a job did not succeed: a temporary reason, a permanent one, or an interruption.
 
 use std::time::Duration;
 
@@ -11,22 +11,23 @@ use crate::store::StoreError;
 /// A job's failure.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JobError {
-    /// May pass: queued again until the attempts are used up.
+    /// Temporary: queued again until the attempts are used up.
     #[error("{0}")]
     Retry(Box<Failure>),
-    /// The provider that it needs does not answer: handed back for a while, at no cost.
+    /// The provider that the job needs does not respond: handed back for a while without using an
+    /// attempt.
     #[error("{0}")]
     Wait(Box<Failure>, Wait),
-    /// Will not pass: the job fails.
+    /// Permanent: the job fails.
     #[error("{0}")]
     Fail(Box<Failure>),
-    /// The process is asked to stop: handed back, at no cost.
-    #[error("the process stops")]
+    /// The process is shutting down: handed back without using an attempt.
+    #[error("the process is shutting down")]
     Interrupted,
-    /// The database was away: handed back for a while, at no cost.
-    #[error("the database is away")]
+    /// The database was unreachable: handed back for a while without using an attempt.
+    #[error("the database is unreachable")]
     Away,
-    /// Somebody else has the job now, or it was cancelled: nothing may be written.
+    /// Another process has the job now, or it was cancelled: nothing may be written.
     #[error("the lease was lost")]
     LeaseLost,
 }
@@ -34,13 +35,13 @@ pub enum JobError {
 /// What a job waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// A provider that is away or busy; with the time that it asks for. Up to `jobs.patience`
-    /// before an attempt is lost.
+    /// A provider that is unreachable or busy, with the delay that it requests. Lasts up to
+    /// `jobs.patience` before it uses an attempt.
     Outage(Option<Duration>),
-    /// A paused provider, which is asked again after this time. Somebody has to act, so there is no
-    /// limit.
+    /// A paused provider, which is probed again after this time. An operator has to act, so there
+    /// is no limit.
     Paused(Duration),
-    /// Room in the database. Up to `jobs.patience` before an attempt is lost.
+    /// Free space in the database. Lasts up to `jobs.patience` before it uses an attempt.
     Storage,
 }
 
@@ -64,7 +65,7 @@ impl JobError {
     }
 }
 
-/// What went wrong, as a problem document says it (D-1).
+/// The contents of the problem document.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub code: &'static str,
@@ -88,7 +89,7 @@ impl Failure {
         status: u16,
         detail: impl Into<String>,
     ) -> Self {
-        let remediation = "Look at the job's error, then POST /v1/jobs/{id}/retry.".to_owned();
+        let remediation = "Check the job's error, then POST /v1/jobs/{id}/retry.".to_owned();
         Self {
             code,
             title,
@@ -105,7 +106,7 @@ impl Failure {
         self
     }
 
-    /// The problem document of a job. A job has no request, so its own id stands for it.
+    /// The problem document of a job. A job has no request, so its own id is the request id.
     pub fn problem(&self, job_id: &str) -> Value {
         let mut problem = json!({
             "type": format!("urn:memoir:problem:{}", self.code), "title": self.title, "status": self.status,
@@ -127,16 +128,21 @@ impl Failure {
             503,
             "the process that ran this job died or froze",
         )
-        .fix("Nothing to do: another process takes the job over, and the attempt does not count.")
+        .fix(
+            "No action is needed: another process takes over the job, and the attempt does not \
+             count.",
+        )
     }
 
-    /// So many processes died or froze while they ran the job that it is given up.
+    /// Too many processes died or froze while they ran the job, so it fails.
     pub fn workers_lost(losses: i64) -> Self {
         let detail = format!(
-            "{losses} processes in a row died or froze while they ran this job, and it saved no step in between"
+            "{losses} processes in a row died or froze while they ran this job, and it saved \
+             no step in between"
         );
-        let remediation = "Look for the reason in the processes' logs, such as too little memory: the job itself may be \
-                           what ends them. Then POST /v1/jobs/{id}/retry. jobs.max_losses sets the limit.";
+        let remediation = "Check the logs of the processes for the cause, such as too little memory; the job \
+             itself may cause the crashes. Then POST /v1/jobs/{id}/retry. jobs.max_losses sets \
+             the limit.";
         let mut failure = Self::new("worker_lost", "Worker lost", 503, detail).fix(remediation);
         failure.context.insert("losses".to_owned(), losses.into());
 
@@ -149,15 +155,15 @@ impl Failure {
             "internal_error",
             "Internal error",
             500,
-            "the job stopped on a defect of memoir's own",
+            "the job failed because of an internal error",
         )
-        .fix("Report it with the job's id, which the log has too.")
+        .fix("Report the error with the job id, which is also in the log.")
     }
 }
 
 impl From<LlmError> for JobError {
-    /// A model that is away may come back, and so may a paused provider; everything else needs
-    /// somebody's hand, and `retry` goes on from there.
+    /// An unavailable model or a paused provider may recover; every other error needs an operator,
+    /// after which `retry` resumes the job.
     fn from(error: LlmError) -> Self {
         let failure = Failure {
             code: error.code(),
@@ -188,26 +194,27 @@ impl From<StoreError> for JobError {
                 "database_busy",
                 "Database busy",
                 503,
-                "other work kept getting in the way, or a statement took too long",
+                "the job kept conflicting with other work in the database, or a statement \
+                 took too long",
             )),
             StoreError::Full { .. } => {
                 let failure = Failure::new(
                     "storage_full",
                     "Storage full",
                     503,
-                    "the database has no room left",
+                    "the database has no space left",
                 )
-                .fix("Free disk space where the database lives. The job then goes on by itself.");
+                .fix("Free disk space for the database. The job then resumes automatically.");
                 Self::Wait(Box::new(failure), Wait::Storage)
             }
-            // Perhaps a defect, perhaps a server that is being replaced: the attempts decide.
+            // Perhaps a bug, perhaps a server that is being replaced: the attempts decide.
             error => {
-                tracing::error!(%error, "a job met a statement that failed");
+                tracing::error!(%error, "a database statement of a job failed");
                 Self::retry(Failure::new(
                     "internal_error",
                     "Internal error",
                     500,
-                    "a statement failed",
+                    "a database statement failed",
                 ))
             }
         }

@@ -1,8 +1,8 @@
-//! Background work that is never lost and never done twice.
+//! Background jobs that are never lost and never done twice.
 //!
-//! A job is a row (D-3). Whoever wants work done queues it in a transaction of its own; a `Runner`
-//! of this or another process claims it by a lease, runs it, and ends it with a fenced write. This
-//! folder knows no kind of work: a feature implements `Work`, and the application registers it.
+//! A job is a row. A caller queues it in its own transaction; a `Runner` of this or another process
+//! claims it with a lease, runs it, and ends it with a fenced write. This module knows no kind of
+//! work: a feature implements `Work`, and the application registers it.
 
 mod bulk;
 mod context;
@@ -54,7 +54,7 @@ pub struct Jobs {
 #[derive(Debug, thiserror::Error)]
 pub enum JobsError {
     /// 404: there is none in this space.
-    #[error("no job {0} in this space")]
+    #[error("there is no job {0} in this space")]
     NotFound(String),
     /// 409: it is over, or not over yet.
     #[error("the job is {}", .state.as_str())]
@@ -63,7 +63,7 @@ pub enum JobsError {
         wanted: &'static str,
     },
     /// 429: too many wait in this space.
-    #[error("{waiting} jobs wait in this space already")]
+    #[error("{waiting} jobs are already waiting in this space")]
     QueueFull { waiting: u64 },
     /// 503 and 500, as the store says.
     #[error(transparent)]
@@ -183,8 +183,7 @@ impl Jobs {
             .await?)
     }
 
-    /// How often the database was asked again on behalf of a job (M-7.5); of one that runs, before
-    /// this attempt.
+    /// How often database calls were retried for a job; for a running job, before this attempt.
     pub async fn db_retries(&self, job: &Job) -> Result<i64, JobsError> {
         let told = self
             .store
@@ -248,7 +247,7 @@ impl Jobs {
                 id,
                 "cancel_job",
                 JobState::Cancelled,
-                "not over",
+                "an unfinished job",
                 now,
             )
             .await?;
@@ -292,7 +291,7 @@ impl Jobs {
             id,
             "retry_job",
             JobState::Queued,
-            "failed or cancelled",
+            "a failed or cancelled job",
             now,
         )
         .await
@@ -315,7 +314,7 @@ impl Jobs {
         if job.state != JobState::AwaitingHelper || !tx.requeue_job(&job, now).await? {
             return Err(JobsError::WrongState {
                 state: job.state,
-                wanted: "awaiting its user",
+                wanted: "a job that waits for a helper",
             });
         }
 
@@ -401,7 +400,7 @@ impl Jobs {
             if !self.apply(&mut tx, &job, next, now).await? {
                 // It moved between the look and the write: look again.
                 return Err(StoreError::Contended {
-                    cause: "the job moved".to_owned(),
+                    cause: "the job changed its state".to_owned(),
                 }
                 .into());
             }
@@ -465,7 +464,7 @@ fn check_waiting(job: Job) -> Result<Job, JobsError> {
         JobState::AwaitingHelper => Ok(job),
         state => Err(JobsError::WrongState {
             state,
-            wanted: "awaiting its user",
+            wanted: "a job that waits for a helper",
         }),
     }
 }

@@ -3,10 +3,10 @@
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 
-/// The tag that every source carries (T-3.1).
+/// The tag that every source has.
 pub const FILE_INGEST: &str = "file_ingest";
 
-/// The kinds of text files that are taken (R-ING-01).
+/// The supported types of text files.
 pub const TEXT_TYPES: [&str; 5] = ["txt", "md", "json", "yml", "yaml"];
 
 /// A registered source.

@@ -4,7 +4,7 @@ use super::source::Source;
 use super::source_version::SourceVersion;
 use crate::base::clock::Timestamp;
 
-/// Which of the versions that fit is taken (T-5.6).
+/// Which of the matching versions to select.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
     #[default]

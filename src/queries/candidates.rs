@@ -1,5 +1,5 @@
-//! Chunks of the leaves that were reached: each leaf once, as many as may be in one run to the
-//! database, in the one order (M-4.3, M-9.D).
+//! Chunks of the selected leaves: each leaf once, as many as possible in one database query, in one
+//! order.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::store::{LeafPart, Store};
 /// run brings must fit into memory many times over.
 const LEAVES_AT_ONCE: usize = 16;
 
-/// At most so many sources are described to the model that chooses categories (K-40).
+/// Maximum number of sources described to the model that selects categories.
 const MOST_DESCRIBED: usize = 3;
 
 /// Where chunks come from.

@@ -1,4 +1,4 @@
-//! Why a query has no result, as its problem document says it.
+//! Why a query has no result, and its problem document.
 
 use serde_json::{Map, Value, json};
 
@@ -8,58 +8,60 @@ use crate::jobs::{Failure, JobError};
 use crate::llm::LlmError;
 use crate::store::{AsStoreError, StoreError};
 
-/// A query could not be answered.
+/// A query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// 422: fields break a rule.
-    #[error("the query breaks a rule")]
+    /// 422: some fields are invalid.
+    #[error("the query is invalid")]
     Invalid(Vec<FieldError>),
     /// 400.
     #[error("{0}")]
     Cursor(&'static str),
-    /// 404: no receipt of this id.
-    #[error("no query {0} in this space")]
+    /// 404: there is no receipt with this id.
+    #[error("there is no query {0} in this space")]
     NotFound(String),
-    /// 404: nothing lies under any chosen path (M-4.6).
-    #[error("no chunks were found under any chosen path")]
+    /// 404: there are no chunks under any selected path.
+    #[error("no chunks were found under any selected path")]
     NoChunks,
-    /// 429: the query may need more than it may cost; nothing was asked.
-    #[error("this may take up to {needed} {unit}, and {limit} are allowed; nothing was spent")]
+    /// 429: the query may cost more than its limit; no model was called.
+    #[error(
+        "this query may need up to {needed} {unit}, but the limit is {limit}; nothing was spent"
+    )]
     MayCostMore {
         unit: &'static str,
         limit: f64,
         needed: f64,
     },
-    /// 422: not even the best path fits (M-9.B2.4).
+    /// 422: not even the best path fits.
     #[error(
-        "the chunks do not fit the budget of {budget} tokens: {needed} would be needed for the last path"
+        "the chunks do not fit the budget of {budget} tokens: the last path alone needs {needed}"
     )]
     BudgetExceeded { budget: i64, needed: i64 },
-    /// 422: the budget leaves no room for chunks (M-9.B3.3c).
+    /// 422: the budget leaves no room for chunks.
     #[error("the budget of {budget} tokens is too small: {reason}")]
     BudgetTooSmall { budget: i64, reason: String },
-    /// 422: the summaries are too long (M-9.B3.7).
-    #[error("the summaries have {combined} characters together; at most {allowed} are allowed")]
+    /// 422: the summaries are too long.
+    #[error("the summaries have {combined} characters in total; at most {allowed} are allowed")]
     CharacterBudget { combined: i64, allowed: i64 },
-    /// 422: the prompt, counted as a whole, is over budget (M-9.B3.8); it was not sent.
-    #[error("the final prompt has {tokens} tokens; the budget is {budget}")]
+    /// 422: the complete prompt exceeds the budget; it was not sent.
+    #[error("the final prompt has {tokens} tokens, but the budget is {budget}")]
     FinalPromptOverBudget { tokens: i64, budget: i64 },
     /// 504.
     #[error("the query was not answered within {seconds} seconds")]
     Timeout { seconds: u64 },
-    /// As the model's door says.
+    /// An error of a model call.
     #[error(transparent)]
     Llm(#[from] LlmError),
-    /// 503 and 500, as the store says.
+    /// 503 or 500, depending on the store error.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A query that failed, with all that was done for it.
+/// A failed query with everything that was done for it.
 #[derive(Debug)]
 pub struct Failed {
     pub error: QueryError,
-    /// Missing where nothing was done yet.
+    /// Missing if nothing was done yet.
     pub result: Option<Box<QueryResult>>,
 }
 
@@ -124,51 +126,55 @@ impl QueryError {
     /// What to do about it.
     pub fn remediation(&self) -> String {
         let text = match self {
-            Self::Invalid(_) => {
-                "Correct the fields listed in errors; /docs describes each of them."
-            }
+            Self::Invalid(_) => "Correct the fields listed in errors; /docs describes each field.",
             Self::Cursor(_) => {
-                "Start again without cursor, then pass on next_cursor as it came, with the same query."
+                "Start again without a cursor, then send next_cursor unchanged and with the \
+                 same query."
             }
             Self::NotFound(_) => {
-                "Check the id and the space; with audit.persist = false no receipts are kept."
+                "Check the id and the space; with audit.persist = false memoir stores no \
+                 receipts."
             }
             Self::NoChunks => {
-                "QuerySettings wider: strategy wide_branch or branch_out, or fewer of source_ids, tags, user_id and as_of; \
-                 context shows what was chosen. If nothing was brought in yet: POST /v1/ingestions."
+                "Search more widely: use the strategy wide_branch or branch_out, or fewer \
+                 filters (source_ids, tags, user_id, as_of); context shows which categories \
+                 were selected. If the space is empty, ingest a text first: POST \
+                 /v1/ingestions."
             }
             Self::MayCostMore { .. } => {
-                "Raise max_calls or max_cost_usd, or ask with a narrower strategy or fewer chunks (limit); \
-                 POST /v1/queries/estimate tells the bounds."
+                "Raise max_calls or max_cost_usd, or use a narrower strategy or fewer chunks \
+                 (limit); POST /v1/queries/estimate returns the upper bounds."
             }
             Self::BudgetExceeded { .. } => {
-                "Raise max_token_budget, lower per_path_limit, use prompt_limiting_strategy \"SUMMARIZE\", or, where it \
-                 was \"error\", let overflow be \"trim\"."
+                "Raise max_token_budget, lower per_path_limit, set prompt_limiting_strategy \
+                 to \"SUMMARIZE\", or set overflow to \"trim\"."
             }
             Self::BudgetTooSmall { .. } => {
-                "Raise max_token_budget, read fewer chunks (limit, per_path_limit: each has a frame of its own), or \
-                 shorten the question and the descriptions of the sources."
+                "Raise max_token_budget, read fewer chunks (limit, per_path_limit), because \
+                 each chunk adds a frame, or shorten the query and the helpers of the \
+                 sources."
             }
             Self::CharacterBudget { .. } => {
-                "Raise query.summary_max_retries or query.summary_char_overage_tolerance_percent, choose a stronger \
-                 model for summarize (llm.models), or raise max_token_budget."
+                "Raise query.summary_max_retries or \
+                 query.summary_char_overage_tolerance_percent, choose a stronger model for \
+                 the stage summarize (llm.models), or raise max_token_budget."
             }
             Self::FinalPromptOverBudget { .. } => {
-                "Read fewer chunks (limit, per_path_limit), use PRUNE, or raise max_token_budget far enough that fewer \
-                 need to be shortened."
+                "Read fewer chunks (limit, per_path_limit), use PRUNE, or raise \
+                 max_token_budget so that fewer chunks are summarized."
             }
             Self::Timeout { .. } => {
-                "Raise timeout_s, ask with a narrower strategy, or send it with wait=false."
+                "Raise timeout_s, use a narrower strategy, or send the query with wait=false."
             }
             Self::Llm(error) => return error.remediation(),
-            Self::Store(_) => "Try again when the database is back.",
+            Self::Store(_) => "Try again when the database is reachable.",
         };
         text.to_owned()
     }
 }
 
 impl Failed {
-    /// Facts for the problem document: what was done, so that nothing paid for is lost from sight.
+    /// Additional data for the problem document: what was done, so that paid work is not lost.
     pub fn context(&self) -> Map<String, Value> {
         let mut context = match &self.error {
             QueryError::Llm(error) => error.context(),
@@ -187,7 +193,7 @@ impl Failed {
             return context;
         };
         if matches!(self.error, QueryError::NoChunks) {
-            // The result itself, in its documented shape (M-4.7).
+            // The result itself, in its documented format.
             if let Ok(Value::Object(whole)) = serde_json::to_value(result) {
                 context.extend(whole);
             }

@@ -1,5 +1,5 @@
-//! A query with every parameter: what the caller wished, filled up from the settings, checked
-//! all at once.
+//! A query with all parameters: the caller's values, completed from the settings, and checked
+//! together.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,34 +16,34 @@ use crate::config::query::{
 };
 use crate::model::query::QueryScope;
 
-/// Most characters of a query.
+/// Maximum length of a query in characters.
 pub const MOST_QUERY_CHARS: usize = 100_000;
-/// Most sources, and most tags, that one query names.
+/// Maximum number of sources, and of tags, in one query.
 pub const MOST_NAMED: usize = 100;
 
-/// What to do with what was found.
+/// What to do with the chunks that were found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Ask a model for an answer.
+    /// Call a model for an answer.
     #[default]
     Answer,
-    /// Give the chunks, without an answer.
+    /// Return the chunks without an answer.
     Retrieve,
 }
 
-/// Of which versions chunks may come.
+/// Which versions chunks may come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VersionScope {
-    /// What each source says now.
+    /// Only the current version of each source.
     #[default]
     Latest,
-    /// What it ever said.
+    /// All versions.
     All,
 }
 
-/// A query as its caller puts it; what is left out comes from the settings.
+/// A query as the caller sent it; omitted fields use the settings.
 #[derive(Debug, Clone, Default)]
 pub struct QueryInput {
     pub query: String,
@@ -71,7 +71,7 @@ pub struct QueryInput {
     pub timeout_s: Option<i64>,
 }
 
-/// A query with every parameter as it is in force.
+/// A query with all parameters in force.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = QueryParameters)]
 pub struct QuerySettings {
@@ -82,18 +82,19 @@ pub struct QuerySettings {
     /// `one_shot`, `wide_branch`, `zoom_in` or `branch_out`.
     #[schema(value_type = String, example = "one_shot")]
     pub strategy: StrategyName,
-    /// Categories chosen on level 1.
+    /// Number of categories to select on level 1.
     pub n: u64,
-    /// By how many that changes from level to level.
+    /// By how much that number changes from level to level.
     pub n2: u64,
-    /// Most categories that `branch_out` chooses on a level.
+    /// Maximum number of categories that `branch_out` selects on a level.
     pub per_level_max: u64,
     /// `PRUNE` or `SUMMARIZE`.
     #[schema(value_type = String, example = "PRUNE")]
     pub prompt_limiting_strategy: PromptLimiting,
-    /// Most tokens of the prompt that asks for the answer.
+    /// Maximum tokens of the final prompt.
     pub max_token_budget: u64,
-    /// Whether the budget was named in the request; without an answer to write, only then it holds.
+    /// Whether the request set the budget; a query without an answer has a budget only in that
+    /// case.
     #[serde(default)]
     pub budget_named: bool,
     pub use_rankings: bool,
@@ -108,12 +109,12 @@ pub struct QuerySettings {
     /// `latest` or `all`.
     #[schema(value_type = String, example = "latest")]
     pub version_scope: VersionScope,
-    /// Most chunks of one category; 0: no limit.
+    /// Maximum number of chunks from one category; 0 means no limit.
     pub per_path_limit: u64,
-    /// Most chunks in all.
+    /// Maximum number of chunks in total.
     pub limit: u64,
     pub cursor: Option<String>,
-    /// The model for every task, if the request named one.
+    /// The model for every stage, if the request specified one.
     pub model: Option<String>,
     pub deterministic: bool,
     pub max_calls: Option<u64>,
@@ -131,7 +132,7 @@ impl QuerySettings {
         }
     }
 
-    /// The same with another strategy and its own numbers.
+    /// The same query with another strategy and that strategy's own numbers.
     #[must_use]
     pub fn with_strategy(&self, name: StrategyName) -> Self {
         Self {
@@ -157,7 +158,7 @@ impl QuerySettings {
 }
 
 impl QueryInput {
-    /// Fills in the settings and checks everything; whatever is wrong is told at once.
+    /// Completes the query from the settings and checks everything; reports all errors together.
     ///
     /// # Errors
     /// [`QueryError::Invalid`].
@@ -191,7 +192,7 @@ impl QueryInput {
         if limiting == PromptLimiting::Summarize && max_token_budget <= headroom {
             faults.add(
                 "max_token_budget",
-                format!("must be more than {headroom}, the headroom of SUMMARIZE"),
+                format!("must be greater than {headroom}, the headroom of SUMMARIZE"),
             );
         }
 
@@ -217,7 +218,7 @@ impl QueryInput {
             if moment.is_none() {
                 faults.add(
                     "as_of",
-                    "must be a moment like 2026-01-31T12:00:00Z".to_owned(),
+                    "must be a timestamp such as 2026-01-31T12:00:00Z".to_owned(),
                 );
             }
 
@@ -228,7 +229,7 @@ impl QueryInput {
             .max_cost_usd
             .is_some_and(|usd| !(usd.is_finite() && usd > 0.0))
         {
-            faults.add("max_cost_usd", "must be more than 0".to_owned());
+            faults.add("max_cost_usd", "must be greater than 0".to_owned());
         }
         let ask = QuerySettings {
             mode: self.mode,
@@ -275,7 +276,7 @@ impl QueryInput {
     }
 }
 
-/// What is wrong, as it is found.
+/// The errors found so far.
 #[derive(Default)]
 struct Faults(Vec<FieldError>);
 
@@ -301,7 +302,7 @@ impl Faults {
             ("tags", wish.tags.len()),
         ] {
             if named > MOST_NAMED {
-                self.add(field, format!("must name at most {MOST_NAMED}"));
+                self.add(field, format!("must have at most {MOST_NAMED} entries"));
             }
         }
 
@@ -315,7 +316,7 @@ impl Faults {
             .filter(|(_, tag)| !plain(tag, 100));
 
         for (place, _) in faulty {
-            let message = "must be 1 to 100 characters, none of them control characters";
+            let message = "must have 1 to 100 characters and no control characters";
             self.add(&format!("tags[{place}]"), message.to_owned());
         }
 
@@ -326,7 +327,7 @@ impl Faults {
         {
             self.add(
                 "user_id",
-                "must be 1 to 128 characters, none of them control characters".to_owned(),
+                "must have 1 to 128 characters and no control characters".to_owned(),
             );
         }
     }

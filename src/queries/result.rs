@@ -1,5 +1,5 @@
-//! What a query led to: one shape for the answer, for a job's result, and for what could not be
-//! answered (M-4.7).
+//! The result of a query: one type for a response, for the result of a job, and for a query that
+//! could not be answered.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,56 +9,58 @@ use super::input::QuerySettings;
 use super::traversal::{Level, Path, Reason};
 use crate::model::llm_call::LlmCall;
 
-/// What a query led to: the answer, what it rests on, what was left out and why, and every call.
+/// The result of a query: the answer, the chunks it is based on, what was dropped and why, and
+/// every model call.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryResult {
-    /// The id of its receipt.
+    /// The id of the receipt.
     pub id: String,
-    /// The strategy that was in force.
+    /// The strategy in force.
     #[schema(example = "one_shot")]
     pub strategy: String,
-    /// Every parameter as it was in force.
+    /// All parameters in force.
     pub parameters: QuerySettings,
-    /// What did not stop the query but should be known.
+    /// Problems that did not stop the query.
     pub warnings: Vec<QueryWarning>,
-    /// The answer; null where none was asked for or none was given.
+    /// The answer; null if none was requested or none was generated.
     pub answer: Option<String>,
-    /// The chunks that the answer was written from.
+    /// The chunks that the answer is based on.
     pub used_chunks: Vec<UsedChunk>,
     /// The chunks in order, verbatim.
     pub chunks: Vec<QueryChunk>,
-    /// Pass it as `cursor` to go on with the same paths, without a walk; null at the end.
+    /// Pass it as `cursor` to resume pagination without repeating the walk; null on the last page.
     pub next_cursor: Option<String>,
-    /// The ways down to the leaves that were read, in order.
+    /// The paths to the leaves that were read, in order.
     pub paths: Vec<QueryPath>,
-    /// The ways that came to nothing.
+    /// The paths that were dropped.
     pub dropped_paths: Vec<DroppedPath>,
     /// Chunks of a kept path that did not fit the budget.
     pub dropped_chunks: Vec<DroppedChunk>,
     /// Paths that could not be used.
     pub path_errors: Vec<PathError>,
-    /// What the chunks take of the budget, all of them together.
+    /// The token count of all chunks compared with the budget.
     pub estimate: Option<PromptEstimate>,
-    /// How chunks were shortened, if they were.
+    /// How chunks were summarized, if they were.
     pub summarization: Option<Summarization>,
-    /// One for each leaf. Leaves read in one run: its time stands on the first of them.
+    /// One entry per leaf. If several leaves were read in one database query, the first entry has
+    /// its time.
     pub retrievals: Vec<Retrieval>,
-    /// Every attempt to ask a model, in order.
+    /// All model call attempts, in order.
     pub responses: Vec<QueryCall>,
-    /// Milliseconds of all model calls and retrievals together.
+    /// Total time of all model calls and retrievals in milliseconds.
     pub total_latency: f64,
-    /// Milliseconds by the clock on the wall.
+    /// Wall-clock time in milliseconds.
     pub elapsed_ms: f64,
 }
 
-/// Something that should be known.
+/// A warning about a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueryWarning {
     pub code: String,
     pub message: String,
 }
 
-/// A chunk that the answer was written from.
+/// A chunk that the answer is based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsedChunk {
     pub chunk_id: i64,
@@ -70,25 +72,25 @@ pub struct UsedChunk {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryChunk {
     pub chunk_id: i64,
-    /// As the source has it.
+    /// The text as it is in the source.
     pub text_content: String,
     /// Names from level 1 to the leaf.
     pub category_path: Vec<String>,
-    /// The rank of its leaf, 1 to the most that could be chosen there.
+    /// The rank of its leaf, from 1 to the maximum number that could be selected there.
     pub ranked_relevance: i64,
-    /// The mean over the levels of the rank by the best rank, above 0 and at most 1.
+    /// The mean over all levels of rank divided by best rank; above 0 and at most 1.
     pub path_relevance: f64,
     #[schema(format = DateTime)]
     pub created_at: String,
     pub source_id: String,
     pub source_version: i64,
-    /// Where it begins in the source, in characters.
+    /// Start offset in the text of the version, in characters.
     pub start_char: i64,
-    /// Where it ends, exclusive.
+    /// End offset in characters, exclusive.
     pub end_char: i64,
 }
 
-/// A way down to a leaf.
+/// A path to a leaf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueryPath {
     /// Names from level 1.
@@ -98,7 +100,7 @@ pub struct QueryPath {
     /// Ranks from level 1.
     pub ranks: Vec<LevelRank>,
     pub path_relevance: f64,
-    /// Chunks that were read of it.
+    /// Number of chunks read from it.
     pub chunk_count: i64,
 }
 
@@ -106,17 +108,16 @@ pub struct QueryPath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LevelRank {
     pub ranked_relevance: i64,
-    /// The best rank on that level: the most that could be chosen.
+    /// The best rank on that level, which is the maximum number that could be selected.
     pub best: i64,
 }
 
-/// A way that came to nothing.
+/// A path that was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DroppedPath {
-    /// Names from level 1 to where it ended.
+    /// Names from level 1 to where the path ended.
     pub path: Vec<String>,
-    /// `not_leaf`, `not_selected`, `empty`, `pruned`, or `limited`: earlier paths took all of
-    /// `limit`.
+    /// `not_leaf`, `not_selected`, `empty`, `pruned`, or `limited` (earlier paths used up `limit`).
     #[schema(example = "pruned")]
     pub reason: String,
 }
@@ -139,42 +140,42 @@ pub struct PathError {
     pub message: String,
 }
 
-/// What the chunks take of the budget. Counted piece by piece with the answering model's
-/// tokenizer: the fixed part is the instruction, the query, the helpers of the sources,
-/// and the frame around each chunk.
+/// The token count of the chunks compared with the budget, using the tokenizer of the answering
+/// model. Parts are counted separately; the fixed part is the instruction, the query, the helpers
+/// of the sources, and the frame around each chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PromptEstimate {
     pub fixed_prompt_token_count: i64,
     pub chunks_total_token_count: i64,
     pub fixed_prompt_char_count: i64,
     pub chunks_total_char_count: i64,
-    /// The part of the fixed prompt that is the query.
+    /// Tokens of the query, which are part of the fixed prompt.
     pub query_token_count: i64,
     pub max_token_budget: i64,
-    /// The prompt as it was sent, counted as a whole; null where none was.
+    /// Tokens of the complete prompt that was sent; null if none was sent.
     pub final_prompt_token_count: Option<i64>,
-    /// The encoding by which tokens were counted.
+    /// The encoding used to count tokens.
     #[schema(example = "o200k_base")]
     pub tokenizer: String,
-    /// Whether that is the model's own.
+    /// Whether that is the model's own encoding.
     pub exact: bool,
 }
 
-/// How chunks were shortened.
+/// How chunks were summarized.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Summarization {
-    /// The share of the chunks' tokens that the budget leaves room for.
+    /// The share of the chunks' tokens that fits the budget.
     pub ratio: f64,
-    /// Most tokens of the input of one call.
+    /// Maximum input tokens per call.
     pub part_token_cap: i64,
     pub parts: Vec<SummaryPart>,
     pub chunks: Vec<SummarizedChunk>,
-    /// Characters of all summaries together, and the most that they may have.
+    /// Total characters of all summaries, and the maximum allowed.
     pub combined_char_count: i64,
     pub allowed_char_count: i64,
 }
 
-/// One call's worth of chunks.
+/// The chunks of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SummaryPart {
     pub chunk_ids: Vec<i64>,
@@ -188,11 +189,11 @@ pub struct SummarizedChunk {
     pub original_chars: i64,
     pub target_chars: i64,
     pub summary_chars: i64,
-    /// What stood in the prompt instead of the chunk.
+    /// The text that replaced the chunk in the prompt.
     pub summary: String,
 }
 
-/// One reading of a leaf.
+/// One read of a leaf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Retrieval {
     pub category_id: i64,
@@ -201,19 +202,19 @@ pub struct Retrieval {
     pub latency_ms: f64,
 }
 
-/// One attempt to ask a model.
+/// One attempt of a model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueryCall {
     /// `select`, `summarize` or `answer`.
     pub stage: String,
     pub level: Option<i64>,
-    /// Most that could be chosen; for `select` only.
+    /// Maximum number of options that could be selected; only for `select`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_selectable: Option<i64>,
     pub attempt: i64,
     /// `ok`, `invalid`, `truncated`, `refused`, `transport_error` or `cancelled`.
     pub outcome: String,
-    /// What the model answered, once it was read.
+    /// The parsed output of the model.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub llm_output: Option<Value>,
     #[schema(format = DateTime)]
@@ -221,20 +222,20 @@ pub struct QueryCall {
     pub latency_ms: f64,
     pub provider: String,
     pub model: String,
-    /// How the answer was made to keep its schema: `native`, `tool`, `prompted`, or `embedded`.
+    /// How the output schema was enforced: `native`, `tool`, `prompted` or `embedded`.
     pub mode: String,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// The part of `tokens_prompt` that the provider had in its cache.
+    /// The part of `tokens_prompt` that the provider served from its cache.
     pub tokens_cached: i64,
     pub cost_usd: Option<f64>,
-    /// The parameters as they were sent.
+    /// The parameters sent to the provider.
     #[schema(value_type = std::collections::HashMap<String, Value>)]
     pub provider_params: Value,
 }
 
 impl QueryResult {
-    /// Nothing yet.
+    /// An empty result.
     pub fn new(id: String, ask: &QuerySettings) -> Self {
         Self {
             id,
@@ -272,7 +273,7 @@ impl QueryResult {
         });
     }
 
-    /// Puts in the calls, and sums up the time they and the retrievals took.
+    /// Adds the calls, and sums the time of calls and retrievals.
     pub fn account(&mut self, calls: Vec<LlmCall>, levels: &[Level]) {
         let most = |call: &LlmCall| {
             let level = call.level.filter(|_| call.stage == "select")?;
@@ -294,11 +295,11 @@ impl QueryResult {
             .map(|retrieval| retrieval.latency_ms)
             .sum();
 
-        // The sum of nothing is -0.0, which would be shown.
+        // The sum of an empty list is -0.0, which would be displayed.
         self.total_latency = asking + reading + 0.0;
     }
 
-    /// A copy of all but the chunks.
+    /// A copy without the chunks.
     #[must_use]
     pub fn without_chunks(&self) -> Self {
         Self {

@@ -1,5 +1,4 @@
-//! How many categories are chosen on each level (M-8, K-35): totals per level, cumulative, never
-//! below one.
+//! How many categories to select on each level: totals per level, cumulative, never below one.
 
 use crate::config::query::StrategyName;
 

@@ -1,8 +1,6 @@
-//! The walk: level by level, one query to a model over the children of everything that was
-//! chosen before (K-35).
+//! The walk: level by level, one model call for the children of all categories selected before.
 //!
-//! A level with a single option is taken without a query. What is left behind on the way is told
-//! with its reason.
+//! A level with a single option needs no call. Dropped categories are reported with the reason.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -75,7 +73,7 @@ impl Path {
         self.ranks.last().map_or(0, |(rank, _)| *rank)
     }
 
-    /// The mean over the levels of the rank by the best rank (K-34).
+    /// The mean over all levels of rank divided by best rank.
     #[expect(clippy::cast_precision_loss, reason = "ranks are small")]
     pub fn relevance(&self) -> f64 {
         let shares: f64 = self
@@ -128,7 +126,7 @@ impl Reason {
 #[derive(Debug, Default)]
 pub struct Walk {
     pub levels: Vec<Level>,
-    /// In the declared order: ranks downwards level by level, then the leaf's id (K-42).
+    /// In the declared order: ranks descending level by level, then the id of the leaf.
     pub leaves: Vec<Path>,
     pub dropped: Vec<(Path, Reason)>,
 }

@@ -42,7 +42,7 @@ use cache::{IndexCache, Place, blocking};
 use index::Filter;
 use rank::PreparedQuery;
 
-/// Vectors of queries that are kept, so that the same query again asks no model (R-RSK-1).
+/// Number of cached query vectors, so that the same query calls no model again.
 const KEPT_QUESTIONS: usize = 1_000;
 /// How long a database is left alone that could not copy vectors.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
@@ -82,7 +82,7 @@ pub struct Results {
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     /// 422: fields break a rule.
-    #[error("the search breaks a rule")]
+    #[error("the search is invalid")]
     Invalid(Vec<FieldError>),
     /// As the model's error says.
     #[error(transparent)]
@@ -192,7 +192,7 @@ impl Search {
             place = inner.cache.of(space, true).await?;
         }
 
-        let cause = "the space keeps turning to another embedding model".to_owned();
+        let cause = "the embedding model of the space keeps changing".to_owned();
         Err(StoreError::Contended { cause }.into())
     }
 
@@ -295,7 +295,7 @@ impl Search {
     /// Makes what was embedded before known to pgvector, where the database has it.
     pub async fn complete_pgvector(&self) {
         while let Err(error) = self.inner.store.complete_pgvector().await {
-            tracing::warn!(%error, "vectors could not be copied for pgvector yet");
+            tracing::warn!(%error, "cannot copy vectors for pgvector yet");
             tokio::time::sleep(TRY_AGAIN).await;
         }
     }

@@ -43,20 +43,21 @@ pub struct SourceChange {
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// 422: fields break a rule.
-    #[error("the source breaks a rule")]
+    #[error("the source is invalid")]
     Invalid(Vec<FieldError>),
     /// 404: there is none in this space.
-    #[error("no source {0} in this space")]
+    #[error("there is no source {0} in this space")]
     NotFound(String),
     /// 404: the source has no such version.
     #[error("source {id} has no version {version} in this space")]
     NoVersion { id: String, version: i64 },
-    /// 409: the user has a source of that path (K-18).
-    #[error("a source of this path is registered already")]
+    /// 409: the user already has a source with that path.
+    #[error("a source with this path already exists")]
     AlreadyRegistered { existing: Option<SourceId> },
     /// 412: it is not as the caller saw it.
     #[error(
-        "the source is not as If-Match says: it was changed since, or the entity tag is not one of its own"
+        "the source does not match If-Match: it has changed since, or the ETag is not one of \
+         its own"
     )]
     Changed,
     /// 503 and 500, as the store says.
@@ -211,9 +212,9 @@ impl Sources {
         })
     }
 
-    /// A version that is named, or the latest: of now or of a moment. `None` if there is none yet.
-    /// Of a source none of whose versions is written to its end, what is written of the newest
-    /// (M-7B.6).
+    /// A given version, or the one that is current now or was current at a given time. `None` if
+    /// there is none yet. If no version of the source is complete, the stored part of the newest
+    /// one.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], [`SourceError::NoVersion`], or the store's.

@@ -1,8 +1,8 @@
-//! Sources through time: one version for a description and a moment (T-1 to T-8), the manifest,
-//! what changed between two.
+//! Sources over time: retrieval of one version by description and time, the manifest, and the
+//! difference between two versions.
 //!
-//! The store brings candidates in one round trip (`store/documents.rs`); what is left of them, and
-//! which is taken, is decided here (`choosing`, `scoring`).
+//! The store finds candidates in one round trip (`store/documents.rs`); filtering and selection
+//! happen here (`choosing`, `scoring`).
 
 mod choosing;
 mod difference;
@@ -41,7 +41,7 @@ pub struct Retrieved {
     pub query: String,
     pub required_tags: Vec<String>,
     pub relaxed: Relaxed,
-    /// `as_of` was given with a choice that does not look at it (K-20).
+    /// `as_of` was given with a strategy that ignores it.
     pub as_of_ignored: bool,
     /// Versions that the store brought, before anything was left out.
     pub raw_candidates: usize,
@@ -55,13 +55,13 @@ pub struct Retrieved {
 #[derive(Debug, thiserror::Error)]
 pub enum RetrievalError {
     /// 422: fields break a rule.
-    #[error("the description breaks a rule")]
+    #[error("the description is invalid")]
     Invalid(Vec<FieldError>),
     /// 404: nothing fits; strictly, if a filter is named.
     #[error("{}", nothing(*.filter))]
     NotFound { filter: Option<&'static str> },
     /// 404: there is none in this space.
-    #[error("no source {0} in this space")]
+    #[error("there is no source {0} in this space")]
     NoSource(String),
     /// 404: the source has no such version.
     #[error("source {id} has no version {version} in this space")]
@@ -87,7 +87,7 @@ impl AsStoreError for RetrievalError {
 fn nothing(filter: Option<&'static str>) -> String {
     match filter {
         None => "this user has no eligible source in this space".to_owned(),
-        Some(filter) => format!("no source fits {filter}, and strict was asked for"),
+        Some(filter) => format!("no source matches {filter}, and strict is set"),
     }
 }
 
@@ -190,7 +190,7 @@ impl DocumentRetrieval {
         })
     }
 
-    /// A page of the manifest, in the order of the sources (R-ING-05).
+    /// A page of the manifest, in the order of the sources.
     ///
     /// # Errors
     /// The store's.

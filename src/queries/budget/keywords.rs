@@ -1,5 +1,5 @@
-//! How well chunks match a query by its words: the share of the query's terms, rare ones
-//! counting more (D-7).
+//! How well chunks match a query by keyword: the share of the query's terms, with more weight for
+//! rare ones.
 
 use std::collections::{HashMap, HashSet};
 

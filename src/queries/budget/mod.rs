@@ -1,7 +1,6 @@
-//! The budget: what a prompt takes, counted piece by piece, and what follows when that is too much
-//! (M-9).
+//! The budget: the size of a prompt, counted part by part, and what happens if it is too large.
 //!
-//! The arithmetic is pure; `prune` and `summarize` decide on it, never both.
+//! The arithmetic is pure; either `prune` or `summarize` uses it, never both.
 
 pub mod keywords;
 pub mod prune;
@@ -248,7 +247,7 @@ impl Sheet {
     }
 }
 
-/// The prompt as it will be sent, counted as a whole (K-36).
+/// The token count of the complete prompt.
 pub async fn count_prompt(counter: TokenCounter, mode: ModeTokens, task: &Answer) -> i64 {
     let (task, bytes) = (
         task.clone(),

@@ -1,5 +1,4 @@
-//! PRUNE: whole paths are dropped until the rest fits; the last one is trimmed or refused (M-9.B2,
-//! D-7).
+//! PRUNE: whole paths are dropped until the rest fits; the last one is trimmed or the query fails.
 
 use super::Sheet;
 use crate::config::query::Overflow;

@@ -1,4 +1,4 @@
-//! SUMMARIZE: every chunk is shortened by the same ratio, in parts that fit a call (M-9.B3).
+//! SUMMARIZE: every chunk is shortened by the same ratio, in parts that fit a call.
 
 use std::sync::Arc;
 
@@ -147,8 +147,8 @@ pub fn plan(
     }))
 }
 
-/// Fills parts in order. A chunk above the cap goes alone where the whole budget holds it (K-38);
-/// else its place is told.
+/// Fills parts in order. A chunk above the cap gets its own part if the whole budget has room for
+/// it; otherwise its position is returned.
 fn parts(sizes: &[i64], preface: i64, cap: i64, budget: i64) -> Result<Vec<Part>, usize> {
     let mut parts: Vec<Part> = Vec::new();
     for (place, size) in sizes.iter().enumerate() {

@@ -1,5 +1,4 @@
-//! What is left of the candidates, and which of them is taken: pure, in the order of the seed
-//! (T-5.4 to T-5.6, K-19, K-20).
+//! Filters the candidates and selects one: pure functions, always in the same order of filters.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

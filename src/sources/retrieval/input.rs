@@ -1,5 +1,4 @@
-//! What a caller says of the source that they want: checked, and made into words, tags and a name
-//! (T-4, T-5.1, T-5.2).
+//! The caller's description of a source: checked, and converted to a search query, tags and a name.
 
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
@@ -64,7 +63,7 @@ impl RetrievalInput {
             {
                 errors.push(FieldError::new(
                     field,
-                    format!("at most {MOST_CHARS} characters"),
+                    format!("must have at most {MOST_CHARS} characters"),
                 ));
             }
         }
@@ -74,7 +73,10 @@ impl RetrievalInput {
             ("default_tags", &mut self.default_tags),
         ] {
             if tags.len() > MOST_TAGS {
-                errors.push(FieldError::new(field, format!("at most {MOST_TAGS} tags")));
+                errors.push(FieldError::new(
+                    field,
+                    format!("must have at most {MOST_TAGS} tags"),
+                ));
             }
             for (place, tag) in tags
                 .iter()
@@ -82,7 +84,7 @@ impl RetrievalInput {
                 .filter(|(_, tag)| char_count(tag) > MOST_TAG_CHARS)
             {
                 let rule = format!(
-                    "at most {MOST_TAG_CHARS} characters, and this has {}",
+                    "must have at most {MOST_TAG_CHARS} characters, but has {}",
                     char_count(tag)
                 );
                 errors.push(FieldError::new(format!("{field}[{place}]"), rule));
@@ -100,7 +102,7 @@ impl RetrievalInput {
         if self.user_id.is_empty() || char_count(&self.user_id) > MOST_USER_CHARS {
             errors.push(FieldError::new(
                 "user_id",
-                format!("must be 1 to {MOST_USER_CHARS} characters"),
+                format!("must have 1 to {MOST_USER_CHARS} characters"),
             ));
         }
 
@@ -109,7 +111,8 @@ impl RetrievalInput {
         }
 
         if self.strict && self.as_of.is_some() && self.choice != Choice::Latest {
-            let rule = "goes with the strategy latest; the others do not look at it, which strict does not allow";
+            let rule =
+                "applies only to the strategy latest; strict does not allow memoir to ignore it";
             errors.push(FieldError::new("as_of", rule));
         }
 
@@ -129,7 +132,7 @@ impl RetrievalInput {
             .filter(|name| !name.is_empty())
     }
 
-    /// What is looked for, as one text (T-5.2).
+    /// The search query as one string.
     pub(super) fn query(&self) -> String {
         if let Some(query) = &self.meta.query {
             return query.clone();
@@ -171,8 +174,7 @@ impl RetrievalInput {
         format!("{first} {}", self.said())
     }
 
-    /// `file_ingest`, the tags that are always wanted, and those of the description, each once
-    /// (T-5.1).
+    /// `file_ingest`, the default tags, and the tags of the description, each once.
     pub(super) fn required_tags(&self) -> Vec<String> {
         let mut tags = vec![FILE_INGEST.to_owned()];
         for tag in self.default_tags.iter().chain(&self.meta.tags) {
