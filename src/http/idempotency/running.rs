@@ -214,7 +214,7 @@ impl Run {
                     );
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot store the response for an idempotency key")
+                    tracing::warn!(%error, "cannot store the response for an idempotency key");
                 }
             }
 
