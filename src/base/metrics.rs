@@ -1,30 +1,30 @@
-//! Every metric's name and meaning, in one place.
+//! The name and meaning of every metric.
 //!
-//! Names follow the Prometheus habit: a prefix, a base unit, `_total` for counters.
-//! Spaces, users and ids are never labels.
+//! Names follow Prometheus conventions: a prefix, a base unit, `_total` for counters. Spaces, users
+//! and ids are never labels.
 
 /// Seconds from a request's arrival to its response; labels `method`, `route`, `status`.
 pub const HTTP_REQUEST_DURATION_SECONDS: &str = "memoir_http_request_duration_seconds";
 
-/// Connections that are open right now.
+/// Open connections.
 pub const HTTP_CONNECTIONS: &str = "memoir_http_connections";
 
-/// Connections or their requests turned away because all places had a request in progress.
+/// Connections or requests rejected because every connection had a request in progress.
 pub const HTTP_CONNECTIONS_REFUSED_TOTAL: &str = "memoir_http_connections_refused_total";
 
-/// Idle connections closed to make room for new ones.
+/// Idle connections closed in favour of new ones.
 pub const HTTP_CONNECTIONS_EVICTED_TOTAL: &str = "memoir_http_connections_evicted_total";
 
 /// Panics caught in a handler.
 pub const HTTP_PANICS_TOTAL: &str = "memoir_http_panics_total";
 
-/// Store operations run again after a lost connection or a conflict; label `operation`.
+/// Store operations retried after a lost connection or a conflict; label `operation`.
 pub const STORE_RETRIES_TOTAL: &str = "memoir_store_retries_total";
 
-/// Store operations given up because the database was away; label `operation`.
+/// Store operations abandoned because the database was unreachable; label `operation`.
 pub const STORE_UNAVAILABLE_TOTAL: &str = "memoir_store_unavailable_total";
 
-/// Flushes of SQLite's log to the disk; commits that come together share one.
+/// Flushes of SQLite's log to disk; concurrent commits share one.
 pub const STORE_FLUSHES_TOTAL: &str = "memoir_store_flushes_total";
 
 /// Jobs that are not finished, by state; label `state`.
@@ -33,7 +33,7 @@ pub const JOBS_QUEUE_DEPTH: &str = "memoir_jobs_queue_depth";
 /// Seconds since the oldest queued job was accepted; 0 if none is queued.
 pub const JOBS_OLDEST_QUEUED_SECONDS: &str = "memoir_jobs_oldest_queued_seconds";
 
-/// Jobs that came to an end; labels `kind`, `outcome`.
+/// Jobs that ended; labels `kind`, `outcome`.
 pub const JOBS_FINISHED_TOTAL: &str = "memoir_jobs_finished_total";
 
 /// Jobs queued again after an error; label `kind`.
@@ -42,29 +42,28 @@ pub const JOBS_RETRIED_TOTAL: &str = "memoir_jobs_retried_total";
 /// Jobs taken over from a process that died or froze; label `kind`.
 pub const JOBS_RESCUED_TOTAL: &str = "memoir_jobs_rescued_total";
 
-/// Jobs that failed for good; label `kind`.
+/// Jobs that failed permanently; label `kind`.
 pub const JOBS_FAILED_TOTAL: &str = "memoir_jobs_failed_total";
 
-/// Attempts to ask a model; labels `provider`, `stage`, `outcome`.
+/// Model calls; labels `provider`, `stage`, `outcome`.
 pub const LLM_CALLS_TOTAL: &str = "memoir_llm_calls_total";
 
-/// Seconds from asking a model to its reply; labels `provider`, `stage`.
+/// Seconds from a model call to its reply; labels `provider`, `stage`.
 pub const LLM_REQUEST_DURATION_SECONDS: &str = "memoir_llm_request_duration_seconds";
 
 /// Tokens; labels `provider`, `stage`, `direction` (`sent`, `received`, `cached`).
 pub const LLM_TOKENS_TOTAL: &str = "memoir_llm_tokens_total";
 
-/// Queries put to the fallback model; label `stage`.
+/// Model calls sent to the fallback model; label `stage`.
 pub const LLM_FALLBACKS_TOTAL: &str = "memoir_llm_fallbacks_total";
 
-/// Requests tried again because the provider was busy or away; labels `provider`, `reason`.
+/// Requests retried because the provider was busy or unreachable; labels `provider`, `reason`.
 pub const LLM_RETRIES_TOTAL: &str = "memoir_llm_retries_total";
 
-/// Queries that came to an end; labels `strategy`, `outcome` (`succeeded`, or the code of the
-/// problem).
+/// Queries that ended; labels `strategy`, `outcome` (`succeeded`, or the code of the problem).
 pub const QUERIES_FINISHED_TOTAL: &str = "memoir_queries_finished_total";
 
-/// Seconds that a query took beside its model calls; label `strategy`.
+/// Seconds that a query took without its model calls; label `strategy`.
 pub const QUERY_OWN_DURATION_SECONDS: &str = "memoir_query_own_duration_seconds";
 
 /// Always 1; labels `version`, `engine`.
