@@ -1,4 +1,4 @@
-//! Why a query has no result, as its problem document says it.
+//! Why a query has no result, as its problem document says.
 
 use serde_json::{Map, Value, json};
 
@@ -11,55 +11,55 @@ use crate::store::{AsStoreError, StoreError};
 /// A query could not be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// 422: fields break a rule.
+    /// 422: fields violate a rule.
     #[error("the query breaks a rule")]
     Invalid(Vec<FieldError>),
     /// 400.
     #[error("{0}")]
     Cursor(&'static str),
-    /// 404: no receipt of this id.
+    /// 404: no receipt with this id.
     #[error("no query {0} in this space")]
     NotFound(String),
-    /// 404: nothing lies under any chosen path (M-4.6).
+    /// 404: no chunks under any selected path.
     #[error("no chunks were found under any chosen path")]
     NoChunks,
-    /// 429: the query may need more than it may cost; nothing was asked.
+    /// 429: the query may exceed its limits; no model was called.
     #[error("this may take up to {needed} {unit}, and {limit} are allowed; nothing was spent")]
     MayCostMore {
         unit: &'static str,
         limit: f64,
         needed: f64,
     },
-    /// 422: not even the best path fits (M-9.B2.4).
+    /// 422: not even the best path fits.
     #[error(
         "the chunks do not fit the budget of {budget} tokens: {needed} would be needed for the last path"
     )]
     BudgetExceeded { budget: i64, needed: i64 },
-    /// 422: the budget leaves no room for chunks (M-9.B3.3c).
+    /// 422: the budget leaves no space for chunks.
     #[error("the budget of {budget} tokens is too small: {reason}")]
     BudgetTooSmall { budget: i64, reason: String },
-    /// 422: the summaries are too long (M-9.B3.7).
+    /// 422: the summaries are too long.
     #[error("the summaries have {combined} characters together; at most {allowed} are allowed")]
     CharacterBudget { combined: i64, allowed: i64 },
-    /// 422: the prompt, counted as a whole, is over budget (M-9.B3.8); it was not sent.
+    /// 422: the complete prompt exceeds the budget; it was not sent.
     #[error("the final prompt has {tokens} tokens; the budget is {budget}")]
     FinalPromptOverBudget { tokens: i64, budget: i64 },
     /// 504.
     #[error("the query was not answered within {seconds} seconds")]
     Timeout { seconds: u64 },
-    /// As the model's door says.
+    /// As the model layer says.
     #[error(transparent)]
     Llm(#[from] LlmError),
-    /// 503 and 500, as the store says.
+    /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A query that failed, with all that was done for it.
+/// A failed query, with everything that was done for it.
 #[derive(Debug)]
 pub struct Failed {
     pub error: QueryError,
-    /// Missing where nothing was done yet.
+    /// `None` if nothing was done yet.
     pub result: Option<Box<QueryResult>>,
 }
 
@@ -168,7 +168,7 @@ impl QueryError {
 }
 
 impl Failed {
-    /// Facts for the problem document: what was done, so that nothing paid for is lost from sight.
+    /// Facts for the problem document, including everything that was paid for.
     pub fn context(&self) -> Map<String, Value> {
         let mut context = match &self.error {
             QueryError::Llm(error) => error.context(),
@@ -187,7 +187,7 @@ impl Failed {
             return context;
         };
         if matches!(self.error, QueryError::NoChunks) {
-            // The result itself, in its documented shape (M-4.7).
+            // The result itself, in its documented shape.
             if let Ok(Value::Object(whole)) = serde_json::to_value(result) {
                 context.extend(whole);
             }

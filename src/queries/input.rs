@@ -1,5 +1,4 @@
-//! A query with every parameter: what the caller wished, filled up from the settings, checked
-//! all at once.
+//! A query with every parameter: the request, completed from the settings, checked all at once.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,34 +15,34 @@ use crate::config::query::{
 };
 use crate::model::query::QueryScope;
 
-/// Most characters of a query.
+/// Maximum characters of a query.
 pub const MOST_QUERY_CHARS: usize = 100_000;
-/// Most sources, and most tags, that one query names.
+/// Maximum sources, and maximum tags, that one query names.
 pub const MOST_NAMED: usize = 100;
 
-/// What to do with what was found.
+/// What to do with the chunks found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// QuerySettings a model for an answer.
+    /// Have a model write an answer.
     #[default]
     Answer,
-    /// Give the chunks, without an answer.
+    /// Return the chunks without an answer.
     Retrieve,
 }
 
-/// Of which versions chunks may come.
+/// Which versions chunks may come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VersionScope {
-    /// What each source says now.
+    /// The current version of each source.
     #[default]
     Latest,
-    /// What it ever said.
+    /// All versions.
     All,
 }
 
-/// A query as its caller puts it; what is left out comes from the settings.
+/// A query request; missing parameters come from the settings.
 #[derive(Debug, Clone, Default)]
 pub struct QueryInput {
     pub query: String,
@@ -71,7 +70,7 @@ pub struct QueryInput {
     pub timeout_s: Option<i64>,
 }
 
-/// A query with every parameter as it is in force.
+/// A query with the effective value of every parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = QueryParameters)]
 pub struct QuerySettings {
@@ -82,18 +81,18 @@ pub struct QuerySettings {
     /// `one_shot`, `wide_branch`, `zoom_in` or `branch_out`.
     #[schema(value_type = String, example = "one_shot")]
     pub strategy: StrategyName,
-    /// Categories chosen on level 1.
+    /// Categories selected on level 1.
     pub n: u64,
-    /// By how many that changes from level to level.
+    /// How many fewer or more categories are selected on each further level.
     pub n2: u64,
-    /// Most categories that `branch_out` chooses on a level.
+    /// Maximum categories that `branch_out` selects on a level.
     pub per_level_max: u64,
     /// `PRUNE` or `SUMMARIZE`.
     #[schema(value_type = String, example = "PRUNE")]
     pub prompt_limiting_strategy: PromptLimiting,
-    /// Most tokens of the prompt that asks for the answer.
+    /// Maximum tokens of the answer prompt.
     pub max_token_budget: u64,
-    /// Whether the budget was named in the request; without an answer to write, only then it holds.
+    /// Whether the request named the budget; without an answer to write, it applies only then.
     #[serde(default)]
     pub budget_named: bool,
     pub use_rankings: bool,
@@ -108,12 +107,12 @@ pub struct QuerySettings {
     /// `latest` or `all`.
     #[schema(value_type = String, example = "latest")]
     pub version_scope: VersionScope,
-    /// Most chunks of one category; 0: no limit.
+    /// Maximum chunks per category; 0: no limit.
     pub per_path_limit: u64,
-    /// Most chunks in all.
+    /// Maximum chunks in total.
     pub limit: u64,
     pub cursor: Option<String>,
-    /// The model for every task, if the request named one.
+    /// The model for every stage, if the request named one.
     pub model: Option<String>,
     pub deterministic: bool,
     pub max_calls: Option<u64>,
@@ -157,7 +156,7 @@ impl QuerySettings {
 }
 
 impl QueryInput {
-    /// Fills in the settings and checks everything; whatever is wrong is told at once.
+    /// Completes the request from the settings, checks everything and reports all errors at once.
     ///
     /// # Errors
     /// [`QueryError::Invalid`].
@@ -275,7 +274,7 @@ impl QueryInput {
     }
 }
 
-/// What is wrong, as it is found.
+/// The errors found so far.
 #[derive(Default)]
 struct Faults(Vec<FieldError>);
 

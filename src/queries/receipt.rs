@@ -1,5 +1,5 @@
-//! What is kept of a query: what was offered and chosen, what was left out and why, what it
-//! took. No text of a chunk.
+//! What is stored of a query: the options and choices, what was dropped and why, and its cost. No
+//! chunk text.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::base::hash::sha256_hex;
 use crate::base::ids::SourceId;
 use crate::model::query::StoredQuery;
 
-/// What remains of a query.
+/// The stored record of a query.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Receipt {
@@ -27,18 +27,18 @@ pub struct Receipt {
     pub estimate: Option<PromptEstimate>,
     pub summarization: Option<SummaryRecord>,
     pub used_chunk_ids: Vec<i64>,
-    /// The helpers that stood in the prompt: source and version.
+    /// The helpers in the prompt: source and version.
     pub helpers: Vec<(String, i64)>,
     pub next: Option<Place>,
     pub mode_tokens: ModeTokens,
     pub totals: Totals,
-    /// The code of the problem in which it ended.
+    /// The code of the problem with which it failed.
     pub error: Option<String>,
-    /// A fingerprint of the whole result but for its times; a replay must have the same.
+    /// A fingerprint of the whole result without its times; a replay must produce the same.
     pub result_sha256: String,
 }
 
-/// A path with the chunks that were read of it.
+/// A path with the chunks read from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathRecord {
     pub ids: Vec<i64>,
@@ -58,14 +58,14 @@ pub struct SummaryRecord {
     pub allowed_char_count: i64,
 }
 
-/// What a query took.
+/// What a query used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Attempts, failed ones too.
+    /// Calls, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// Missing where a price is not known.
+    /// `None` if a price is unknown.
     pub cost_usd: Option<f64>,
     pub total_latency: f64,
 }
@@ -87,7 +87,7 @@ impl Totals {
     }
 }
 
-/// What was found out on the way that the result does not show.
+/// Facts that the result does not show.
 #[derive(Debug, Default)]
 pub struct RunRecord {
     pub levels: Vec<Level>,
@@ -153,12 +153,12 @@ impl Receipt {
         }
     }
 
-    /// Reads what was stored.
+    /// Parses a stored receipt.
     pub fn of(stored: &StoredQuery) -> Self {
         serde_json::from_value(stored.receipt.clone()).unwrap_or_default()
     }
 
-    /// The query with its parameters, if it can still be read.
+    /// The query with its parameters, if it can still be parsed.
     pub fn ask(stored: &StoredQuery) -> Option<QuerySettings> {
         serde_json::from_value(stored.request.clone()).ok()
     }
@@ -173,7 +173,7 @@ impl Receipt {
     }
 }
 
-/// A fingerprint of a result but for its times.
+/// A fingerprint of a result without its times.
 pub fn fingerprint(result: &QueryResult) -> String {
     let mut timeless = result.without_chunks();
     (timeless.elapsed_ms, timeless.total_latency) = (0.0, 0.0);
@@ -186,7 +186,7 @@ pub fn fingerprint(result: &QueryResult) -> String {
         retrieval.latency_ms = 0.0;
     }
 
-    // The chunks are the larger part by far, and are not copied for this.
+    // The chunks are by far the largest part, and are not copied for this.
     let bytes = serde_json::to_vec(&(timeless, &result.chunks)).unwrap_or_default();
     sha256_hex(&bytes)
 }

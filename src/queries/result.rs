@@ -1,5 +1,5 @@
-//! What a query led to: one shape for the answer, for a job's result, and for what could not be
-//! answered (M-4.7).
+//! The result of a query: one shape for the answer, for a job's result, and for a query without an
+//! answer.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,56 +9,57 @@ use super::input::QuerySettings;
 use super::traversal::{Level, Path, Reason};
 use crate::model::llm_call::LlmCall;
 
-/// What a query led to: the answer, what it rests on, what was left out and why, and every call.
+/// The result of a query: the answer, its basis, what was dropped and why, and every call.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryResult {
     /// The id of its receipt.
     pub id: String,
-    /// The strategy that was in force.
+    /// The effective strategy.
     #[schema(example = "one_shot")]
     pub strategy: String,
-    /// Every parameter as it was in force.
+    /// The effective value of every parameter.
     pub parameters: QuerySettings,
-    /// What did not stop the query but should be known.
+    /// Warnings that did not stop the query.
     pub warnings: Vec<QueryWarning>,
-    /// The answer; null where none was asked for or none was given.
+    /// The answer; null if none was requested or given.
     pub answer: Option<String>,
-    /// The chunks that the answer was written from.
+    /// The chunks from which the answer was written.
     pub used_chunks: Vec<UsedChunk>,
     /// The chunks in order, verbatim.
     pub chunks: Vec<QueryChunk>,
-    /// Pass it as `cursor` to go on with the same paths, without a walk; null at the end.
+    /// Pass this as `cursor` to continue with the same paths, without repeating the walk; null at
+    /// the end.
     pub next_cursor: Option<String>,
-    /// The ways down to the leaves that were read, in order.
+    /// The paths to the leaves that were read, in order.
     pub paths: Vec<QueryPath>,
-    /// The ways that came to nothing.
+    /// The paths that were dropped.
     pub dropped_paths: Vec<DroppedPath>,
     /// Chunks of a kept path that did not fit the budget.
     pub dropped_chunks: Vec<DroppedChunk>,
     /// Paths that could not be used.
     pub path_errors: Vec<PathError>,
-    /// What the chunks take of the budget, all of them together.
+    /// How much of the budget all chunks together take.
     pub estimate: Option<PromptEstimate>,
     /// How chunks were shortened, if they were.
     pub summarization: Option<Summarization>,
-    /// One for each leaf. Leaves read in one run: its time stands on the first of them.
+    /// One entry per leaf. For leaves read in one statement, the first entry has its time.
     pub retrievals: Vec<Retrieval>,
-    /// Every attempt to ask a model, in order.
+    /// Every model call, in order.
     pub responses: Vec<QueryCall>,
     /// Milliseconds of all model calls and retrievals together.
     pub total_latency: f64,
-    /// Milliseconds by the clock on the wall.
+    /// Wall-clock time in milliseconds.
     pub elapsed_ms: f64,
 }
 
-/// Something that should be known.
+/// A warning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueryWarning {
     pub code: String,
     pub message: String,
 }
 
-/// A chunk that the answer was written from.
+/// A chunk from which the answer was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsedChunk {
     pub chunk_id: i64,
@@ -70,25 +71,25 @@ pub struct UsedChunk {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryChunk {
     pub chunk_id: i64,
-    /// As the source has it.
+    /// Verbatim, as in the source.
     pub text_content: String,
     /// Names from level 1 to the leaf.
     pub category_path: Vec<String>,
-    /// The rank of its leaf, 1 to the most that could be chosen there.
+    /// The rank of its leaf, from 1 to the number that could be selected there.
     pub ranked_relevance: i64,
-    /// The mean over the levels of the rank by the best rank, above 0 and at most 1.
+    /// The mean over all levels of rank divided by best rank; above 0 and at most 1.
     pub path_relevance: f64,
     #[schema(format = DateTime)]
     pub created_at: String,
     pub source_id: String,
     pub source_version: i64,
-    /// Where it begins in the source, in characters.
+    /// Start position in the source, in characters.
     pub start_char: i64,
-    /// Where it ends, exclusive.
+    /// End position, exclusive.
     pub end_char: i64,
 }
 
-/// A way down to a leaf.
+/// A path to a leaf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueryPath {
     /// Names from level 1.
@@ -98,7 +99,7 @@ pub struct QueryPath {
     /// Ranks from level 1.
     pub ranks: Vec<LevelRank>,
     pub path_relevance: f64,
-    /// Chunks that were read of it.
+    /// The number of chunks read from it.
     pub chunk_count: i64,
 }
 
@@ -106,22 +107,21 @@ pub struct QueryPath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LevelRank {
     pub ranked_relevance: i64,
-    /// The best rank on that level: the most that could be chosen.
+    /// The best possible rank on that level: the number that could be selected.
     pub best: i64,
 }
 
-/// A way that came to nothing.
+/// A dropped path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DroppedPath {
-    /// Names from level 1 to where it ended.
+    /// Names from level 1 to where the path ended.
     pub path: Vec<String>,
-    /// `not_leaf`, `not_selected`, `empty`, `pruned`, or `limited`: earlier paths took all of
-    /// `limit`.
+    /// `not_leaf`, `not_selected`, `empty`, `pruned`, or `limited`: earlier paths used up `limit`.
     #[schema(example = "pruned")]
     pub reason: String,
 }
 
-/// A chunk that did not fit.
+/// A chunk that did not fit the budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DroppedChunk {
     pub chunk_id: i64,
@@ -139,9 +139,9 @@ pub struct PathError {
     pub message: String,
 }
 
-/// What the chunks take of the budget. Counted piece by piece with the answering model's
-/// tokenizer: the fixed part is the instruction, the query, the helpers of the sources,
-/// and the frame around each chunk.
+/// How much of the budget the chunks take. Counted part by part with the answering model's
+/// tokenizer: the fixed part is the instruction, the query, the helpers of the sources, and the
+/// delimiters around each chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PromptEstimate {
     pub fixed_prompt_token_count: i64,
@@ -151,30 +151,30 @@ pub struct PromptEstimate {
     /// The part of the fixed prompt that is the query.
     pub query_token_count: i64,
     pub max_token_budget: i64,
-    /// The prompt as it was sent, counted as a whole; null where none was.
+    /// The prompt as sent, counted as a whole; null if none was sent.
     pub final_prompt_token_count: Option<i64>,
-    /// The encoding by which tokens were counted.
+    /// The encoding used to count tokens.
     #[schema(example = "o200k_base")]
     pub tokenizer: String,
-    /// Whether that is the model's own.
+    /// Whether that is the model's own encoding.
     pub exact: bool,
 }
 
 /// How chunks were shortened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Summarization {
-    /// The share of the chunks' tokens that the budget leaves room for.
+    /// The share of the chunks' tokens that fits the budget.
     pub ratio: f64,
-    /// Most tokens of the input of one call.
+    /// Maximum input tokens of one call.
     pub part_token_cap: i64,
     pub parts: Vec<SummaryPart>,
     pub chunks: Vec<SummarizedChunk>,
-    /// Characters of all summaries together, and the most that they may have.
+    /// Characters of all summaries together, and their maximum.
     pub combined_char_count: i64,
     pub allowed_char_count: i64,
 }
 
-/// One call's worth of chunks.
+/// The chunks of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SummaryPart {
     pub chunk_ids: Vec<i64>,
@@ -188,11 +188,11 @@ pub struct SummarizedChunk {
     pub original_chars: i64,
     pub target_chars: i64,
     pub summary_chars: i64,
-    /// What stood in the prompt instead of the chunk.
+    /// The text in the prompt that replaced the chunk.
     pub summary: String,
 }
 
-/// One reading of a leaf.
+/// One read of a leaf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Retrieval {
     pub category_id: i64,
@@ -201,19 +201,19 @@ pub struct Retrieval {
     pub latency_ms: f64,
 }
 
-/// One attempt to ask a model.
+/// One model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueryCall {
     /// `select`, `summarize` or `answer`.
     pub stage: String,
     pub level: Option<i64>,
-    /// Most that could be chosen; for `select` only.
+    /// How many could be selected; only for `select`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_selectable: Option<i64>,
     pub attempt: i64,
     /// `ok`, `invalid`, `truncated`, `refused`, `transport_error` or `cancelled`.
     pub outcome: String,
-    /// What the model answered, once it was read.
+    /// The model's answer, once parsed.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub llm_output: Option<Value>,
     #[schema(format = DateTime)]
@@ -221,20 +221,20 @@ pub struct QueryCall {
     pub latency_ms: f64,
     pub provider: String,
     pub model: String,
-    /// How the answer was made to keep its schema: `native`, `tool`, `prompted`, or `embedded`.
+    /// How the schema of the answer was enforced: `native`, `tool`, `prompted`, or `embedded`.
     pub mode: String,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// The part of `tokens_prompt` that the provider had in its cache.
+    /// The part of `tokens_prompt` that came from the provider's cache.
     pub tokens_cached: i64,
     pub cost_usd: Option<f64>,
-    /// The parameters as they were sent.
+    /// The parameters as sent.
     #[schema(value_type = std::collections::HashMap<String, Value>)]
     pub provider_params: Value,
 }
 
 impl QueryResult {
-    /// Nothing yet.
+    /// An empty result.
     pub fn new(id: String, ask: &QuerySettings) -> Self {
         Self {
             id,
@@ -272,7 +272,7 @@ impl QueryResult {
         });
     }
 
-    /// Puts in the calls, and sums up the time they and the retrievals took.
+    /// Adds the calls, and sums up the time of calls and retrievals.
     pub fn account(&mut self, calls: Vec<LlmCall>, levels: &[Level]) {
         let most = |call: &LlmCall| {
             let level = call.level.filter(|_| call.stage == "select")?;
@@ -294,11 +294,11 @@ impl QueryResult {
             .map(|retrieval| retrieval.latency_ms)
             .sum();
 
-        // The sum of nothing is -0.0, which would be shown.
+        // The sum of nothing is -0.0, which would be visible.
         self.total_latency = asking + reading + 0.0;
     }
 
-    /// A copy of all but the chunks.
+    /// A copy without the chunks.
     #[must_use]
     pub fn without_chunks(&self) -> Self {
         Self {
