@@ -1,4 +1,4 @@
-//! Why a job did not succeed: a reason that may pass, one that will not, or none of its own.
+//! Why a job did not succeed: a temporary error, a permanent one, or none of its own.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use crate::store::StoreError;
 /// A job's failure.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JobError {
-    /// May pass: queued again until the attempts are used up.
+    /// Temporary: queued again until the attempts are used up.
     #[error("{0}")]
     Retry(Box<Failure>),
-    /// The provider that it needs does not answer: handed back for a while, at no cost.
+    /// Its provider does not answer: handed back for a while, without using up an attempt.
     #[error("{0}")]
     Wait(Box<Failure>, Wait),
-    /// Will not pass: the job fails.
+    /// Permanent: the job fails.
     #[error("{0}")]
     Fail(Box<Failure>),
-    /// The process is asked to stop: handed back, at no cost.
+    /// The process must stop: handed back without using up an attempt.
     #[error("the process stops")]
     Interrupted,
-    /// The database was away: handed back for a while, at no cost.
+    /// The database was unreachable: handed back for a while, without using up an attempt.
     #[error("the database is away")]
     Away,
-    /// Somebody else has the job now, or it was cancelled: nothing may be written.
+    /// Another process has the job now, or it was cancelled: nothing may be written.
     #[error("the lease was lost")]
     LeaseLost,
 }
@@ -34,13 +34,13 @@ pub enum JobError {
 /// What a job waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// A provider that is away or busy; with the time that it asks for. Up to `jobs.patience`
+    /// An unreachable or busy provider, with the wait that it asks for. Up to `jobs.patience`
     /// before an attempt is lost.
     Outage(Option<Duration>),
-    /// A paused provider, which is asked again after this time. Somebody has to act, so there is no
-    /// limit.
+    /// A paused provider, which is tried again after this time. An operator must act, so there is
+    /// no limit.
     Paused(Duration),
-    /// Room in the database. Up to `jobs.patience` before an attempt is lost.
+    /// Space in the database. Up to `jobs.patience` before an attempt is lost.
     Storage,
 }
 
@@ -64,7 +64,7 @@ impl JobError {
     }
 }
 
-/// What went wrong, as a problem document says it (D-1).
+/// What went wrong, as in a problem document.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub code: &'static str,
@@ -105,7 +105,7 @@ impl Failure {
         self
     }
 
-    /// The problem document of a job. A job has no request, so its own id stands for it.
+    /// The problem document of a job. A job has no request, so it carries the job's id instead.
     pub fn problem(&self, job_id: &str) -> Value {
         let mut problem = json!({
             "type": format!("urn:memoir:problem:{}", self.code), "title": self.title, "status": self.status,
@@ -130,7 +130,7 @@ impl Failure {
         .fix("Nothing to do: another process takes the job over, and the attempt does not count.")
     }
 
-    /// So many processes died or froze while they ran the job that it is given up.
+    /// So many processes died or froze while running the job that it fails.
     pub fn workers_lost(losses: i64) -> Self {
         let detail = format!(
             "{losses} processes in a row died or froze while they ran this job, and it saved no step in between"
@@ -156,8 +156,8 @@ impl Failure {
 }
 
 impl From<LlmError> for JobError {
-    /// A model that is away may come back, and so may a paused provider; everything else needs
-    /// somebody's hand, and `retry` goes on from there.
+    /// An unreachable model or a paused provider may recover; everything else needs an operator,
+    /// and `retry` continues from there.
     fn from(error: LlmError) -> Self {
         let failure = Failure {
             code: error.code(),
@@ -200,7 +200,7 @@ impl From<StoreError> for JobError {
                 .fix("Free disk space where the database lives. The job then goes on by itself.");
                 Self::Wait(Box::new(failure), Wait::Storage)
             }
-            // Perhaps a defect, perhaps a server that is being replaced: the attempts decide.
+            // Perhaps a bug, perhaps a server that is being replaced: the attempts decide.
             error => {
                 tracing::error!(%error, "a job met a statement that failed");
                 Self::retry(Failure::new(
