@@ -85,7 +85,7 @@ impl TokenCounter {
     }
 }
 
-/// A quarter of the characters, rounded up: the rule that defines summarization budgets.
+/// A quarter of the characters, rounded up: an estimate that needs no vocabulary.
 #[must_use]
 pub fn quarter_estimate(text: &str) -> usize {
     char_count(text).div_ceil(4)

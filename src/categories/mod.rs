@@ -53,7 +53,7 @@ pub enum CategoryError {
     /// 409: the name exists.
     #[error("its parent has a category of this name already")]
     Exists { existing: i64 },
-    /// 422: the level is full (M-2.8).
+    /// 422: the level is full.
     #[error("level {level} has its {limit} categories already")]
     Full { level: i64, limit: i64 },
     /// 422: only leaves have chunks.

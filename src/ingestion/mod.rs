@@ -51,7 +51,7 @@ const LARGE: usize = 128 * 1024;
 pub struct IngestionSettings {
     pub ingestion: config::Ingestion,
     pub taxonomy: Taxonomy,
-    /// The limit that a chunk must fit into.
+    /// The query budget, into which every chunk must fit.
     pub max_token_budget: u64,
     /// Concurrent model calls of one job.
     pub max_concurrency: usize,

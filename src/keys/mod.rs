@@ -371,7 +371,7 @@ fn may_manage(caller: Option<&Key>, key: &Key) -> bool {
 }
 
 /// The expiry of a key that this caller creates or changes: no later than the caller's own. A
-/// caller with limits cannot create keys, because it could create many.
+/// caller with limits can neither create nor change keys, because it could exceed its limits.
 fn within(caller: Option<&Key>, wanted: Option<Timestamp>) -> Result<Option<Timestamp>, KeysError> {
     let Some(caller) = caller else {
         return Ok(wanted);

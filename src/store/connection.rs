@@ -84,7 +84,7 @@ pub async fn prepare(
             "SET idle_in_transaction_session_timeout = '15s'",
             "SET statement_timeout = '30s'",
             "SET default_transaction_isolation = 'read committed'",
-            // Every statement goes by an index from few rows to few others. With little statistics
+            // Every statement uses an index from few rows to few others. With little statistics
             // on a space, the planner would scan whole tables to join them.
             "SET enable_seqscan = off",
             "SET enable_hashjoin = off",

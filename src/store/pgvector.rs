@@ -19,7 +19,7 @@ macro_rules! column {
          AND a.attname = 'embedding' AND NOT a.attisdropped)"
     };
 }
-/// 0: nothing to do; 1: the table should be created, and may be; 2: it exists, but is not ours.
+/// 0: nothing to do; 1: create the table; 2: it exists, but without privileges for us.
 const STATE: &str = concat!(
     "SELECT CASE WHEN ",
     column!(),

@@ -21,7 +21,7 @@ use crate::llm::{Llm, Task};
 /// Above this many bytes, counting moves off the threads that serve requests.
 const MUCH_TEXT: usize = 50_000;
 
-/// Longer than most summaries, so that a maximum length in the schema does no harm.
+/// A target longer than most, because the length may be part of the schema that is counted.
 const LONG_TARGET: usize = 10_000;
 
 /// Tokens and characters.
