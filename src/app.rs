@@ -77,7 +77,7 @@ impl App {
             tracing::info!(
                 engine = store.engine().name(),
                 migrations = migrated.applied.len(),
-                "schema brought up to date"
+                "schema migrated"
             );
         }
 
@@ -122,7 +122,7 @@ impl App {
         check_embedding_model(&config, &llm)?;
         let search = Search::new(store.clone(), llm.clone(), config.vector.clone());
         if let Err(error) = search.queue_reembedding(&jobs, clock.now()).await {
-            tracing::warn!(%error, "no job could be queued that turns to the new embedding model");
+            tracing::warn!(%error, "cannot queue the job that changes the embedding model");
         }
 
         let state = AppState {
@@ -265,8 +265,9 @@ async fn check_depth(config: &Config, store: &Store) -> Result<(), BuildError> {
         violations.add(
             Violation::new("taxonomy.hierarchy_depth", depth.to_string())
                 .allowed(&format!(
-                    "{stored}, as the space {space:?} holds chunks that are filed {stored} levels deep. To change the \
-                     depth start with a new database, or delete the sources of that space and bring them in again"
+                    "{stored}, because the space {space:?} contains chunks filed {stored} \
+                     levels deep. To change the depth, start with a new database, or delete \
+                     the sources of that space and ingest them again"
                 ))
                 .example(&format!("hierarchy_depth = {stored}")),
         );
@@ -281,9 +282,7 @@ fn check_embedding_model(config: &Config, llm: &Llm) -> Result<(), BuildError> {
     if let Err(error) = llm.check_model(&config.vector.model) {
         violations.add(
             Violation::new("vector.model", config.vector.model.clone())
-                .allowed(&format!(
-                    "a model of a provider that is configured: {error}"
-                ))
+                .allowed(&format!("a model of a configured provider: {error}"))
                 .example(r#"model = "local:embedded""#),
         );
     }
@@ -334,23 +333,23 @@ async fn prune(state: &AppState) {
         let now = state.clock.now();
         let before = now.minus_seconds(http::IDEMPOTENCY_KEEP_SECONDS);
         if let Err(error) = state.store.remove_idempotency_keys(before).await {
-            tracing::warn!(%error, "expired idempotency keys could not be removed");
+            tracing::warn!(%error, "cannot delete expired idempotency keys");
         }
 
         match state.jobs.prune(now).await {
             Ok(0) => {}
-            Ok(removed) => tracing::info!(removed, "old jobs removed"),
-            Err(error) => tracing::warn!(%error, "old jobs could not be removed"),
+            Ok(removed) => tracing::info!(removed, "old jobs deleted"),
+            Err(error) => tracing::warn!(%error, "cannot delete old jobs"),
         }
 
         if let Err(error) = state.keys.prune(now).await {
-            tracing::warn!(%error, "old counts of API keys could not be removed");
+            tracing::warn!(%error, "cannot delete old request counts of API keys");
         }
 
         match state.queries.prune(now).await {
             Ok(0) => {}
-            Ok(removed) => tracing::info!(removed, "old receipts removed"),
-            Err(error) => tracing::warn!(%error, "old receipts could not be removed"),
+            Ok(removed) => tracing::info!(removed, "old receipts deleted"),
+            Err(error) => tracing::warn!(%error, "cannot delete old receipts"),
         }
 
         tokio::time::sleep(PRUNING).await;
@@ -367,7 +366,7 @@ async fn forget(state: &AppState) {
             .clear_query_results(queries::KIND, http::ANSWERED, before)
             .await
         {
-            tracing::warn!(%error, "results of queries could not be removed");
+            tracing::warn!(%error, "cannot delete query results");
         }
         tokio::time::sleep(FORGETTING).await;
     }

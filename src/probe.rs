@@ -211,7 +211,7 @@ impl Probe {
 
         // One write, so that lines of several processes do not mix.
         if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
-            tracing::warn!(%error, "the probe's log cannot be written");
+            tracing::warn!(%error, "cannot write the log of the probe");
         }
     }
 }

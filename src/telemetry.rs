@@ -1,7 +1,8 @@
 //! Logs and metrics, set up once per process.
 //!
-//! Logs go to stderr and hold ids, counts, routes and times: never a text, a prompt, a key or a
-//! connection string. Metrics are local counters that are pulled, never pushed.
+//! Logs go to stderr and contain ids, counts, routes and times; never a text, a prompt, a key or a
+//! connection string, because logs are read by people who may not see the data. Metrics are local
+//! counters that are pulled, never pushed.
 
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;

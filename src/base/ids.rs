@@ -14,7 +14,7 @@ pub struct Space(String);
 
 impl Space {
     /// The valid space names, for messages.
-    pub const RULE: &str = "1 to 64 characters out of a-z, 0-9, _ and -";
+    pub const RULE: &str = "1 to 64 characters from a-z, 0-9, _ and -";
 
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -3,7 +3,7 @@
 //! Names follow Prometheus conventions: a prefix, a base unit, `_total` for counters. Spaces, users
 //! and ids are never labels.
 
-/// Seconds from a request's arrival to its response; labels `method`, `route`, `status`.
+/// Seconds from the arrival of a request to its response; labels `method`, `route`, `status`.
 pub const HTTP_REQUEST_DURATION_SECONDS: &str = "memoir_http_request_duration_seconds";
 
 /// Open connections.
@@ -15,7 +15,7 @@ pub const HTTP_CONNECTIONS_REFUSED_TOTAL: &str = "memoir_http_connections_refuse
 /// Idle connections closed in favour of new ones.
 pub const HTTP_CONNECTIONS_EVICTED_TOTAL: &str = "memoir_http_connections_evicted_total";
 
-/// Panics caught in a handler.
+/// Panics caught in request handlers.
 pub const HTTP_PANICS_TOTAL: &str = "memoir_http_panics_total";
 
 /// Store operations retried after a lost connection or a conflict; label `operation`.
@@ -27,10 +27,10 @@ pub const STORE_UNAVAILABLE_TOTAL: &str = "memoir_store_unavailable_total";
 /// Flushes of SQLite's log to disk; concurrent commits share one.
 pub const STORE_FLUSHES_TOTAL: &str = "memoir_store_flushes_total";
 
-/// Jobs that are not finished, by state; label `state`.
+/// Unfinished jobs by state; label `state`.
 pub const JOBS_QUEUE_DEPTH: &str = "memoir_jobs_queue_depth";
 
-/// Seconds since the oldest queued job was accepted; 0 if none is queued.
+/// Seconds since the oldest queued job was queued; 0 if none is queued.
 pub const JOBS_OLDEST_QUEUED_SECONDS: &str = "memoir_jobs_oldest_queued_seconds";
 
 /// Jobs that ended; labels `kind`, `outcome`.
@@ -73,57 +73,57 @@ pub const BUILD_INFO: &str = "memoir_build_info";
 pub const ALL: &[(&str, &str)] = &[
     (
         HTTP_REQUEST_DURATION_SECONDS,
-        "Seconds from a request's arrival to its response.",
+        "Seconds from the arrival of a request to its response.",
     ),
     (HTTP_CONNECTIONS, "Open connections."),
     (
         HTTP_CONNECTIONS_REFUSED_TOTAL,
-        "Connections or requests turned away at the connection limit.",
+        "Connections or requests rejected at the connection limit.",
     ),
     (
         HTTP_CONNECTIONS_EVICTED_TOTAL,
         "Idle connections closed to make room for new ones.",
     ),
-    (HTTP_PANICS_TOTAL, "Panics caught in a handler."),
+    (HTTP_PANICS_TOTAL, "Panics caught in request handlers."),
     (
         STORE_RETRIES_TOTAL,
-        "Store operations run again after a lost connection or a conflict.",
+        "Store operations retried after a lost connection or a conflict.",
     ),
     (
         STORE_UNAVAILABLE_TOTAL,
-        "Store operations given up because the database was away.",
+        "Store operations abandoned because the database was unreachable.",
     ),
     (
         STORE_FLUSHES_TOTAL,
-        "Flushes of SQLite's log to the disk; commits that come together share one.",
+        "Flushes of SQLite's write-ahead log to disk; concurrent commits share one.",
     ),
-    (JOBS_QUEUE_DEPTH, "Jobs that are not finished, by state."),
+    (JOBS_QUEUE_DEPTH, "Unfinished jobs by state."),
     (
         JOBS_OLDEST_QUEUED_SECONDS,
-        "Seconds since the oldest queued job was accepted.",
+        "Seconds since the oldest queued job was queued.",
     ),
-    (JOBS_FINISHED_TOTAL, "Jobs that came to an end."),
+    (JOBS_FINISHED_TOTAL, "Jobs that ended."),
     (JOBS_RETRIED_TOTAL, "Jobs queued again after an error."),
     (
         JOBS_RESCUED_TOTAL,
         "Jobs taken over from a process that died or froze.",
     ),
-    (JOBS_FAILED_TOTAL, "Jobs that failed for good."),
-    (LLM_CALLS_TOTAL, "Attempts to ask a model."),
+    (JOBS_FAILED_TOTAL, "Jobs that failed permanently."),
+    (LLM_CALLS_TOTAL, "Attempts of model calls."),
     (
         LLM_REQUEST_DURATION_SECONDS,
-        "Seconds from asking a model to its reply.",
+        "Seconds from a model request to its response.",
     ),
     (LLM_TOKENS_TOTAL, "Tokens sent to and received from models."),
-    (LLM_FALLBACKS_TOTAL, "Queries put to the fallback model."),
-    (LLM_RETRIES_TOTAL, "Requests to models tried again."),
-    (QUERIES_FINISHED_TOTAL, "Queries that came to an end."),
+    (LLM_FALLBACKS_TOTAL, "Calls sent to the fallback model."),
+    (LLM_RETRIES_TOTAL, "Model requests retried."),
+    (QUERIES_FINISHED_TOTAL, "Queries that ended."),
     (
         QUERY_OWN_DURATION_SECONDS,
-        "Seconds that a query took beside its model calls.",
+        "Seconds that a query took, not counting its model calls.",
     ),
     (
         BUILD_INFO,
-        "Always 1; the labels tell version and database engine.",
+        "Always 1; the labels give the version and the database engine.",
     ),
 ];

@@ -1,7 +1,7 @@
 //! Token counts: exact, by the model's own byte-pair encoding, or estimated as a quarter of the
 //! characters.
 //!
-//! Vocabularies are compiled in, compressed, and unpacked on first use, never at start.
+//! Vocabularies are compiled in, compressed, and decompressed on first use, never at start.
 
 use super::text::char_count;
 

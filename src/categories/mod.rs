@@ -42,25 +42,25 @@ pub struct CategoryInput {
 #[derive(Debug, thiserror::Error)]
 pub enum CategoryError {
     /// 422: fields violate a rule.
-    #[error("the category breaks a rule")]
+    #[error("the category is invalid")]
     Invalid(Vec<FieldError>),
     /// 404.
-    #[error("no category {0} in this space")]
+    #[error("there is no category {0} in this space")]
     NotFound(i64),
     /// 422: a leaf cannot have children.
-    #[error("the hierarchy has {depth} levels; nothing can be below the last")]
+    #[error("the hierarchy has {depth} levels; the last level cannot have children")]
     TooDeep { depth: i64 },
     /// 409: the name exists.
-    #[error("its parent has a category of this name already")]
+    #[error("the parent already has a category with this name")]
     Exists { existing: i64 },
     /// 422: the level is full.
-    #[error("level {level} has its {limit} categories already")]
+    #[error("level {level} already has {limit} categories, which is its limit")]
     Full { level: i64, limit: i64 },
     /// 422: only leaves have chunks.
-    #[error("category {id} is on level {level}; chunks are filed on level {depth}")]
+    #[error("category {id} is on level {level}; chunks are filed only on level {depth}")]
     NotALeaf { id: i64, level: i64, depth: i64 },
     /// 409: it is not empty.
-    #[error("chunks lie in category {0}, or below it; those of former versions count, too")]
+    #[error("category {0} or its descendants contain chunks, possibly of earlier versions")]
     NotEmpty(i64),
     /// 503 or 500, as the store says.
     #[error(transparent)]
@@ -241,7 +241,7 @@ impl Categories {
             .into_iter()
             .find(|category| name_key(&category.name) == key);
         Ok(made.ok_or_else(|| StoreError::Broken {
-            cause: "a new category is not there".to_owned(),
+            cause: "a new category is missing".to_owned(),
         })?)
     }
 
@@ -335,7 +335,7 @@ impl Categories {
                     Some(level) if level != parent.level + 1 => invalid(
                         "parent_id",
                         format!(
-                            "it is on level {}, and must be on level {}",
+                            "is on level {}, but must be on level {}",
                             parent.level,
                             level - 1
                         ),

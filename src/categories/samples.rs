@@ -88,10 +88,9 @@ impl SampleCache {
         let began = Instant::now();
 
         // Without samples the model uses the names, which is better than not filing.
-        let samples = self
-            .read(space)
-            .await
-            .inspect_err(|error| tracing::warn!(%error, "no samples of the categories"));
+        let samples = self.read(space).await.inspect_err(
+            |error| tracing::warn!(%error, "cannot read sample chunks of the categories"),
+        );
 
         let samples = Arc::new(samples.unwrap_or_default());
         let fresh = Kept {

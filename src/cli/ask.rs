@@ -1,4 +1,4 @@
-//! `memoir ask`: a query, its answer, and the walk that led to it.
+//! `memoir ask`: runs a query and prints the answer and the walk.
 
 use std::fmt::Write as _;
 
@@ -10,35 +10,35 @@ use crate::config::Origin;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  memoir ask \"What did we decide about refunds?\"       of the memoir that runs on this machine
-  memoir ask --local \"Who wrote the handbook?\"         without a running memoir, on the configured database
-  memoir ask --strategy zoom_in --budget 4000 \"…\"      wider at first, then narrower; a smaller prompt
-  memoir ask --retrieve --json \"…\" | jq .chunks        the chunks themselves, as JSON
+  memoir ask \"What did we decide about refunds?\"       query the memoir running on this machine
+  memoir ask --local \"Who wrote the handbook?\"         query the configured database without a running memoir
+  memoir ask --strategy zoom_in --budget 4000 \"…\"      start wide, then narrow; use a smaller prompt
+  memoir ask --retrieve --json \"…\" | jq .chunks        print the chunks as JSON
   memoir ask --server https://memoir.example.com --key $KEY --space team \"…\"
 
-The answer comes first, then the walk down the hierarchy with the rank of each category on its level, then what it took.";
+Prints the answer first, then the walk down the hierarchy with the rank of each category on its level, then the cost.";
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The query
+    /// The question to ask
     #[arg(value_name = "QUESTION")]
     query: String,
     /// How to walk the hierarchy: `one_shot`, `wide_branch`, `zoom_in` or `branch_out`
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
-    /// Most tokens of the prompt that asks for the answer
+    /// Maximum tokens of the final prompt
     #[arg(long, value_name = "TOKENS")]
     budget: Option<i64>,
-    /// The model for every task, as provider:model
+    /// The model for every stage, as provider:model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Only sources of this end user
     #[arg(long, value_name = "ID")]
     user: Option<String>,
-    /// Only sources with this tag; may be given several times
+    /// Only sources with this tag; can be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Give the chunks instead of an answer
+    /// Print the chunks instead of an answer
     #[arg(long)]
     retrieve: bool,
     /// Print the whole result as JSON
@@ -90,7 +90,7 @@ impl Arguments {
     }
 }
 
-/// A category on the way, with what is below it.
+/// A category on a path, with its children.
 #[derive(Default)]
 struct Branch {
     name: String,
@@ -99,7 +99,7 @@ struct Branch {
 }
 
 impl Branch {
-    /// The branch of this name, made if need be.
+    /// The child with this name, created if necessary.
     fn child(&mut self, name: &str) -> &mut Self {
         let place = self
             .below
@@ -130,7 +130,7 @@ impl Branch {
     }
 }
 
-/// The result as a person reads it.
+/// The result as readable text.
 fn told(result: &Value) -> String {
     let mut text = String::new();
     if let Some(answer) = result["answer"].as_str() {

@@ -1,5 +1,5 @@
-//! The commands that work with sources speak the public API: to a running service, or to one that
-//! lives inside the command (`--local`).
+//! The commands for sources use the public API: of a running service, or of one inside the command
+//! (`--local`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,27 +18,27 @@ use crate::base::ids::new_uuid;
 use crate::config::auth::ApiKey;
 use crate::config::{Config, Origin};
 
-/// Seconds that work inside the command has to end when it is stopped.
+/// Seconds that work inside the command has to finish when the command is stopped.
 const INSIDE_GRACE: u64 = 1;
 
-/// Where and as whom to ask.
+/// How to connect to memoir.
 #[derive(clap::Args)]
 pub struct Connection {
-    /// A running memoir; by default, the one that this configuration would start
+    /// URL of a running memoir; by default, the address that this configuration listens on
     #[arg(long, value_name = "URL", env = "MEMOIR_SERVER")]
     server: Option<String>,
-    /// An API key, if the service wants one
+    /// API key, if the service requires one
     #[arg(long, value_name = "KEY", env = "MEMOIR_KEY", hide_env_values = true)]
     key: Option<String>,
     /// The space to work in
     #[arg(long, value_name = "NAME")]
     space: Option<String>,
-    /// Work in this process, on the configured database, without a running service
+    /// Work in this process on the configured database, without a running service
     #[arg(long, conflicts_with_all = ["server", "key"])]
     local: bool,
 }
 
-/// The API, reached.
+/// A connection to the API.
 pub struct Client {
     base: String,
     key: Option<String>,
@@ -47,10 +47,10 @@ pub struct Client {
     inside: Option<Inside>,
 }
 
-/// The end of a service inside the command, and its task.
+/// The stop signal of a service inside the command, and its task.
 type Inside = (CancellationToken, JoinHandle<()>);
 
-/// Asks one thing and hangs up.
+/// Sends one request and disconnects.
 pub fn post_once(
     connection: &Connection,
     origin: &Origin,
@@ -65,7 +65,7 @@ pub fn post_once(
     })
 }
 
-/// An answer as it came, for people.
+/// A response as indented JSON.
 pub fn pretty(answer: &Value) -> String {
     format!(
         "{}\n",
@@ -73,7 +73,7 @@ pub fn pretty(answer: &Value) -> String {
     )
 }
 
-/// The service answered with a problem document.
+/// The service returned a problem document.
 #[derive(Debug, thiserror::Error)]
 #[error("{told}")]
 pub struct Refused {
@@ -87,7 +87,7 @@ impl Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .build()
-            .context("no HTTP client")?;
+            .context("cannot create the HTTP client")?;
         let (base, key, inside) = if connection.local {
             let (address, key, inside) = serve_inside(Config::load(origin)?).await?;
             (format!("http://{address}"), Some(key), Some(inside))
@@ -133,13 +133,14 @@ impl Client {
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Value> {
         let reply = request.send().await.with_context(|| {
             format!(
-                "no answer from {}: start memoir there, name it with --server, or use --local",
+                "no response from {}: start memoir there, set --server (or MEMOIR_SERVER), \
+                 or use --local",
                 self.base
             )
         })?;
 
         let status = reply.status();
-        let text = reply.text().await.context("the answer broke off")?;
+        let text = reply.text().await.context("the response ended early")?;
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
         if status.is_success() {
             return Ok(body);
@@ -147,7 +148,7 @@ impl Client {
 
         match (body["detail"].as_str(), body["remediation"].as_str()) {
             (Some(detail), Some(remediation)) => {
-                let told = format!("{detail}\n  {remediation}");
+                let told = in_terms_of_flags(&format!("{detail}\n  {remediation}"));
                 Err(Refused {
                     told,
                     problem: body,
@@ -155,18 +156,19 @@ impl Client {
                 .into())
             }
             _ => bail!(
-                "{} answered {status}, which is not how memoir answers",
+                "{} returned {status} without a problem document; check that --server is the \
+                 address of a memoir",
                 self.base
             ),
         }
     }
 
-    /// Whether the service lives inside this command.
+    /// Whether the service runs inside this command.
     pub fn is_inside(&self) -> bool {
         self.inside.is_some()
     }
 
-    /// Stops the service inside, if there is one, and waits until it has written everything.
+    /// Stops the service inside the command, if any, and waits until it has stored everything.
     pub async fn close(self) {
         if let Some((stop, served)) = self.inside {
             stop.cancel();
@@ -175,7 +177,7 @@ impl Client {
     }
 }
 
-/// Serves on a free port of this machine, for this command alone.
+/// Serves on a free port of this machine, for this command only.
 async fn serve_inside(mut config: Config) -> Result<(SocketAddr, String, Inside), CommandError> {
     // Nobody else on this machine is served.
     let key = format!("{}{}", new_uuid(), new_uuid());
@@ -185,7 +187,7 @@ async fn serve_inside(mut config: Config) -> Result<(SocketAddr, String, Inside)
     config.server.shutdown_grace = config.server.shutdown_grace.min(INSIDE_GRACE);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
-        .context("no free port on this machine")?;
+        .context("there is no free port on this machine")?;
     let address = listener
         .local_addr()
         .context("the listener has no address")?;
@@ -197,7 +199,18 @@ async fn serve_inside(mut config: Config) -> Result<(SocketAddr, String, Inside)
     Ok((address, key, (stop, served)))
 }
 
-/// "Every address" is not one to call.
+/// Names the flags of the command line where the service names HTTP headers.
+fn in_terms_of_flags(text: &str) -> String {
+    text.replace(
+        "Send the header Authorization: Bearer KEY with a key",
+        "Set --key (or MEMOIR_KEY) to a key",
+    )
+    .replace("the header X-Memoir-Space", "--space")
+    .replace("X-Memoir-Space", "--space")
+    .replace("the time given in Retry-After", "a minute")
+}
+
+/// The unspecified address cannot be called, so use loopback instead.
 pub fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         ip if !ip.is_unspecified() => ip,

@@ -1,11 +1,11 @@
-//! `memoir config`: shows or checks the settings.
+//! `memoir config`: prints or checks the settings.
 
 use super::{CommandError, print, tell};
 use crate::config::{Config, DEFAULT_TOML, Origin};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Print the effective settings as TOML, secrets masked
+    /// Print the effective settings as TOML, with secrets masked
     #[command(
         after_help = "Examples:\n  memoir config print\n  memoir config print --defaults > memoir.toml"
     )]
@@ -14,7 +14,7 @@ pub enum Command {
         #[arg(long)]
         defaults: bool,
     },
-    /// Check the settings; exit code 2 if something is wrong
+    /// Check the settings; exit with code 2 if any is invalid
     #[command(after_help = "Examples:\n  memoir --config memoir.toml config check")]
     Check,
 }
@@ -25,7 +25,7 @@ pub fn run(command: &Command, origin: &Origin) -> Result<(), CommandError> {
         Command::Print { defaults: false } => print(&Config::load(origin)?.to_toml()),
         Command::Check => {
             Config::load(origin)?;
-            tell("the settings are in order");
+            tell("the settings are valid");
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `memoir doc`: one source, by its name, what it is about and a time, to stdout.
+//! `memoir doc`: prints one version of a source, selected by name, topic and time.
 
 use serde_json::{Map, Value, json};
 
@@ -8,54 +8,55 @@ use crate::config::Origin;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  memoir doc plan.md > plan.md                           its latest version, of the memoir that runs on this machine
-  memoir doc plan.md --as-of 2026-01-31T12:00:00Z        as it was then
-  memoir doc plan.md --strategy earliest --local         its first version, without a running memoir
-  memoir doc --topic 'memory design' --tag docs --strategy score   without its name, by what it is about
-  memoir doc --query 'refund policy' --strategy score    the one whose words fit best
-  memoir doc plan.md --strict --json | jq .metadata      nothing but that file, with all that is known of it
+  memoir doc plan.md > plan.md                           the latest version, from the memoir running on this machine
+  memoir doc plan.md --as-of 2026-01-31T12:00:00Z        the version that was current at that time
+  memoir doc plan.md --strategy earliest --local         the first version, without a running memoir
+  memoir doc --topic 'memory design' --tag docs --strategy score   by topic, without a name
+  memoir doc --query 'refund policy' --strategy score    the source whose text matches best
+  memoir doc plan.md --strict --json | jq .metadata      exactly that file, with its metadata
 
-The document goes to stdout to the byte. What did not fit and was left out goes to stderr; with --strict it is an error.";
+Writes the text to stdout, byte for byte. Filters that match nothing are ignored with a note on stderr; with --strict
+they are an error.";
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The file's name
+    /// The file name
     #[arg(value_name = "FILENAME")]
     filename: Option<String>,
-    /// What it is about
+    /// What the source is about
     #[arg(long, value_name = "TEXT")]
     topic: Option<String>,
-    /// What else was said of it
+    /// Additional notes about the source
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Where it comes from
+    /// Where the source comes from
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// A tag that it carries; may be given several times
+    /// A tag that the source must have; can be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// What to look for, instead of the name or the topic
+    /// A search query, instead of the name or the topic
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
-    /// Which of the versions that fit: `latest`, `earliest`, `longest` or `score`
+    /// Which of the matching versions to print: `latest`, `earliest`, `longest` or `score`
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
-    /// The newest version of this moment, with its offset
+    /// Print the version that was current at this time, given with an offset
     #[arg(long, value_name = "TIME")]
     as_of: Option<String>,
-    /// The end user whose source it is
+    /// The end user who owns the source
     #[arg(long, value_name = "ID")]
     user: Option<String>,
-    /// Most versions that are looked at more closely
+    /// Maximum number of versions to score
     #[arg(short, value_name = "COUNT")]
     k: Option<i64>,
-    /// Fail where a name, a tag or a time fits nothing, instead of leaving it out
+    /// Fail if a name, a tag or a time matches nothing, instead of ignoring it
     #[arg(long)]
     strict: bool,
-    /// With --json: show what was looked at
+    /// With --json: show the candidates
     #[arg(long, requires = "json")]
     explain: bool,
-    /// Print all that is known of it as JSON
+    /// Print the version and its metadata as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -79,7 +80,7 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     for relaxed in found["relaxed"].as_array().into_iter().flatten() {
         let said = |field: &str| relaxed[field].as_str().unwrap_or_default();
         tell(&format!(
-            "note: {} was left out: {}",
+            "note: ignored {}: {}",
             said("filter"),
             said("reason")
         ));

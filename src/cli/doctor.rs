@@ -1,4 +1,4 @@
-//! `memoir doctor`: looks for what is wrong and says what to do. Changes nothing.
+//! `memoir doctor`: looks for problems and suggests fixes. Changes nothing.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
@@ -15,12 +15,12 @@ use crate::store::{SCHEMA_VERSION, Store};
 pub const EXAMPLES: &str = "\
 Examples:
   memoir doctor
-  memoir doctor --probe-llm                       also asks the configured models one tiny question each
+  memoir doctor --probe-llm                       also send one tiny request to each configured model
   DATABASE_URL=postgres://memoir:PASSWORD@localhost/memoir memoir doctor";
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Ask the configured models one tiny query each, which may cost a few tokens
+    /// Send one tiny request to each configured model, which may cost a few tokens
     #[arg(long)]
     probe_llm: bool,
 }
@@ -41,7 +41,7 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
         return Ok(());
     }
 
-    Err(anyhow::anyhow!("something needs attention; see the lines above").into())
+    Err(anyhow::anyhow!("there are problems; see the lines above").into())
 }
 
 async fn check_database(config: &Config) -> Result<bool, CommandError> {
@@ -65,7 +65,7 @@ async fn check_database(config: &Config) -> Result<bool, CommandError> {
         }
     };
 
-    print(&format!("ok    database: {place} answers\n"));
+    print(&format!("ok    database: {place} responds\n"));
     let version = store.schema_version().await?;
     let mut sound = true;
 
@@ -73,7 +73,8 @@ async fn check_database(config: &Config) -> Result<bool, CommandError> {
         SCHEMA_VERSION => print(&format!("ok    schema: version {version}\n")),
         older if older < SCHEMA_VERSION => {
             print(&format!(
-                "note  schema: version {older}; memoir brings it to {SCHEMA_VERSION} at its next start\n"
+                "note  schema: version {older}; memoir migrates it to {SCHEMA_VERSION} at \
+                 its next start\n"
             ));
             store.close().await;
             return Ok(true);
@@ -81,16 +82,17 @@ async fn check_database(config: &Config) -> Result<bool, CommandError> {
         newer => {
             sound = false;
             print(&format!(
-                "FAIL  schema: version {newer}, newer than this memoir knows ({SCHEMA_VERSION})\n"
+                "FAIL  schema: version {newer} is newer than this memoir supports \
+                 ({SCHEMA_VERSION})\n"
             ));
-            print("      Start the memoir that made it, or a later one.\n");
+            print("      Start the memoir version that created it, or a later one.\n");
         }
     }
 
     for missing in store.find_missing().await? {
         sound = false;
         print(&format!(
-            "FAIL  schema: {missing} is missing; someone dropped it\n"
+            "FAIL  schema: {missing} is missing; it may have been dropped\n"
         ));
         print("      Restore it from a backup, or create it as in migrations/.\n");
     }
@@ -99,8 +101,8 @@ async fn check_database(config: &Config) -> Result<bool, CommandError> {
     Ok(sound)
 }
 
-/// Says which models answer; asks each if told to. Nothing is written to the ledger: that would
-/// change the database.
+/// Reports which models are available, and probes them if requested. Nothing is written to the
+/// ledger, because that would change the database.
 async fn check_models(config: &Config, probe: bool) -> Result<bool, CommandError> {
     let names = [&config.llm.model, &config.llm.fallback_model]
         .into_iter()
@@ -110,7 +112,7 @@ async fn check_models(config: &Config, probe: bool) -> Result<bool, CommandError
 
     if !probe {
         print(&format!(
-            "ok    model: {} (memoir doctor --probe-llm asks it)\n",
+            "ok    model: {} (memoir doctor --probe-llm tests it)\n",
             config.llm.model
         ));
         return Ok(true);
@@ -145,7 +147,7 @@ async fn ask_all(config: &Config, folder: &Path, models: &[&String]) -> Result<b
         };
 
         match failed {
-            None => print(&format!("ok    model: {model} answers\n")),
+            None => print(&format!("ok    model: {model} responds\n")),
             Some(error) => {
                 sound = false;
                 print(&format!(
@@ -161,8 +163,8 @@ async fn ask_all(config: &Config, folder: &Path, models: &[&String]) -> Result<b
     Ok(sound)
 }
 
-/// A SQLite file that does not exist yet: connecting would make it, so only its folder is looked
-/// at.
+/// A SQLite file that does not exist yet: connecting would create it, so only its folder is
+/// checked.
 fn check_folder(file: &Path) -> bool {
     let folder = file
         .parent()
@@ -171,22 +173,22 @@ fn check_folder(file: &Path) -> bool {
 
     if tempfile_in(folder) {
         print(&format!(
-            "ok    database: {} is not there yet; memoir makes it at its first start\n",
+            "ok    database: {} does not exist yet; memoir creates it at its first start\n",
             file.display()
         ));
         return true;
     }
 
     print(&format!(
-        "FAIL  database: {} cannot be made\n",
+        "FAIL  database: {} cannot be created\n",
         file.display()
     ));
 
-    print("      Check that its folder exists and may be written.\n");
+    print("      Check that its folder exists and is writable.\n");
     false
 }
 
-/// Whether a file can be made in a folder.
+/// Whether a file can be created in a folder.
 fn tempfile_in(folder: &Path) -> bool {
     let probe = folder.join(format!(".memoir-doctor-{}", std::process::id()));
     let made = std::fs::File::create_new(&probe).is_ok();
@@ -194,12 +196,12 @@ fn tempfile_in(folder: &Path) -> bool {
     made
 }
 
-/// Whether the address is free. A memoir that runs already has it, which is fine.
+/// Whether the address is free. If memoir already runs there, that is fine.
 fn check_address(address: SocketAddr) {
     match TcpListener::bind(address) {
         Ok(_) => print(&format!("ok    address: {address} is free\n")),
         Err(error) => print(&format!(
-            "note  address: {address} cannot be had now ({error}); is memoir running?\n"
+            "note  address: {address} is not available ({error}); is memoir already running?\n"
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! `memoir healthcheck`: asks a running service whether it is ready. For containers, which have no
+//! `memoir healthcheck`: checks whether a running service is ready. For containers, which have no
 //! curl.
 
 use std::io::{Read as _, Write as _};
@@ -13,14 +13,14 @@ use crate::config::{Config, Origin};
 
 pub const EXAMPLES: &str = "\
 Examples:
-  memoir healthcheck                               the address of server.listen
+  memoir healthcheck                               check the address in server.listen
   memoir healthcheck --address 127.0.0.1:9000";
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Where the service listens; by default, where this configuration would
+    /// The address of the service; by default, the address that this configuration listens on
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<String>,
 }
@@ -31,7 +31,7 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
         None => reachable(Config::load(origin)?.server.listen),
     };
 
-    let status = ask(address).with_context(|| format!("no answer from {address}"))?;
+    let status = ask(address).with_context(|| format!("no response from {address}"))?;
     if status.starts_with("HTTP/1.1 200") {
         tell("ready");
         return Ok(());
@@ -43,10 +43,10 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
 fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
     let mut found = address
         .to_socket_addrs()
-        .with_context(|| format!("{address} is not HOST:PORT"))?;
+        .with_context(|| format!("{address} is not of the form HOST:PORT"))?;
     found
         .next()
-        .with_context(|| format!("{address} has no address"))
+        .with_context(|| format!("{address} cannot be resolved"))
 }
 
 /// The status line of `GET /health/ready`.

@@ -1,4 +1,4 @@
-//! `memoir ingest`: brings files in, and shows how far they are.
+//! `memoir ingest`: ingests files and shows the progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal as _, Read as _, Write as _};
@@ -18,43 +18,43 @@ use crate::model::source::TEXT_TYPES;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  memoir ingest notes.md                           to the memoir that runs on this machine
-  memoir ingest --local docs/ --tag handbook       without a running memoir, every text file below docs/
-  memoir ingest 'reports/2025-*.txt' --json        one line of JSON for each file
-  curl -s https://example.com/notes.md | memoir ingest - --title Notes   what another program writes
+  memoir ingest notes.md                           send a file to the memoir running on this machine
+  memoir ingest --local docs/ --tag handbook       ingest every text file below docs/ without a running memoir
+  memoir ingest 'reports/2025-*.txt' --json        print one line of JSON per file
+  curl -s https://example.com/notes.md | memoir ingest - --title Notes   ingest the output of another program
   memoir ingest --server https://memoir.example.com --key $KEY --space team notes.md
 
-Files are .txt, .md, .json, .yml or .yaml, in UTF-8. A file that is brought in again becomes a new version of its
-document; if nothing in it has changed, no model is asked.";
+Files must be .txt, .md, .json, .yml or .yaml, in UTF-8. Ingesting a file again creates a new version of its source;
+if the content has not changed, memoir calls no model.";
 
-/// In place of a file: what is piped in, a source of its own each time.
+/// Instead of a file: reads standard input, which becomes a new source each time.
 const PIPED: &str = "-";
-/// Files that are on their way at once; the service has its own queue.
+/// Number of files in progress at a time; the service has its own queue.
 const AT_ONCE: usize = 8;
-/// Characters of the bar.
+/// Width of the progress bar in characters.
 const WIDTH: i64 = 24;
-/// How often the bar is drawn.
+/// How often the progress bar is redrawn.
 const LOOK: Duration = Duration::from_millis(300);
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Files, folders (all text files below them), patterns such as 'docs/**/*.md', or - for what
-    /// is piped in
+    /// Files, folders (all text files below them), patterns such as 'docs/**/*.md', or - for
+    /// standard input
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
-    /// A tag for every source; may be given several times
+    /// A tag for every source; can be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// The title of the source, where there is one only
+    /// The title of the source; only for a single source
     #[arg(long, value_name = "TITLE")]
     title: Option<String>,
-    /// The end user that the sources belong to
+    /// The end user who owns the sources
     #[arg(long, value_name = "ID")]
     user: Option<String>,
-    /// The model, as provider:model
+    /// The model to use, as provider:model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// File anew what has not changed
+    /// File the text again even if it has not changed
     #[arg(long)]
     force: bool,
     /// Print the result of each file as a line of JSON
@@ -67,13 +67,15 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     let (files, unread) = find_files(&arguments.paths)?;
     for folder in &unread {
-        tell(&format!("{folder}: it cannot be read"));
+        tell(&format!("{folder}: cannot be read"));
     }
 
     if arguments.title.is_some() && files.len() > 1 {
-        return Err(
-            anyhow::anyhow!("--title is for one source, and there are {}", files.len()).into(),
-        );
+        return Err(anyhow::anyhow!(
+            "--title requires a single source, but there are {}",
+            files.len()
+        )
+        .into());
     }
 
     // Read before anything waits for the service, so that Ctrl-C ends it at any time.
@@ -89,8 +91,8 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
             outcome = ingest_all(arguments, &client, &files, &piped, unread.len()) => outcome,
             _ = tokio::signal::ctrl_c() => {
                 Bar::new(arguments.json).clear();
-                let who = if client.is_inside() { "when memoir runs again" } else { "in the service" };
-                Err(anyhow::anyhow!("stopped; what was brought in so far is filed {who}").into())
+                let who = if client.is_inside() { "when memoir runs again" } else { "by the service" };
+                Err(anyhow::anyhow!("stopped; files that were already sent will be filed {who}").into())
             }
         };
 
@@ -133,14 +135,14 @@ async fn ingest_all(
     }
 
     if unread > 0 {
-        return Err(anyhow::anyhow!("{unread} folders could not be read").into());
+        return Err(anyhow::anyhow!("{unread} folders cannot be read").into());
     }
 
     Ok(())
 }
 
-/// Ingests one file; gives its job, which is over, awaits its user, or waits for a provider that
-/// somebody has to attend to.
+/// Ingests one file. Returns its job, which is over, waits for a helper, or waits for a provider
+/// that needs attention.
 async fn ingest(
     arguments: &Arguments,
     client: &Client,
@@ -153,15 +155,15 @@ async fn ingest(
     if file == Path::new(PIPED) {
         body["text"] = piped.into();
     } else {
-        let text = std::fs::read(file).context("it cannot be read")?;
+        let text = std::fs::read(file).context("cannot be read")?;
         body["text"] = String::from_utf8(text)
             .ok()
-            .context("it is not UTF-8 text")?
+            .context("must be UTF-8 text")?
             .into();
 
         body["path"] = place(file)?
             .to_str()
-            .context("its path is not UTF-8")?
+            .context("the path must be UTF-8")?
             .into();
 
         let mtime = std::fs::metadata(file)
@@ -197,8 +199,8 @@ async fn ingest(
     Ok(job)
 }
 
-/// Its provider refuses the key, the account or the model: whoever looks at the screen has to know,
-/// and to act. An outage is waited for like any other work.
+/// The provider rejects the key, the account or the model, so the user has to act. The command
+/// waits for an outage as for any other work.
 fn waits_for_somebody(job: &Value) -> bool {
     job["phase"] == WAITING_FOR_PROVIDER && job["error"]["code"] != "llm_unavailable"
 }
@@ -207,11 +209,11 @@ fn read_piped() -> anyhow::Result<String> {
     let mut text = String::new();
     std::io::stdin()
         .read_to_string(&mut text)
-        .context("what is piped in cannot be read as UTF-8 text")?;
+        .context("standard input must be UTF-8 text")?;
     Ok(text)
 }
 
-/// The file's one address: as it was named, unless it was named by a detour.
+/// The canonical path of the file: as given, unless it has a detour.
 fn place(file: &Path) -> std::io::Result<PathBuf> {
     let detour = file.components().any(|part| part == Component::ParentDir);
     if detour {
@@ -221,7 +223,7 @@ fn place(file: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// Every file that the arguments name, each once, in order; and the folders that could not be read.
+/// Every file that the arguments match, each once, in order; and the folders that cannot be read.
 fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
     let mut found = BTreeSet::new();
     let mut unread = Vec::new();
@@ -234,12 +236,13 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
         } else if named.exists() {
             if !is_text(named) {
                 bail!(
-                    "{path} is not one of the files that are taken: .txt, .md, .json, .yml, .yaml"
+                    "the file type of {path} is not supported; supported types: .txt, .md, \
+                     .json, .yml, .yaml"
                 );
             }
 
             if !named.is_file() {
-                bail!("{path} is not a plain file");
+                bail!("{path} is not a regular file");
             }
 
             found.insert(named.to_path_buf());
@@ -257,7 +260,7 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
             };
 
             let matches = glob::glob_with(&pattern, options)
-                .with_context(|| format!("{path} is neither a file nor a pattern"))?;
+                .with_context(|| format!("{path} is neither a file nor a valid pattern"))?;
             let before = found.len();
             found.extend(
                 matches
@@ -292,8 +295,8 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
     Ok((files.into_iter().collect(), unread))
 }
 
-/// Hidden files and folders are left out, and whatever is no plain file: reading it might never
-/// end.
+/// Skips hidden files and folders, and everything that is not a regular file, because reading it
+/// might never end.
 fn add_folder(folder: &Path, found: &mut BTreeSet<PathBuf>, unread: &mut Vec<String>) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         unread.push(folder.display().to_string());
@@ -321,7 +324,7 @@ fn is_text(path: &Path) -> bool {
     TEXT_TYPES.contains(&extension.to_ascii_lowercase().as_str())
 }
 
-/// One line that is drawn over on a terminal; a line for each file elsewhere.
+/// One line that is redrawn on a terminal; otherwise one line per file.
 struct Bar {
     json: bool,
     live: bool,
@@ -390,7 +393,7 @@ impl Bar {
                 result["cost_usd"].as_f64().unwrap_or(0.0)
             )),
             Some("awaiting_helper") => tell(&format!(
-                "{}: waits for your helper: PUT /v1/jobs/{}/helper, then POST /v1/jobs/{}/helper/confirm",
+                "{}: needs a helper: PUT /v1/jobs/{}/helper, then POST /v1/jobs/{}/helper/confirm",
                 file.display(),
                 job["id"].as_str().unwrap_or_default(),
                 job["id"].as_str().unwrap_or_default()

@@ -1,11 +1,11 @@
-//! `memoir migrate`: brings the schema up to date and exits.
+//! `memoir migrate`: migrates the schema and exits.
 
 use super::{CommandError, print};
 use crate::config::Config;
 use crate::store::{SCHEMA_VERSION, Store};
 
 pub const EXAMPLES: &str = "\
-Serving does the same at its start; use this to do it as another user or at another time.
+Serving also migrates at its start; use this command to migrate as another user or at another time.
 
 Examples:
   memoir migrate

@@ -1,4 +1,4 @@
-//! The commands. Data goes to stdout, talk to stderr; a configuration error exits with 2.
+//! The commands. Data goes to stdout, messages go to stderr; a configuration error exits with 2.
 
 mod ask;
 mod client;
@@ -27,14 +27,14 @@ use crate::store::StoreError;
 const EXAMPLES: &str = "\
 Examples:
   memoir                                          serve on http://127.0.0.1:8080, data in ./memoir.db
-  memoir ingest docs/                             bring files in, while memoir runs; --local if it does not
-  memoir ask 'What did we decide?'                ask it, while memoir runs; --local if it does not
-  memoir doc plan.md --as-of 2026-01-31T12:00:00Z  a document as it was, while memoir runs; --local if it does not
-  memoir search 'refunds'                         search it by words and meaning, without a walk
-  memoir --config memoir.toml serve               the same with settings of your own
-  DATABASE_URL=postgres://me@db/memoir memoir     on PostgreSQL
-  memoir config print                             what is in force, secrets masked
-  memoir doctor                                   what is wrong, and what to do
+  memoir ingest docs/                             ingest files (add --local if memoir is not running)
+  memoir ask 'What did we decide?'                run a query (add --local if memoir is not running)
+  memoir doc plan.md --as-of 2026-01-31T12:00:00Z  print an earlier version of a source
+  memoir search 'refunds'                         search by keyword and meaning, without a walk
+  memoir --config memoir.toml serve               serve with your own settings
+  DATABASE_URL=postgres://me@db/memoir memoir     serve with PostgreSQL
+  memoir config print                             print the effective settings, with secrets masked
+  memoir doctor                                   look for problems and suggest fixes
 
 Settings come from the compiled-in defaults (memoir config print --defaults), then the file, then the
 environment (MEMOIR__SECTION__KEY, DATABASE_URL).";
@@ -43,7 +43,7 @@ environment (MEMOIR__SECTION__KEY, DATABASE_URL).";
 #[derive(Parser)]
 #[command(name = "memoir", version, after_help = EXAMPLES)]
 struct Arguments {
-    /// A file with settings: TOML, YAML or JSON (or name it in `MEMOIR_CONFIG`)
+    /// A configuration file: TOML, YAML or JSON (or set `MEMOIR_CONFIG`)
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 
@@ -56,13 +56,13 @@ enum Command {
     /// Serve the API (the default)
     #[command(after_help = serve::EXAMPLES)]
     Serve,
-    /// Bring files in and file them
+    /// Ingest files
     #[command(after_help = ingest::EXAMPLES)]
     Ingest(ingest::Arguments),
-    /// Ask a query
+    /// Run a query
     #[command(after_help = ask::EXAMPLES)]
     Ask(ask::Arguments),
-    /// Get one source, by its name, what it is about and a time
+    /// Print one version of a source, selected by name, topic and time
     #[command(after_help = doc::EXAMPLES)]
     Doc(doc::Arguments),
     /// Search chunks or sources
@@ -71,33 +71,33 @@ enum Command {
     /// Run background jobs without serving the API
     #[command(after_help = worker::EXAMPLES)]
     Worker,
-    /// Bring the database's schema up to date and exit
+    /// Migrate the schema of the database and exit
     #[command(after_help = migrate::EXAMPLES)]
     Migrate,
     /// Print the OpenAPI document
     #[command(after_help = openapi::EXAMPLES)]
     Openapi(openapi::Arguments),
-    /// Show or check the settings
+    /// Print or check the settings
     #[command(subcommand)]
     Config(config::Command),
-    /// Ask a running memoir whether it is ready; exit code 0 if it is
+    /// Check whether a running memoir is ready; exit with code 0 if it is
     #[command(after_help = healthcheck::EXAMPLES)]
     Healthcheck(healthcheck::Arguments),
-    /// Look for what is wrong: settings, database, schema, models
+    /// Look for problems: settings, database, schema, models
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Arguments),
-    /// Serve a model that answers by a script, for tests and benchmarks
+    /// Serve a scripted model, for tests and benchmarks
     #[command(hide = true, after_help = scripted_model::EXAMPLES)]
     ScriptedModel(scripted_model::Arguments),
 }
 
-/// Why a command did not do its work.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 enum CommandError {
     /// Exit code 2.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
-    /// Exit code 2: what was configured cannot be used.
+    /// Exit code 2: the configured database cannot be used.
     #[error("{error}\n  {}", guidance(.error))]
     Start { error: StoreError },
     /// Exit code 1.
@@ -120,7 +120,7 @@ impl From<StoreError> for CommandError {
     }
 }
 
-/// Runs the command that the arguments name.
+/// Runs the command given by the arguments.
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments = Arguments::parse();
@@ -175,7 +175,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     runtime.map_err(|error| CommandError::Other(error.into()))
 }
 
-/// Writes data to stdout; a reader that went away is no error.
+/// Writes data to stdout; a closed pipe is not an error.
 fn print(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
@@ -185,22 +185,25 @@ fn tell(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// What to try when the database cannot be used (M-1.5).
+/// What to try if the database cannot be used.
 fn guidance(error: &StoreError) -> &'static str {
     match error {
         StoreError::Unavailable { .. } => {
-            "Check that the database runs, that database.url (or DATABASE_URL) names its host, port, user and name, \
-             and that a firewall lets you through."
+            "Check that the database is running, that database.url (or DATABASE_URL) has the \
+             right host, port, user and database name, and that no firewall blocks the \
+             connection."
         }
         StoreError::CannotOpen { place, .. } if place.starts_with("sqlite") => {
-            "Check that the file's folder exists and may be written."
+            "Check that the file's folder exists and is writable."
         }
-        StoreError::CannotOpen { .. } => "Check that user, password and database name are right.",
+        StoreError::CannotOpen { .. } => {
+            "Check that the user, the password and the database name are correct."
+        }
         StoreError::NotADatabase { .. } => {
-            "Name another file in database.url (or DATABASE_URL): one that is not there yet is created. If this was a \
-             database, restore it from a backup."
+            "Set database.url (or DATABASE_URL) to another file, which is created if it does \
+             not exist. If this file was a database, restore it from a backup."
         }
-        StoreError::Full { .. } => "Free disk space where the database lives.",
-        _ => "memoir doctor looks further.",
+        StoreError::Full { .. } => "Free disk space for the database.",
+        _ => "Run memoir doctor for a diagnosis.",
     }
 }

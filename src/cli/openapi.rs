@@ -1,4 +1,4 @@
-//! `memoir openapi`: prints the OpenAPI document, or writes the files that are committed.
+//! `memoir openapi`: prints the OpenAPI document, or writes the committed files.
 
 use std::path::PathBuf;
 
@@ -12,14 +12,14 @@ pub const EXAMPLES: &str = "\
 Examples:
   memoir openapi > memoir.json
   memoir openapi --spec 3.0 > memoir-3.0.json
-  memoir openapi --write openapi        (writes openapi.json and openapi-3.0.json into the folder)";
+  memoir openapi --write openapi        (writes openapi.json and openapi-3.0.json to the folder)";
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The version of the specification
+    /// The version of the OpenAPI specification
     #[arg(long, value_enum, default_value_t = Spec::V3_1)]
     spec: Spec,
-    /// Write both versions into this folder instead of printing one
+    /// Write both versions to this folder instead of printing one
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
 }

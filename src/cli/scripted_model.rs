@@ -1,4 +1,4 @@
-//! `memoir scripted-model`: a stand-in for OpenAI, Anthropic and Gemini, for tests and benchmarks.
+//! `memoir scripted-model`: simulates OpenAI, Anthropic and Gemini, for tests and benchmarks.
 
 use std::net::SocketAddr;
 
@@ -13,14 +13,14 @@ Examples:
   memoir scripted-model --listen 127.0.0.1:9100 --latency-ms 200
   MEMOIR__LLM__PROVIDERS__STUB__BASE_URL=http://127.0.0.1:9100/v1 MEMOIR__LLM__MODEL=stub:any memoir
 
-GET /_requests shows what was asked, GET /_stats the counts; POST /_script and /_faults change the answers.";
+GET /_requests returns the requests received, GET /_stats the counts; POST /_script and /_faults change the responses.";
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Where to listen; port 0 takes a free one
+    /// The address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9100")]
     listen: SocketAddr,
-    /// Milliseconds before each answer
+    /// Delay before each response in milliseconds
     #[arg(long, default_value_t = 0)]
     latency_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! `memoir search`: chunks or sources, by words, by meaning, or by both.
+//! `memoir search`: searches chunks or sources by keyword, by meaning, or both.
 
 use std::fmt::Write as _;
 
@@ -10,48 +10,48 @@ use crate::config::Origin;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  memoir search \"refund within thirty days\"             of the memoir that runs on this machine
-  memoir search --local lighthouse                       without a running memoir, on the configured database
-  memoir search --type keyword -k 5 \"error E0502\"        by words alone, the best five
-  memoir search --scope sources --tag handbook holidays  documents rather than chunks, with a label
-  memoir search --json \"…\" | jq -r .items[].path         the whole result, as JSON
+  memoir search \"refund within thirty days\"             search the memoir running on this machine
+  memoir search --local lighthouse                       search the configured database without a running memoir
+  memoir search --type keyword -k 5 \"error E0502\"        the best five by keyword only
+  memoir search --scope sources --tag handbook holidays  sources instead of chunks, with a tag
+  memoir search --json \"…\" | jq -r .items[].path         the whole result as JSON
 
-Each line has the rank, the score and the document, then the beginning of the chunk. No model but the one that embeds
-the question is asked; by default that is the embedded one.";
+Each result has the rank, the score and the source, then the beginning of the chunk. A search calls no model except
+the one that embeds the query, which is the embedded model by default.";
 
-/// Characters of a chunk that are shown.
+/// Number of characters of a chunk to print.
 const SHOWN: usize = 240;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Words, or a query
+    /// Keywords or a question
     #[arg(value_name = "QUERY")]
     query: String,
-    /// How to compare: `keyword`, `semantic` or `hybrid`
+    /// How to match: `keyword`, `semantic` or `hybrid`
     #[arg(long = "type", value_name = "NAME")]
     kind: Option<String>,
-    /// What to find: `chunks` or `sources`
+    /// What to return: `chunks` or `sources`
     #[arg(long, value_name = "NAME")]
     scope: Option<String>,
-    /// Most items
+    /// Maximum number of items
     #[arg(short, value_name = "COUNT")]
     k: Option<i64>,
-    /// Leave out whatever scores less, 0 to 1
+    /// Omit items with a lower score, 0 to 1
     #[arg(long, value_name = "SCORE")]
     min_score: Option<f64>,
     /// Only sources of this end user
     #[arg(long, value_name = "ID")]
     user: Option<String>,
-    /// Only sources with this tag; may be given several times
+    /// Only sources with this tag; can be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Only this document; may be given several times
+    /// Only this source; can be repeated
     #[arg(long = "source", value_name = "ID")]
     sources: Vec<String>,
-    /// Only what lies under this category
+    /// Only chunks under this category
     #[arg(long, value_name = "ID")]
     category: Option<i64>,
-    /// As the sources stood then, e.g. 2026-01-31T12:00:00Z
+    /// Use the versions that were current at this time, e.g. 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME")]
     as_of: Option<String>,
     /// Print the whole result as JSON
@@ -181,7 +181,7 @@ fn told(result: &Value) -> String {
     }
 
     if items.is_empty() {
-        text.push_str("Nothing was found.\n");
+        text.push_str("No results.\n");
     }
 
     let _ = writeln!(
@@ -212,7 +212,7 @@ mod tests {
 
         assert_eq!(
             told(&json!({"items": [], "timings": {}})),
-            "Nothing was found.\n0 found in 0.0 ms\n"
+            "No results.\n0 found in 0.0 ms\n"
         );
     }
 }

@@ -21,7 +21,10 @@ Examples:
 pub async fn run(config: Config) -> Result<(), CommandError> {
     let listen = config.server.listen;
     let listener = TcpListener::bind(listen).await.with_context(|| {
-        format!("cannot listen on {listen}: choose another address with server.listen, or stop what uses it")
+        format!(
+            "cannot listen on {listen}: set server.listen (or MEMOIR__SERVER__LISTEN) to another \
+             address, or stop the process that uses it"
+        )
     })?;
     let address = listener
         .local_addr()
@@ -41,7 +44,8 @@ pub async fn run(config: Config) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Turns the first SIGTERM or Ctrl-C into a stop; a second one ends the process at once.
+/// Turns the first SIGTERM or Ctrl-C into a graceful stop; a second one ends the process
+/// immediately.
 pub fn stop_on_signal() -> Result<CancellationToken, CommandError> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
@@ -50,7 +54,7 @@ pub fn stop_on_signal() -> Result<CancellationToken, CommandError> {
     #[expect(clippy::disallowed_methods, reason = "lives as long as the process")]
     tokio::spawn(async move {
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        tracing::info!("asked to stop; letting requests and jobs finish");
+        tracing::info!("stopping; waiting for requests and jobs to finish");
         stop.cancel();
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
 

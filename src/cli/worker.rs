@@ -1,4 +1,4 @@
-//! `memoir worker`: runs jobs without serving the API, for more hands on one database.
+//! `memoir worker`: runs jobs without serving the API, to add capacity to one database.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::base::clock::SystemClock;
 use crate::config::Config;
 
 pub const EXAMPLES: &str = "\
-Shares the work of every process on the same database. Serving runs jobs too, unless jobs.workers is 0 there.
+Shares the jobs with all other processes on the same database. `memoir serve` runs jobs too, unless jobs.workers is 0.
 
 Examples:
   DATABASE_URL=postgres://memoir:PASSWORD@localhost/memoir memoir worker

@@ -1,4 +1,4 @@
-//! `[audit]`: whether the record of what was done outlives the work.
+//! `[audit]`: whether records outlive the work that they describe.
 
 use serde::Deserialize;
 

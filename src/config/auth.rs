@@ -1,6 +1,6 @@
-//! `[auth]`: which API key opens which space, with which role (D-2).
+//! `[auth]`: which API key opens which space, and with which role.
 //!
-//! Only digests are kept: a key is hashed as it is read, and compared by its hash.
+//! memoir hashes each key as it is read, keeps only the hash, and compares hashes.
 
 use std::fmt;
 
@@ -20,13 +20,13 @@ pub struct Auth {
     pub keys: Vec<ApiKey>,
 }
 
-/// One API key and what it opens.
+/// An API key and what it opens.
 #[derive(Clone)]
 pub struct ApiKey {
-    /// Shown in logs; never the key itself.
+    /// Shown in logs instead of the key itself.
     pub name: String,
     pub digest: [u8; 32],
-    /// The only space it opens; `None` opens every one.
+    /// The only space it opens; `None` opens all spaces.
     pub space: Option<Space>,
     pub role: Role,
     pub expires_at: Option<Timestamp>,
@@ -34,7 +34,7 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// A key that opens everything.
+    /// A key that opens all spaces.
     #[must_use]
     pub fn of_admin(name: &str, key: &str) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// What a caller may do; each role may do what those before it may.
+/// What a caller may do; each role includes the roles before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     Read,
@@ -81,18 +81,19 @@ impl Role {
     }
 }
 
-/// How much one key may ask for.
+/// Usage limits of a key.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeyLimits {
-    /// 0 is no limit.
+    /// 0 means no limit.
     pub requests_per_minute: u64,
-    /// What it may name as `model`, as `provider:model`, perhaps with `*` at the end; empty is any.
+    /// Models that the key may use, as `provider:model`; a trailing `*` matches any ending. An
+    /// empty list allows all models.
     pub models: Vec<String>,
     pub day: DayCaps,
 }
 
-/// The most that a key may spend on one day (UTC); 0 is no cap.
+/// What a key may spend per day (UTC); 0 means no cap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DayCaps {
@@ -102,7 +103,7 @@ pub struct DayCaps {
 }
 
 impl KeyLimits {
-    /// Whether the key may name a model, given as `provider:model`.
+    /// Whether the key may use a model, given as `provider:model`.
     pub fn allow_model(&self, model: &str) -> bool {
         let fits = |pattern: &String| match pattern.strip_suffix('*') {
             Some(start) => model.starts_with(start),
@@ -111,7 +112,7 @@ impl KeyLimits {
         self.models.is_empty() || self.models.iter().any(fits)
     }
 
-    /// The field that breaks a rule, and the rule.
+    /// The invalid field, and the rule that it breaks.
     pub fn fault(&self) -> Option<(&'static str, &'static str)> {
         const MOST: u64 = 1_000_000_000_000;
 
@@ -125,20 +126,23 @@ impl KeyLimits {
         if self.models.len() > 100 || !self.models.iter().all(plain) {
             return Some((
                 "models",
-                "must be at most 100 names like \"openai:*\" or \"local:embedded\"",
+                "must have at most 100 names such as \"openai:*\" or \"local:embedded\"",
             ));
         }
 
         if self.day.calls > MOST || self.day.tokens > MOST {
-            return Some(("day", "must have calls and tokens from 0 to 1000000000000"));
+            return Some((
+                "day",
+                "must have values for calls and tokens from 0 to 1000000000000",
+            ));
         }
 
         (!(self.day.usd.is_finite() && self.day.usd >= 0.0))
-            .then_some(("day", "must have usd of 0 or more"))
+            .then_some(("day", "must have a value for usd of 0 or more"))
     }
 }
 
-/// The section as it is written.
+/// The section as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawAuth {
@@ -172,7 +176,7 @@ impl RawAuth {
             match raw.resolve(&path, index) {
                 Ok(key) if keys.iter().any(|other| other.digest == key.digest) => {
                     let twice = Violation::new(&path, super::mask::MASK)
-                        .allowed("a key that is not listed twice");
+                        .allowed("a key that is listed only once");
                     violations.add(twice.example(EXAMPLE));
                 }
                 // Its name is what a key of the configuration is known by from one start to the
@@ -180,7 +184,7 @@ impl RawAuth {
                 Ok(key) if keys.iter().any(|other| other.name == key.name) => {
                     let name = Violation::new(&format!("{path}.name"), key.name);
                     violations.add(
-                        name.allowed("a name that no other key has")
+                        name.allowed("a name that no other key uses")
                             .example(EXAMPLE),
                     );
                 }
@@ -225,7 +229,7 @@ impl RawKey {
                 wrong(
                     "expires",
                     text,
-                    "a moment with its offset, like \"2026-12-31T00:00:00Z\"",
+                    "a timestamp with an offset, such as \"2026-12-31T00:00:00Z\"",
                 )
             }),
         };
@@ -256,7 +260,7 @@ impl RawKey {
                 Err(error) => Err(wrong(
                     "key_file",
                     &file,
-                    &format!("a readable file that holds the key: {error}"),
+                    &format!("a readable file that contains the key: {error}"),
                 )),
             },
             (None, None, Some(hex)) => hash::parse_sha256_hex(&hex).ok_or_else(unusable),

@@ -1,4 +1,4 @@
-//! `[database]`: which engine, where, and how patient to be with it.
+//! `[database]`: the engine, the address, and the retry policy.
 
 use std::fmt;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub struct Database {
     pub retry: Retry,
 }
 
-/// How a failed operation is tried again (M-7.5).
+/// How a failed operation is retried.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
@@ -31,7 +31,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// How long to wait after the given try, counted from 1.
+    /// The wait after the given attempt, which starts at 1.
     #[must_use]
     pub fn pause(&self, tried: u32) -> Duration {
         let doubled = self
@@ -49,7 +49,7 @@ pub enum SqliteSynchronous {
     Full,
 }
 
-/// The database engines that memoir runs on.
+/// The supported database engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     Sqlite,
@@ -68,7 +68,7 @@ impl Engine {
     }
 }
 
-/// A connection string. Shown, it has no password.
+/// A connection string; its `Display` omits the password.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub struct DatabaseUrl(String);
@@ -79,13 +79,13 @@ impl DatabaseUrl {
         Self(url.into())
     }
 
-    /// The whole string, password included; for the driver only.
+    /// The whole string including the password; for the driver only.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The file of a SQLite database; none for one in memory, or on a server.
+    /// The file of a SQLite database; none for a database in memory or on a server.
     #[must_use]
     pub fn sqlite_file(&self) -> Option<&Path> {
         let path = self.0.strip_prefix("sqlite:")?;
@@ -93,7 +93,7 @@ impl DatabaseUrl {
         (!path.is_empty() && path != ":memory:").then(|| Path::new(path))
     }
 
-    /// The engine named by the scheme.
+    /// The engine given by the scheme.
     #[must_use]
     pub fn engine(&self) -> Option<Engine> {
         match self.0.split_once(':')?.0 {

@@ -1,4 +1,4 @@
-//! `[ingestion]`: how a text is cut, and how it is filed.
+//! `[ingestion]`: how a text is split and filed.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub struct Ingestion {
     root: String,
 }
 
-/// What a text is made found by (K-01).
+/// The indexes that an ingestion can build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexName {
@@ -30,7 +30,7 @@ pub enum IndexName {
     Semantic,
 }
 
-/// What is written together (M-7B.6).
+/// What is stored in one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TransactionScope {
@@ -38,16 +38,16 @@ pub enum TransactionScope {
     Batch,
 }
 
-/// Most chunks of one call (M-7A.3).
+/// Maximum number of chunks per call.
 pub const MOST_BATCH: u64 = 50;
-/// Most tokens of a chunk: what the context of every model holds, with a batch of them.
+/// Maximum tokens per chunk: a batch of them fits the context of every model.
 pub const MOST_CHUNK_TOKENS: u64 = 100_000;
-/// Most delimiters, and characters of each.
+/// Maximum number of delimiters, and maximum length of each.
 pub const MOST_DELIMITERS: usize = 50;
 pub const MOST_DELIMITER_CHARS: usize = 20;
 
 impl Ingestion {
-    /// The folder of the server whose files may be named instead of sent (K-21).
+    /// The folder on the server whose files can be ingested by path.
     pub fn root(&self) -> Option<&Path> {
         (!self.root.is_empty()).then(|| Path::new(&self.root))
     }
@@ -89,7 +89,7 @@ impl Ingestion {
         {
             violations.add(
                 Violation::new("ingestion.root", self.root.clone())
-                    .allowed("an absolute path of a folder that is there, or \"\" for none")
+                    .allowed("the absolute path of an existing folder, or \"\" for none")
                     .example("root = \"/srv/texts\""),
             );
         }
@@ -104,12 +104,14 @@ impl Ingestion {
     }
 }
 
-/// What is wrong with a list of delimiters.
+/// The error in a list of delimiters, if any.
 pub fn delimiter_fault(delimiters: &[String]) -> Option<String> {
     let long = |mark: &&String| mark.is_empty() || mark.chars().count() > MOST_DELIMITER_CHARS;
     let fine = (1..=MOST_DELIMITERS).contains(&delimiters.len())
         && !delimiters.iter().any(|mark| long(&mark));
     (!fine).then(|| {
-        format!("from 1 to {MOST_DELIMITERS} texts of 1 to {MOST_DELIMITER_CHARS} characters each")
+        format!(
+            "from 1 to {MOST_DELIMITERS} strings of 1 to {MOST_DELIMITER_CHARS} characters each"
+        )
     })
 }

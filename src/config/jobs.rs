@@ -1,4 +1,4 @@
-//! `[jobs]`: how background work is shared, tried again and kept.
+//! `[jobs]`: how background jobs are shared, retried and kept.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Jobs {
         Duration::from_secs(self.patience)
     }
 
-    /// How long to wait after the given attempt, counted from 1, before jitter.
+    /// The wait after the given attempt, which starts at 1, before jitter.
     pub fn pause(&self, attempt: i64) -> Duration {
         let doublings = u32::try_from(attempt.saturating_sub(1))
             .unwrap_or(0)

@@ -1,7 +1,7 @@
-//! Three layers become one tree: compiled-in defaults, a file, the environment.
+//! Merges three layers into one tree: compiled-in defaults, a file, the environment.
 //!
-//! Within a layer a secret may be given by a file (`url_file`); it is read here, before the layers
-//! are laid over each other, so the order of precedence is the same for both spellings.
+//! Within a layer a secret may be given by a file (`url_file`). It is read here, before the layers
+//! are merged, so that both spellings have the same precedence.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use super::{DEFAULT_TOML, Origin, Violation, Violations};
 
 type Tree = Map<String, Value>;
 
-/// The one table whose entries have names of the user's own.
+/// The only table whose entries have user-defined names.
 const PROVIDERS: &str = "llm.providers";
 
-/// The one number that may be taken away: then every level needs a limit of its own.
+/// The only number that may be unset: every level then needs its own limit.
 const NULLABLE: &str = "taxonomy.max_categories_default";
 
 static DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
@@ -27,12 +27,12 @@ static DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
         .unwrap_or_else(|error| unreachable!("config/default.toml is checked by a test: {error}"))
 });
 
-/// The compiled-in defaults, which are the schema too.
+/// The compiled-in defaults, which are also the schema.
 pub fn defaults() -> &'static Value {
     &DEFAULTS
 }
 
-/// Lays the layers over each other; what cannot be used is reported and left out.
+/// Merges the layers; an invalid entry is reported and skipped.
 pub fn merge(origin: &Origin, violations: &mut Violations) -> Tree {
     let mut tree = defaults().as_object().cloned().unwrap_or_default();
     if let Some(path) = &origin.file {
@@ -66,7 +66,7 @@ pub fn merge(origin: &Origin, violations: &mut Violations) -> Tree {
     tree
 }
 
-/// One underscore instead of two would be ignored silently.
+/// A single underscore instead of two would otherwise be ignored silently.
 fn check_underscores(name: &str, violations: &mut Violations) {
     let Some(rest) = name
         .strip_prefix("MEMOIR_")
@@ -88,7 +88,7 @@ fn check_underscores(name: &str, violations: &mut Violations) {
             );
             violations.add(
                 Violation::new(name, "…")
-                    .allowed("two underscores between its parts")
+                    .allowed("a name with two underscores between its parts")
                     .example(&right),
             );
         }
@@ -152,7 +152,7 @@ fn apply(mut layer: Tree, tree: &mut Tree, violations: &mut Violations) {
     }
 }
 
-/// Replaces `x_file` by `x` with the file's content.
+/// Replaces `x_file` with `x` and the content of the file.
 fn read_secret_file(layer: &mut Tree, key: &str, violations: &mut Violations) {
     let Some((section, name)) = key.rsplit_once('.') else {
         return;
@@ -195,7 +195,7 @@ fn read_file_twin(fields: &mut Tree, name: &str, key: &str, violations: &mut Vio
     match std::fs::read_to_string(path) {
         Ok(content) if content.trim().is_empty() => {
             violations.add(given().allowed(&format!(
-                "a file that holds the value of {key}; this one is empty"
+                "a file that contains the value of {key}; this one is empty"
             )));
         }
         Ok(content) => {
@@ -204,7 +204,7 @@ fn read_file_twin(fields: &mut Tree, name: &str, key: &str, violations: &mut Vio
         Err(error) => violations.add(
             given()
                 .allowed(&format!(
-                    "a readable file that holds the value of {key}: {error}"
+                    "a readable file that contains the value of {key}: {error}"
                 ))
                 .example(&format!("{name}_file = \"/run/secrets/{name}\"")),
         ),
@@ -222,7 +222,7 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
         violations.add(
             // A mistyped name hides what it was meant for, which may be a secret.
             Violation::new(path, "(value not shown)")
-                .allowed("a key that exists; this one does not")
+                .allowed("an existing key; this one does not exist")
                 .example(&near.map_or_else(
                     || "memoir config print lists every key".to_owned(),
                     |near| format!("did you mean {}?", path.replace(name, near)),
@@ -252,8 +252,8 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
     }
 }
 
-/// Providers have names of the user's own; what an entry may hold stands in
-/// `llm.provider_defaults`.
+/// Merges providers, which have user-defined names; `llm.provider_defaults` defines the fields of
+/// an entry.
 fn overlay_providers(given: Value, llm: &mut Tree, violations: &mut Violations) {
     let Value::Object(given) = given else {
         violations.add(
@@ -303,18 +303,18 @@ fn overlay_providers(given: Value, llm: &mut Tree, violations: &mut Violations) 
     }
 }
 
-/// Gives a value the type that its default has; the environment knows only strings.
+/// Converts a value to the type of its default; the environment has only strings.
 fn coerce(default: &Value, given: &Value) -> Result<Value, &'static str> {
     match (default, given) {
         (Value::Number(number), _) if number.is_f64() => {
-            amount(given).ok_or("a number, zero or more")
+            amount(given).ok_or("a number of at least 0")
         }
         (Value::Number(_), Value::String(text)) => match text.trim().parse::<u64>() {
             Ok(number) => Ok(number.into()),
-            Err(_) => Err("a whole number, zero or more"),
+            Err(_) => Err("a whole number of at least 0"),
         },
         (Value::Number(_), Value::Number(number)) if number.is_u64() => Ok(given.clone()),
-        (Value::Number(_), _) => Err("a whole number, zero or more"),
+        (Value::Number(_), _) => Err("a whole number of at least 0"),
         (Value::Bool(_), Value::Bool(_))
         | (Value::String(_), Value::String(_))
         | (Value::Array(_), Value::Array(_))
@@ -344,7 +344,7 @@ fn coerce(default: &Value, given: &Value) -> Result<Value, &'static str> {
                 .map(Value::Object)
                 .map_err(|_| "a table; in the environment, as JSON")
         }
-        (Value::Object(_), _) => Err("a section with keys of its own"),
+        (Value::Object(_), _) => Err("a section with its own keys"),
     }
 }
 
@@ -364,7 +364,7 @@ pub fn assignment(path: &str, value: &Value) -> String {
     format!("{} = {value}", path.rsplit('.').next().unwrap_or(path))
 }
 
-/// Follows a path as `serde_path_to_error` writes it (`retry.tries`, `keys[0].role`).
+/// Follows a path in the format of `serde_path_to_error` (`retry.tries`, `keys[0].role`).
 pub fn pointer<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     value.pointer(&json_pointer(path))
 }
@@ -381,7 +381,7 @@ fn json_pointer(path: &str) -> String {
         .fold(String::new(), |pointer, part| format!("{pointer}/{part}"))
 }
 
-/// The existing name that the wrong one was probably meant to be.
+/// The existing name that is closest to the wrong one.
 fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = names.map(|name| (strsim::damerau_levenshtein(wrong, name), name));
     scored

@@ -1,4 +1,4 @@
-//! `[limits]`: how much one request may bring, and all of them together.
+//! `[limits]`: limits of a single request and of all requests together.
 
 use serde::Deserialize;
 

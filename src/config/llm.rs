@@ -1,6 +1,6 @@
-//! `[llm]`: which model does which task, how providers are reached, what may be spent.
+//! `[llm]`: the model of each stage, how to reach providers, and what may be spent.
 //!
-//! A provider entry holds only what differs from `llm.provider_defaults`; keys are found here,
+//! A provider entry contains only what differs from `llm.provider_defaults`. Keys are read here,
 //! once, so that nothing else reads the environment.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub const LOCAL: &str = "local";
 /// The name of its one model.
 pub const EMBEDDED: &str = "embedded";
 
-/// The settings of everything that concerns models.
+/// The settings of models and providers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Llm {
@@ -28,7 +28,7 @@ pub struct Llm {
     pub max_output_tokens: u64,
     pub validation_retries: u64,
     pub max_concurrency: u64,
-    /// By stage; empty where `model` serves.
+    /// The model of each stage; empty if the stage uses `model`.
     pub models: BTreeMap<String, String>,
     pub transport: Transport,
     pub caps: CapSettings,
@@ -51,7 +51,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// How long to wait after the given try, counted from 1, before jitter.
+    /// The wait after the given attempt, which starts at 1, before jitter.
     pub fn pause(&self, attempt: u64) -> Duration {
         let doubled = self
             .backoff_ms
@@ -60,7 +60,7 @@ impl Transport {
     }
 }
 
-/// Caps by who spends.
+/// The spending caps by scope.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapSettings {
@@ -69,7 +69,7 @@ pub struct CapSettings {
     pub space_day: Caps,
 }
 
-/// The most that may be spent; 0 is no cap.
+/// The maximum that may be spent; 0 means no cap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Caps {
@@ -79,13 +79,13 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// Whether nothing is capped.
+    /// Whether there is no cap at all.
     pub fn is_open(&self) -> bool {
         self.calls == 0 && self.tokens == 0 && self.usd <= 0.0
     }
 }
 
-/// A place that answers.
+/// A provider of models.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
@@ -106,20 +106,20 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Whether it can be asked as it stands.
+    /// Whether the provider can be used as configured.
     pub fn is_configured(&self) -> bool {
         self.kind == Kind::Local
             || (!self.base_url.is_empty()
                 && (self.api_key_env.is_empty() || !self.api_key.expose().is_empty()))
     }
 
-    /// Whether it surely needs a key that is not there; a server on one's own machine may do
-    /// without.
+    /// Whether it certainly needs a key but has none; a server on the local machine may not need
+    /// one.
     pub fn lacks_key(&self) -> bool {
         !self.is_configured() && self.base_url.starts_with("https://")
     }
 
-    /// What a model costs here, if that is known.
+    /// The price of a model, if it is known.
     pub fn price(&self, model: &str) -> Option<Price> {
         self.prices
             .get(model)
@@ -128,7 +128,7 @@ impl Provider {
     }
 }
 
-/// The protocol a provider speaks.
+/// The protocol of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -149,7 +149,7 @@ impl Kind {
     }
 }
 
-/// How an answer is made to keep its schema.
+/// How the output schema is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredOutput {
@@ -159,7 +159,7 @@ pub enum StructuredOutput {
     Prompted,
 }
 
-/// Whether models take a parameter.
+/// Whether models accept a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Supports {
@@ -168,18 +168,18 @@ pub enum Supports {
     No,
 }
 
-/// US dollars for a million tokens.
+/// US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     pub input: f64,
     pub output: f64,
-    /// Of what the provider had seen before; as dear as the rest unless set.
+    /// Price of tokens served from the provider's cache; the normal price unless set.
     #[serde(default)]
     pub cached: Option<f64>,
 }
 
-/// Reads the section: providers over their defaults, keys from where they are kept.
+/// Reads the section: merges providers with their defaults and reads their keys.
 pub fn resolve(tree: &mut Map<String, Value>, origin: &Origin, violations: &mut Violations) -> Llm {
     let mut taken = |name: &str| match tree
         .get_mut("llm")
@@ -227,7 +227,7 @@ fn read_provider(
             let rule = error.inner().to_string();
             violations.add(
                 Violation::new(&key, "(value not shown)")
-                    .allowed(if secret { "a text" } else { &rule })
+                    .allowed(if secret { "a string" } else { &rule })
                     .example(example_of(&key)),
             );
 
@@ -259,7 +259,7 @@ fn example_of(key: &str) -> &'static str {
     }
 }
 
-/// The first provider with a key; the embedded model if there is none (D-4).
+/// The first provider that has a key; the embedded model if there is none.
 fn choose(providers: &[Provider]) -> String {
     let keyed = providers.iter().find(|provider| {
         provider.is_configured()
@@ -371,7 +371,7 @@ impl Llm {
         self.check_prices(violations);
     }
 
-    /// A cap in dollars holds nothing back where no price is known.
+    /// A cap in dollars has no effect if a price is unknown.
     fn check_prices(&self, violations: &mut Violations) {
         let caps = [
             ("job", self.caps.job),
@@ -406,7 +406,7 @@ impl Llm {
                 violations.add(
                     Violation::new(&format!("llm.providers.{name}.prices"), "(none)")
                         .allowed(&format!(
-                            "a price for {model}, as llm.caps.{cap}.usd is set"
+                            "a price for {model}, because llm.caps.{cap}.usd is set"
                         ))
                         .example(example_of(".prices")),
                 );
@@ -414,7 +414,7 @@ impl Llm {
         }
     }
 
-    /// A model must name a provider that is there and can be asked.
+    /// A model must name an existing provider that can be used.
     fn check_model(&self, key: &str, given: &str, violations: &mut Violations) {
         if given.is_empty() {
             return;
@@ -445,7 +445,7 @@ impl Llm {
                 .collect();
 
             violations.add(wrong(format!(
-                "provider:model with a provider among {}",
+                "provider:model with one of these providers: {}",
                 known.join(", ")
             )));
 
@@ -454,15 +454,15 @@ impl Llm {
 
         if model.is_empty() && provider.model.is_empty() {
             violations.add(wrong(format!(
-                "provider:model; {name} has no model of its own"
+                "provider:model; {name} has no default model"
             )));
         } else if provider.kind != Kind::Local && provider.base_url.is_empty() {
             violations.add(wrong(format!(
-                "a provider that has an address: set llm.providers.{name}.base_url"
+                "a provider with an address: set llm.providers.{name}.base_url"
             )));
         } else if provider.lacks_key() {
             violations.add(wrong(format!(
-                "a provider whose key is known: set {} or llm.providers.{name}.api_key_file",
+                "a provider with a key: set {} or llm.providers.{name}.api_key_file",
                 provider.api_key_env
             )));
         }
@@ -481,7 +481,7 @@ impl Provider {
         if !well_named || self.name.len() > 64 {
             violations.add(
                 Violation::new("llm.providers", &self.name)
-                    .allowed("a name of letters, digits, - _ and ., at most 64 of them")
+                    .allowed("a name of at most 64 letters, digits, -, _ and .")
                     .example("[llm.providers.mine]"),
             );
         }
@@ -499,9 +499,7 @@ impl Provider {
         if self.base_url.ends_with("/chat/completions") || self.base_url.contains('?') {
             violations.add(
                 Violation::new(&key("base_url"), super::mask::mask_url(&self.base_url))
-                    .allowed(
-                        "an address up to and including the version, without what comes after it",
-                    )
+                    .allowed("an address that ends with the version, without the path after it")
                     .example("base_url = \"http://127.0.0.1:8000/v1\""),
             );
         }
@@ -511,7 +509,7 @@ impl Provider {
         {
             violations.add(
                 Violation::new(&key("api_key"), super::mask::MASK)
-                    .allowed("a key on one line, of plain characters")
+                    .allowed("a key on one line, without special characters")
                     .example("api_key_file = \"/run/secrets/key\""),
             );
         }
@@ -522,7 +520,7 @@ impl Provider {
             if !fine {
                 violations.add(
                     Violation::new(&key(&format!("headers.{name}")), super::mask::MASK)
-                        .allowed("a header's name and a value on one line")
+                        .allowed("a header name and a value on one line")
                         .example("headers = { \"X-Org\" = \"acme\" }"),
                 );
             }

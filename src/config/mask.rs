@@ -1,17 +1,17 @@
-//! Secrets never leave in the clear: what is printed, logged or put into a message passes here.
+//! Masks secrets: everything that is printed, logged or put into a message passes through here.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// What stands for a secret.
+/// The replacement for a secret.
 pub const MASK: &str = "***";
 
-/// Keys whose values are secret. Each may be given by a file, under the same name with `_file`.
+/// Keys with secret values. Each may be given by a file, under the same name with `_file`.
 pub const SECRETS: &[&str] = &["database.url", "auth.keys"];
 
-/// A text that is never shown.
+/// A string that is never displayed.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Secret(String);
 
@@ -20,7 +20,7 @@ impl Secret {
         Self(text.to_owned())
     }
 
-    /// The text itself, for whoever needs it to open a door.
+    /// The string itself, for authentication only.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -33,7 +33,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The tree as it may be shown.
+/// The tree with its secrets masked.
 pub fn printable(tree: &Map<String, Value>) -> Map<String, Value> {
     let mut shown = tree.clone();
     if let Some(Value::String(url)) = shown
@@ -78,7 +78,7 @@ pub fn printable(tree: &Map<String, Value>) -> Map<String, Value> {
     shown
 }
 
-/// A provider without its key, the values of its headers, and a password in its address.
+/// Masks the key of a provider, the values of its headers, and a password in its address.
 fn mask_provider(entry: &mut Value) {
     let Some(fields) = entry.as_object_mut() else {
         return;
@@ -102,14 +102,14 @@ fn mask_provider(entry: &mut Value) {
     }
 }
 
-/// Leaves an address as it was written, unless there is something in it to hide.
+/// Leaves an address unchanged unless it contains a secret.
 fn mask_plain_url(url: &mut String) {
     if url.contains(['@', '?']) {
         *url = mask_url(url);
     }
 }
 
-/// A value as it may stand in a message about its key.
+/// A value in the form in which a message about its key may show it.
 pub fn shown(key: &str, given: &str) -> String {
     match key {
         "database.url" => mask_url(given.trim_matches('"')),
@@ -130,12 +130,12 @@ pub fn shown(key: &str, given: &str) -> String {
     }
 }
 
-/// What a parser says of a value; it quotes what it does not like, which a secret must not be.
+/// The message of a parser without the quoted value, because a secret must not appear in it.
 pub fn rule(key: &str, said: &str) -> String {
     let secret =
         SECRETS.iter().any(|secret| key.starts_with(secret)) || key.starts_with("llm.provider");
     if secret && said.starts_with("invalid") {
-        return "a value of the form in the example".to_owned();
+        return "a value such as the one in the example".to_owned();
     }
 
     said.to_owned()
@@ -159,7 +159,7 @@ fn mask_fields(fields: &mut Map<String, Value>) {
     }
 }
 
-/// A connection string without its password, wherever it stands.
+/// A connection string without its password, wherever the password is.
 pub fn mask_url(text: &str) -> String {
     let Ok(mut url) = url::Url::parse(text) else {
         // Not a URL: nothing in it can be told from a secret but its scheme.

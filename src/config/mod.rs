@@ -1,8 +1,10 @@
-//! The settings: compiled-in defaults, then a file, then the environment; validated all at once.
+//! The settings: compiled-in defaults, then a file, then the environment; all of them checked
+//! together.
 //!
-//! `config/default.toml` is the schema as well: a key that is not in it is an error, and a value
-//! takes the type that stands there. Each section has a file of its own that checks its rules.
-//! Whatever is wrong is reported together, with what is allowed and an example (M-7A.6).
+//! `config/default.toml` is also the schema: a key that is not in it is an error, and each value
+//! has the type of its default. Each section has its own file with its rules. All errors are
+//! reported together, each with the allowed values and an example, so that one run shows every
+//! correction.
 
 pub mod audit;
 pub mod auth;
@@ -43,7 +45,7 @@ pub use testing::Testing;
 pub use vector::Vector;
 pub use violation::{ConfigurationError, Violation, Violations};
 
-/// The file with every key, its default and a comment, as compiled in.
+/// The compiled-in file with every key, its default and a comment.
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 
 /// The effective settings.
@@ -62,21 +64,21 @@ pub struct Config {
     pub llm: Llm,
     pub telemetry: Telemetry,
     pub testing: Testing,
-    /// The same settings as one tree with secrets masked, for printing.
+    /// The same settings as a tree with secrets masked, for printing.
     printable: Map<String, Value>,
 }
 
 /// Where settings are read from.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// A file of the user's, if any.
+    /// The user's configuration file, if any.
     pub file: Option<PathBuf>,
     /// The environment.
     pub environment: HashMap<String, String>,
 }
 
 impl Origin {
-    /// The process's environment, and the file given by argument or by `MEMOIR_CONFIG`.
+    /// The environment of the process, and the file given by the argument or by `MEMOIR_CONFIG`.
     #[must_use]
     pub fn of_process(file: Option<&Path>) -> Self {
         #[expect(
@@ -104,7 +106,7 @@ impl Config {
     /// Reads and checks all settings.
     ///
     /// # Errors
-    /// Every violation at once: unknown keys, wrong types, broken rules, unreadable files.
+    /// All violations together: unknown keys, wrong types, broken rules, unreadable files.
     pub fn load(origin: &Origin) -> Result<Self, ConfigurationError> {
         let mut violations = Violations::default();
         let mut tree = layers::merge(origin, &mut violations);
@@ -143,7 +145,7 @@ impl Config {
         {
             violations.add(
                 Violation::new("server.listen", config.server.listen.to_string())
-                    .allowed("a loopback address, as no API key is configured (auth.keys)")
+                    .allowed("a loopback address, because no API key is configured (auth.keys)")
                     .example(r#"listen = "127.0.0.1:8080", or keys = [{ key = "…", space = "*", role = "admin" }]"#),
             );
         }
@@ -164,8 +166,8 @@ impl Config {
     }
 }
 
-/// Reads one section; a value that does not fit is reported, and its default takes its place so
-/// that the rest of the section is checked in the same run.
+/// Reads one section. An invalid value is reported and replaced with its default, so that the rest
+/// of the section is checked in the same run.
 fn section<T: DeserializeOwned>(
     tree: &mut Map<String, Value>,
     name: &str,

@@ -1,4 +1,4 @@
-//! `[query]`: how a query is walked and how much its answer may take.
+//! `[query]`: how a query walks the hierarchy, and its budget.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Query {
     pub timeout_s: u64,
 }
 
-/// How a query walks the hierarchy (M-8).
+/// How a query walks the hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StrategyName {
@@ -51,7 +51,7 @@ impl StrategyName {
     }
 }
 
-/// What happens to chunks that do not fit the budget (M-9.C1).
+/// What to do with chunks that do not fit the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum PromptLimiting {
@@ -59,7 +59,7 @@ pub enum PromptLimiting {
     Summarize,
 }
 
-/// What happens when the last path alone is over budget (D-7).
+/// What to do if the last path alone exceeds the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
@@ -67,15 +67,15 @@ pub enum Overflow {
     Error,
 }
 
-/// What a budget must leave room for besides the smallest chunk (M-7A.1).
+/// What a budget must leave room for in addition to the smallest chunk.
 pub const ROOM: u64 = 100;
-/// Most tokens that any model takes, and then some.
+/// More tokens than any model accepts.
 pub const MOST_BUDGET: u64 = 10_000_000;
-/// Most categories of one level that may be chosen.
+/// Maximum number of categories to select on one level.
 pub const MOST_N: u64 = 100;
-/// Most chunks that are read for one query.
+/// Maximum number of chunks to read for one query.
 pub const MOST_LIMIT: u64 = 500;
-/// Most seconds that a query may take.
+/// Maximum duration of a query in seconds.
 pub const MOST_SECONDS: u64 = 3600;
 
 impl Query {

@@ -1,4 +1,4 @@
-//! `[server]`: where to listen, and how patient to be with clients.
+//! `[server]`: the address to listen on, and timeouts for clients.
 
 use std::net::SocketAddr;
 
@@ -21,14 +21,16 @@ pub struct Server {
     pub cors_origins: Vec<String>,
 }
 
-/// Reads an address; `localhost` is the only name that needs nobody to be asked.
+/// Parses an address; `localhost` is the only name that needs no lookup.
 fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     let text = String::deserialize(deserializer)?;
     let text = text
         .strip_prefix("localhost:")
         .map_or(text.clone(), |port| format!("127.0.0.1:{port}"));
     text.parse().map_err(|_| {
-        D::Error::custom("an IP address and a port, as 127.0.0.1:8080, 0.0.0.0:80 or [::1]:8080")
+        D::Error::custom(
+            "an IP address and a port, such as 127.0.0.1:8080, 0.0.0.0:80 or [::1]:8080",
+        )
     })
 }
 
@@ -66,7 +68,10 @@ impl Server {
             if parsed.is_none_or(|url| url.origin().ascii_serialization() != *origin) {
                 violations.add(
                     Violation::new("server.cors_origins", origin)
-                        .allowed("origins: scheme and host, and a port if it is not the usual one; no path, no *")
+                        .allowed(
+                            "origins: scheme, host, and the port unless it is the default one; \
+                             no path, no *",
+                        )
                         .example(r#"cors_origins = ["https://app.example.com"]"#),
                 );
             }

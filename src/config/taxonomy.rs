@@ -1,4 +1,4 @@
-//! `[taxonomy]`: how deep the hierarchy is, and how many categories it may have.
+//! `[taxonomy]`: the depth of the hierarchy, and the number of categories allowed.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ pub struct Taxonomy {
     pub second_look: bool,
 }
 
-/// Over what a limit counts (D-8).
+/// Whether limits apply per level or per parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitScope {
@@ -34,7 +34,7 @@ impl Taxonomy {
         if self.max_categories_default == Some(0) {
             violations.add(
                 Violation::new(DEFAULT, "0")
-                    .allowed("a whole number above zero")
+                    .allowed("a whole number greater than 0")
                     .example("128"),
             );
         }
@@ -65,7 +65,7 @@ impl Taxonomy {
                     violations,
                     level,
                     limit.to_string(),
-                    "a whole number above zero",
+                    "a whole number greater than 0",
                 );
             }
         }
@@ -78,14 +78,14 @@ impl Taxonomy {
                         violations,
                         &level,
                         "(none)".to_owned(),
-                        "a limit, as there is no default for all levels",
+                        "a limit, because there is no default for all levels",
                     );
                 }
             }
         }
     }
 
-    /// The most categories of a level, counted from 1.
+    /// The maximum number of categories on a level, which starts at 1.
     pub fn limit(&self, level: u64) -> u64 {
         let own = self
             .max_categories_per_level
@@ -95,7 +95,7 @@ impl Taxonomy {
     }
 }
 
-/// A limit; from the environment it comes as text.
+/// Parses a limit, which is a string if it comes from the environment.
 fn positive(value: &Value) -> Option<u64> {
     let number = value
         .as_u64()

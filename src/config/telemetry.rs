@@ -14,7 +14,7 @@ pub struct Telemetry {
     pub otlp_endpoint: String,
 }
 
-/// How a log line looks.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {

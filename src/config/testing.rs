@@ -1,4 +1,4 @@
-//! `[testing]`: switches that only tests turn on.
+//! `[testing]`: switches for tests only.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! `[vector]`: the index by meaning, and the memory that searches may take.
+//! `[vector]`: the semantic index, and the memory for searches.
 
 use serde::Deserialize;
 
@@ -15,7 +15,7 @@ pub struct Vector {
     pub overlap_tokens: u64,
 }
 
-/// Where vectors are kept (R-ING-04).
+/// Where vectors are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VectorStore {
@@ -40,7 +40,7 @@ impl Vector {
         if self.model.is_empty() || self.model.len() > 255 || !self.model.is_ascii() {
             violations.add(
                 Violation::new("vector.model", format!("{:?}", self.model))
-                    .allowed("provider:model, in at most 255 characters")
+                    .allowed("provider:model with at most 255 characters")
                     .example(r#"model = "local:embedded""#),
             );
         }

@@ -1,8 +1,8 @@
-//! What is wrong with the settings, said so that it can be mended: key, value, rule, example.
+//! Configuration errors with everything needed to fix them: key, value, rule, example.
 
 use std::fmt;
 
-/// One setting that breaks a rule.
+/// A setting that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub key: String,
@@ -12,7 +12,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Starts with the key and the value that was given; secrets must be masked by the caller.
+    /// Starts with the key and the given value; the caller must mask secrets.
     pub fn new(key: &str, given: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),
@@ -35,7 +35,7 @@ impl Violation {
     }
 }
 
-/// Violations as they are found.
+/// The violations found so far.
 #[derive(Debug, Default)]
 pub struct Violations(Vec<Violation>);
 
@@ -44,7 +44,7 @@ impl Violations {
         self.0.push(violation);
     }
 
-    /// Whether something was already said of this key or of what is below it.
+    /// Whether there already is a violation for this key or a key below it.
     #[must_use]
     pub fn concern(&self, key: &str) -> bool {
         self.0

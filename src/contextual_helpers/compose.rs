@@ -52,7 +52,7 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
         let Some(value) = value.as_deref().filter(|value| !value.trim().is_empty()) else {
             errors.push(FieldError::new(
                 name,
-                format!("is required; say {UNKNOWN:?} if it is not known"),
+                format!("is required; use {UNKNOWN:?} if it is not known"),
             ));
             return None;
         };
@@ -72,8 +72,7 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
     let bad_date = given_date.is_some() && date.is_none() && errors.is_empty();
 
     if given_date.is_some() && date.is_none() {
-        let rule =
-            "must be a date of the calendar, like 2025-01-31 or 2025-01-31T09:30:00, or unknown";
+        let rule = "must be a valid date such as 2025-01-31 or 2025-01-31T09:30:00, or unknown";
         errors.push(FieldError::new("date", rule));
     }
 
@@ -83,7 +82,7 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
         .map(tokens)
         .filter(|count| *count > MOST_DESCRIPTION_TOKENS)
     {
-        let rule = format!("has {count} tokens, and must have at most {MOST_DESCRIPTION_TOKENS}");
+        let rule = format!("has {count} tokens; the maximum is {MOST_DESCRIPTION_TOKENS}");
         errors.push(FieldError::new("description", rule));
     }
 
@@ -154,8 +153,7 @@ fn text_fault(text: &str) -> Option<String> {
 fn checked_tokens(field: &str, text: &str) -> Result<i64, FieldError> {
     let count = TokenCounter::for_model(None).count(text);
     if count > MOST_TOKENS {
-        let rule =
-            format!("the whole paragraph has {count} tokens, and must have at most {MOST_TOKENS}");
+        let rule = format!("the whole paragraph has {count} tokens; the maximum is {MOST_TOKENS}");
         return Err(FieldError::new(field, rule));
     }
 

@@ -45,10 +45,10 @@ pub struct SourceHead {
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
     /// 422: fields violate a rule.
-    #[error("the helper breaks a rule")]
+    #[error("the helper is invalid")]
     Invalid(Refused),
     /// 404: the source does not exist.
-    #[error("no source {0} in this space")]
+    #[error("there is no source {0} in this space")]
     NoSource(String),
     /// 404: the source has no helper.
     #[error("source {0} has no helper yet")]

@@ -1,5 +1,5 @@
-//! What a connection may ask for: everything, or, where there is no place left, only whether the
-//! service is alive.
+//! What a connection may request: everything, or only health probes if all connection slots are
+//! taken.
 
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -9,25 +9,25 @@ use axum::response::{IntoResponse as _, Response};
 use super::error::ApiError;
 use crate::base::metrics as names;
 
-/// Goes with each request as an extension.
+/// Attached to each request as an extension.
 #[derive(Debug, Clone, Copy)]
 pub enum Admission {
     All,
-    /// The connection is one of the reserve.
+    /// The connection uses a reserved slot.
     ProbesOnly(Refusal),
 }
 
-/// Why a connection has no place.
+/// Why a connection has no regular slot.
 #[derive(Debug, Clone, Copy)]
 pub enum Refusal {
-    /// Every place has a request in progress.
+    /// Every slot is busy with a request.
     Full { most: usize },
-    /// Its address has as many as it may have, each with a request in progress.
+    /// The address has reached its limit, and all its connections are busy with a request.
     Address { most: usize },
 }
 
 impl Refusal {
-    /// Counts it, and says so.
+    /// Counts the refusal and returns its problem document.
     pub fn problem(self) -> ApiError {
         metrics::counter!(names::HTTP_CONNECTIONS_REFUSED_TOTAL).increment(1);
         let problem = match self {
@@ -35,14 +35,14 @@ impl Refusal {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too_many_connections",
                 "Too many connections",
-                format!("all {most} connections have a request in progress"),
+                format!("all {most} connections are busy with a request"),
             )
             .fix("Try again shortly, reuse connections, or raise server.max_connections."),
             Self::Address { most } => ApiError::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "too_many_connections_from_address",
                 "Too many connections from this address",
-                format!("this address has {most} connections already, each with a request in progress"),
+                format!("this address already has {most} connections, each busy with a request"),
             )
             .fix("Try again shortly, reuse connections, or raise server.max_connections_per_address."),
         };
@@ -51,7 +51,7 @@ impl Refusal {
     }
 }
 
-/// Lets only probes pass on a connection of the reserve, and closes it after the answer.
+/// Allows only probes on a reserved connection, and closes it after the response.
 pub async fn admit(request: Request, next: Next) -> Response {
     let Some(refusal) = refusal(&request) else {
         return next.run(request).await;
@@ -68,7 +68,7 @@ pub async fn admit(request: Request, next: Next) -> Response {
     response
 }
 
-/// Why this request's connection has no place, if it has none.
+/// Why the connection of this request has no regular slot, if it has none.
 pub fn refusal(request: &Request) -> Option<Refusal> {
     match request.extensions().get::<Admission>() {
         Some(Admission::ProbesOnly(refusal)) => Some(*refusal),

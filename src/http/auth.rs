@@ -1,9 +1,9 @@
-//! Who calls, into which space, at what time (D-2).
+//! Who calls, which space they use, and at what time.
 //!
-//! Keys are known by their SHA-256. Which role a route needs stands in `roles`, and is checked
-//! here, so that a handler that takes a [`Caller`] cannot forget it. With no key at all the service
-//! is open to this machine only, and answers only to names of this machine: a web page must not
-//! reach it through a host name of its own that points here.
+//! Keys are identified by their SHA-256. `roles` defines the role that a route needs, and it is
+//! checked here, so that a handler that takes a [`Caller`] cannot forget it. Without any key the
+//! service is open to this machine only, and responds only to host names of this machine: a web
+//! page must not reach it through its own host name that points here.
 
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ use crate::store::{StoreError, Tx};
 const SPACE_HEADER: &str = "x-memoir-space";
 const NOW_HEADER: &str = "x-memoir-now";
 
-/// A caller who may use the space they named, and whose role is enough for the route.
+/// A caller who may use the requested space and has a sufficient role for the route.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub space: Space,
     pub now: Timestamp,
-    /// Whether the request named the time itself.
+    /// Whether the request set the current time.
     now_named: bool,
-    /// None where the service needs none: then the caller is an admin of all spaces.
+    /// None if the service requires no key: the caller is then an admin of all spaces.
     pub key: Option<Arc<Key>>,
 }
 
@@ -82,7 +82,8 @@ impl FromRequestParts<AppState> for Caller {
 }
 
 impl Caller {
-    /// The time, if the request named it: what it causes later happens then, too (K-64).
+    /// The current time, if the request set it; everything that the request causes later uses it
+    /// too.
     pub fn named_now(&self) -> Option<Timestamp> {
         self.now_named.then_some(self.now)
     }
@@ -91,21 +92,21 @@ impl Caller {
         self.key.as_ref().map_or(Role::Admin, |key| key.role)
     }
 
-    /// Refuses a role that is not enough.
+    /// Rejects an insufficient role.
     pub fn require(&self, role: Role) -> Result<(), ApiError> {
         if self.role() >= role {
             return Ok(());
         }
 
         let detail = format!(
-            "this needs a key with the role {}, and this one has {}",
+            "this operation requires a key with the role {}; this key has the role {}",
             role.as_str(),
             self.role().as_str()
         );
 
         Err(ApiError::forbidden(&detail)
             .fix(format!(
-                "Use a key whose role is {} or higher.",
+                "Use a key with the role {} or higher.",
                 role.as_str()
             ))
             .with("needed_role", role.as_str()))
@@ -116,12 +117,12 @@ impl Caller {
         self.key.as_ref().and_then(|key| key.space.as_ref())
     }
 
-    /// Who pays for what is asked of models.
+    /// Who pays for model calls.
     pub fn payer(&self) -> Option<Payer> {
         self.key.as_ref().map(|key| key.payer())
     }
 
-    /// Notes who pays for a job that this transaction has queued.
+    /// Records who pays for a job that this transaction has queued.
     pub async fn pay_for(&self, tx: &mut Tx, id: &JobId) -> Result<(), StoreError> {
         match self.payer() {
             Some(payer) => tx.update_job_payer(&self.space, id, &payer).await,
@@ -129,12 +130,12 @@ impl Caller {
         }
     }
 
-    /// Refuses a model that the request names and the key may not.
+    /// Rejects a model that the key may not use.
     pub fn check_model(&self, llm: &Llm, field: &str, model: Option<&str>) -> Result<(), ApiError> {
         let (Some(key), Some(model)) = (&self.key, model) else {
             return Ok(());
         };
-        // A provider alone stands for its own model.
+        // A provider without a model stands for its default model.
         let name = llm
             .target_name("answer", Some(model))
             .unwrap_or_else(|_| model.to_owned());
@@ -143,9 +144,9 @@ impl Caller {
         }
 
         Err(ApiError::forbidden(&format!(
-            "{field}: the API key may not name the model {name}"
+            "{field}: the API key may not use the model {name}"
         ))
-        .fix("Leave the model out, or name one that the key allows (context.models).")
+        .fix("Omit the model, or choose one that the key allows (context.models).")
         .with("models", key.limits.models.clone()))
     }
 }
@@ -169,8 +170,13 @@ impl FromRequestParts<AppState> for AdminOfAll {
             return Ok(Self);
         }
 
-        Err(ApiError::forbidden("this endpoint covers all spaces, but the API key opens only one")
-            .fix("Use an admin key whose space is \"*\". Figures of one space: GET /v1/admin/spaces/{space}."))
+        Err(
+            ApiError::forbidden("this operation covers all spaces, but the API key opens only one")
+                .fix(
+                    "Use an admin key whose space is \"*\". For a single space, use GET \
+                 /v1/admin/spaces/{space}.",
+                ),
+        )
     }
 }
 
@@ -180,7 +186,7 @@ fn named_space(headers: &HeaderMap) -> Result<Option<Space>, ApiError> {
         return Ok(None);
     };
 
-    // Said twice, it may be one proxy's word against another's.
+    // Two headers may come from two proxies that disagree.
     let space = value
         .to_str()
         .ok()
@@ -190,34 +196,34 @@ fn named_space(headers: &HeaderMap) -> Result<Option<Space>, ApiError> {
     space.map(Some).ok_or_else(|| {
         ApiError::invalid_field(
             "X-Memoir-Space",
-            format!("must be given once, as {}", Space::RULE),
+            format!("must be sent once, as {}", Space::RULE),
         )
     })
 }
 
-/// Given twice, it may be one proxy's word against another's.
+/// Two headers may come from two proxies that disagree.
 fn check_single_authorization(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get_all(header::AUTHORIZATION).iter().count() > 1 {
         return Err(
             ApiError::malformed("the request has more than one Authorization header")
-                .fix("Send one Authorization header; check that no proxy in between adds its own."),
+                .fix("Send one Authorization header, and check that no proxy adds its own."),
         );
     }
     Ok(())
 }
 
-/// The key that a request carries.
+/// The key in the request.
 fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
     let given = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok());
     let Some(given) = given else {
-        return Err(unauthorized("no API key came with the request"));
+        return Err(unauthorized("the request has no API key"));
     };
     match given.split_once(' ') {
         Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => Ok(key.trim()),
         _ => Err(unauthorized(
-            "the Authorization header is not of the form Bearer KEY",
+            "the Authorization header does not have the form Bearer KEY",
         )),
     }
 }
@@ -225,9 +231,9 @@ fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
 fn space_for(key: &Key, named: Option<Space>) -> Result<Space, ApiError> {
     match (&key.space, named) {
         (Some(own), Some(named)) if *own != named => Err(ApiError::forbidden(
-            "the API key does not open the space that was named",
+            "the API key does not open the requested space",
         )
-        .fix("Leave out the header X-Memoir-Space, or name the key's own space.")),
+        .fix("Omit the header X-Memoir-Space, or set it to the key's own space.")),
         (Some(own), _) => Ok(own.clone()),
         (None, named) => Ok(named.unwrap_or_default()),
     }
@@ -244,13 +250,24 @@ fn named_now(parts: &Parts, state: &AppState) -> Result<Option<Timestamp>, ApiEr
     };
     let moment = header.to_str().ok().and_then(Timestamp::parse_rfc3339);
     moment.map(Some).ok_or_else(|| {
-        ApiError::invalid_field("X-Memoir-Now", "must be a time like 2026-01-31T12:00:00Z")
+        ApiError::invalid_field(
+            "X-Memoir-Now",
+            "must be a time such as 2026-01-31T12:00:00Z",
+        )
     })
 }
 
-/// 401: no key, or none that opens anything.
+/// 401: no key, or an invalid one.
 pub fn unauthorized(detail: &str) -> ApiError {
-    ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized", detail)
-        .fix("Send the header Authorization: Bearer KEY with a key of auth.keys or of POST /v1/admin/keys.")
-        .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    ApiError::new(
+        StatusCode::UNAUTHORIZED,
+        "unauthorized",
+        "Unauthorized",
+        detail,
+    )
+    .fix(
+        "Send the header Authorization: Bearer KEY with a key from auth.keys or from POST \
+             /v1/admin/keys.",
+    )
+    .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
 }

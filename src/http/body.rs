@@ -1,8 +1,8 @@
-//! Request bodies: read whole, within a size and a time; what nobody read is drained.
+//! Request bodies: read in full, within a size and a time limit; unread bodies are drained.
 //!
-//! A server that answers before it has read the body has to close the connection, and a client that
-//! is still sending then loses the answer. So whatever a handler leaves unread is read and thrown
-//! away, within limits, before the answer goes out.
+//! A server that responds before it has read the body must close the connection, and a client that
+//! is still sending then loses the response. So whatever a handler leaves unread is read and
+//! discarded, within limits, before the response is sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,21 +17,21 @@ use super::body_budget::Reservation;
 use super::error::ApiError;
 use super::state::AppState;
 
-/// An unread rest beyond this is not worth saving the connection for.
+/// If more than this is unread, the connection is closed instead.
 const DRAIN_BYTES: usize = 64 << 20;
 pub const DRAIN_TIME: Duration = Duration::from_secs(5);
 pub const SHORT_DRAIN_TIME: Duration = Duration::from_millis(200);
 
-/// The answer to what has more bytes than are taken.
+/// The error for data that exceeds the maximum size.
 pub fn too_large(what: &str, most: usize) -> ApiError {
-    let detail = format!("{what} has more than {most} bytes");
+    let detail = format!("{what} is larger than {most} bytes");
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "body_too_large",
-        "Body too large",
+        "Request body too large",
         detail,
     )
-    .fix("Send less at once, or raise limits.max_body_bytes.")
+    .fix("Send less data per request, or raise limits.max_body_bytes.")
     .with("max_body_bytes", most)
 }
 
@@ -44,8 +44,8 @@ pub async fn read(body: Body, state: &AppState) -> Result<(Bytes, Reservation), 
     }
 
     let mut reservation = state.body_budget.reservation();
-    // A body that will not fit is refused before it is sent; memory is reserved as the bytes come,
-    // so that whoever announces much and sends nothing keeps nobody out.
+    // A body that will not fit is rejected before it is sent. Memory is reserved as bytes arrive,
+    // so that a client that announces much and sends nothing blocks nobody.
     state.body_budget.check_room(announced)?;
 
     let reading = joined(Limited::new(body, most), announced, &mut reservation);
@@ -53,7 +53,7 @@ pub async fn read(body: Body, state: &AppState) -> Result<(Bytes, Reservation), 
         ApiError::new(
             StatusCode::REQUEST_TIMEOUT,
             "body_timeout",
-            "Body timeout",
+            "Request body timeout",
             format!(
                 "the request body did not arrive within {} s",
                 patience.as_secs()
@@ -77,15 +77,15 @@ impl Unread {
         match self {
             Self::TooLarge => too_large("the request body", most),
             Self::BrokeOff => {
-                ApiError::malformed("the request body broke off").fix("Send the whole body.")
+                ApiError::malformed("the request body ended early").fix("Send the complete body.")
             }
             Self::NoMemory(error) => error,
         }
     }
 }
 
-/// The frames of a body, joined as they come: kept apart until the end, a long one would be there
-/// twice.
+/// Joins the frames of a body as they arrive: joined only at the end, a large body would be in
+/// memory twice.
 async fn joined(
     mut body: Limited<Body>,
     announced: usize,
@@ -115,8 +115,8 @@ async fn joined(
     Ok(bytes.into())
 }
 
-/// Room for what has come: all that was announced once a quarter of it is here, so that little is
-/// copied.
+/// The capacity for what has arrived: everything announced once a quarter of it is here, so that
+/// little is copied.
 fn capacity_for(length: usize, announced: usize) -> usize {
     let quarter = announced / 4;
     let wanted = if length > quarter {
@@ -125,7 +125,7 @@ fn capacity_for(length: usize, announced: usize) -> usize {
         length.saturating_mul(2).min(quarter)
     };
 
-    // A body that announces nothing grows by doubling.
+    // A body without an announced length grows by doubling.
     if announced == 0 {
         length.saturating_mul(2)
     } else {
@@ -133,7 +133,7 @@ fn capacity_for(length: usize, announced: usize) -> usize {
     }
 }
 
-/// Gets back what is left of a body that was not read to its end.
+/// Receives the rest of a body that was not read to its end.
 pub struct Rest(oneshot::Receiver<Body>);
 
 impl Rest {
@@ -153,7 +153,7 @@ impl Rest {
         )
     }
 
-    /// Reads and drops the rest; tells whether the connection is still good.
+    /// Reads and discards the rest; returns whether the connection is still usable.
     pub async fn drain(mut self, time: Duration) -> bool {
         let Ok(rest) = self.0.try_recv() else {
             return true;
@@ -173,7 +173,7 @@ impl Rest {
     }
 }
 
-/// A body that is handed back when it is dropped before its end.
+/// A body that sends itself back if it is dropped before its end.
 struct GiveBack {
     body: Option<Body>,
     give_back: Option<oneshot::Sender<Body>>,

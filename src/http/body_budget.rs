@@ -1,8 +1,8 @@
-//! The memory that request bodies may take together: `limits.body_memory`.
+//! The memory that all request bodies may use together: `limits.body_memory`.
 //!
-//! A body is refused at once if what it announces does not fit; it reserves what it grows to. The
-//! reservation lives as long as the body and what is made of it. A body that is alone always fits,
-//! whatever the limit: its own size has a limit of its own.
+//! A body is rejected immediately if its announced length does not fit; it reserves memory as it
+//! grows. The reservation lives as long as the body and the data parsed from it. A single body
+//! always fits, because its size has a separate limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 
 use super::error::ApiError;
 
-/// Bodies up to this size are free, so that queries and other small requests go on while uploads
-/// fill the budget.
+/// Bodies up to this size need no reservation, so that queries and other small requests work while
+/// uploads fill the budget.
 const FREE_BYTES: usize = 16 << 10;
 
 /// Cheap to clone.
@@ -22,7 +22,7 @@ pub struct BodyBudget {
     reserved: Arc<AtomicUsize>,
 }
 
-/// Memory that one body has reserved; given back when dropped.
+/// The memory that one body has reserved; released when dropped.
 pub struct Reservation {
     budget: BodyBudget,
     bytes: usize,
@@ -36,12 +36,12 @@ impl BodyBudget {
         }
     }
 
-    /// Whether so many bytes would fit now.
+    /// Whether this number of bytes would fit now.
     pub fn check_room(&self, bytes: usize) -> Result<(), ApiError> {
         self.reservation().grow_to(bytes)
     }
 
-    /// A reservation that holds nothing yet.
+    /// An empty reservation.
     pub fn reservation(&self) -> Reservation {
         Reservation {
             budget: self.clone(),
@@ -51,7 +51,7 @@ impl BodyBudget {
 }
 
 impl Reservation {
-    /// Makes room for so many bytes in all.
+    /// Extends the reservation to this total number of bytes.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), ApiError> {
         if bytes <= FREE_BYTES.max(self.bytes) {
             return Ok(());
@@ -90,9 +90,12 @@ fn exhausted(most: usize) -> ApiError {
         StatusCode::SERVICE_UNAVAILABLE,
         "body_memory_exhausted",
         "Body memory exhausted",
-        format!("the bodies of other requests use up limits.body_memory ({most} bytes)"),
+        format!("the bodies of other requests use all of limits.body_memory ({most} bytes)"),
     )
-    .fix("Try again shortly, send fewer large bodies at once, or raise limits.body_memory.")
+    .fix(
+        "Try again shortly, send fewer large bodies at the same time, or raise \
+         limits.body_memory.",
+    )
     .with("body_memory", most)
     .header(header::RETRY_AFTER, HeaderValue::from_static("2"))
 }

@@ -1,4 +1,4 @@
-//! The one error shape, and the one place that knows which error has which status (D-1).
+//! The one error type, and the one place that maps errors to HTTP statuses.
 //!
 //! Handlers return `ApiError`; the outermost middleware writes it as `application/problem+json`,
 //! adds the request id, and logs the cause of a 5xx once.
@@ -24,52 +24,52 @@ use crate::search::SearchError;
 use crate::sources::SourceError;
 use crate::store::StoreError;
 
-/// What is said about every error, in the form of RFC 9457.
+/// A problem document as defined in RFC 9457.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "type": "urn:memoir:problem:not_found", "title": "Not found", "status": 404,
-    "detail": "no source 0199… in this space", "code": "not_found",
+    "detail": "there is no source 0199… in this space", "code": "not_found",
     "remediation": "Check the id and the space.", "request_id": "0199a7e0-0000-7000-8000-000000000000"
 }))]
 pub struct Problem {
-    /// A stable name of the kind of problem: `urn:memoir:problem:` and the code.
+    /// A stable URI for the kind of problem: `urn:memoir:problem:` followed by the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The same for every problem of this kind.
+    /// A short title, the same for every problem of this kind.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What happened this time.
+    /// What happened in this case.
     pub detail: String,
-    /// The kind in one word, to branch on.
+    /// A machine-readable code to branch on.
     pub code: String,
     /// What to do about it.
     pub remediation: String,
-    /// The id of this request, also in the log and in the header `X-Request-Id`.
+    /// The id of this request, also found in the log and in the header `X-Request-Id`.
     pub request_id: String,
-    /// The fields that break a rule.
+    /// The invalid fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<ProblemField>,
-    /// Facts about this kind of problem.
+    /// Additional data, depending on the kind of problem.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     #[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
     pub context: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A field that breaks a rule.
+/// An invalid field.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ProblemField {
-    /// Where in the request: `tags[2]`, `filename`.
+    /// Its location in the request: `tags[2]`, `filename`.
     pub field: String,
     /// What is wrong with it.
     pub message: String,
 }
 
-/// An error on its way to the client; boxed, so that every `Result` of a handler stays small.
+/// An error for the client; boxed so that the `Result` of every handler stays small.
 #[derive(Debug, Clone)]
 pub struct ApiError(Box<Details>);
 
-/// What an error says.
+/// The contents of an error.
 #[derive(Debug, Clone)]
 pub struct Details {
     pub status: StatusCode,
@@ -79,7 +79,7 @@ pub struct Details {
     pub remediation: String,
     pub errors: Vec<FieldError>,
     pub context: serde_json::Map<String, serde_json::Value>,
-    /// Headers that go with it, such as `Retry-After`.
+    /// Additional headers, such as `Retry-After`.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// For the log only.
     pub cause: Option<String>,
@@ -131,7 +131,7 @@ impl ApiError {
         self
     }
 
-    /// 400: the request cannot be read.
+    /// 400: the request cannot be parsed.
     pub fn malformed(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -149,10 +149,10 @@ impl ApiError {
     /// 404.
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "Not found", detail)
-            .fix("Check the id, and that the header X-Memoir-Space names the space it is in.")
+            .fix("Check the id, and check that the header X-Memoir-Space names the right space.")
     }
 
-    /// 422: fields break rules.
+    /// 422: some fields are invalid.
     pub fn invalid(errors: Vec<FieldError>) -> Self {
         let named: Vec<String> = errors
             .iter()
@@ -165,7 +165,7 @@ impl ApiError {
             "Invalid request",
             named.join("; "),
         )
-        .fix("Correct the fields listed in errors; /docs describes each of them.");
+        .fix("Correct the fields listed in errors; /docs describes each field.");
 
         error.0.errors = errors;
         error
@@ -176,21 +176,24 @@ impl ApiError {
         Self::invalid(vec![FieldError::new(field, message)])
     }
 
-    /// 500: our fault; the cause is for the log only.
+    /// 500: an internal error; the cause is for the log only.
     pub fn internal(cause: impl Into<String>) -> Self {
         let mut error = Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal_error",
             "Internal error",
-            "memoir failed to do this; nothing was changed",
+            "memoir failed to process the request; nothing was changed",
         )
-        .fix("Try again; if it stays, report it with the request id, which the log has too.");
+        .fix(
+            "Try again. If the error persists, report it with the request id, which is also in \
+             the log.",
+        );
 
         error.0.cause = Some(cause.into());
         error
     }
 
-    /// The body, once the request's id is known.
+    /// The body, once the request id is known.
     pub fn problem(&self, request_id: &str) -> Problem {
         Problem {
             kind: format!("urn:memoir:problem:{}", self.code),
@@ -214,7 +217,7 @@ impl ApiError {
 }
 
 impl IntoResponse for ApiError {
-    /// Leaves the body to the middleware, which knows the request id.
+    /// The middleware writes the body, because it knows the request id.
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         for (name, value) in &self.headers {
@@ -241,35 +244,38 @@ impl From<StoreError> for ApiError {
             StoreError::Unavailable { .. } | StoreError::CannotOpen { .. } => away(
                 "database_unavailable",
                 "Database unavailable",
-                "the database cannot be reached right now; nothing was changed by this request",
-                "Try again shortly. If it stays: check that the database runs and that database.url names its host, \
-                 port and name (memoir doctor tells).",
+                "the database is unreachable; this request changed nothing",
+                "Try again shortly. If the error persists, check that the database is \
+                 running and that database.url is correct (run memoir doctor).",
             ),
             StoreError::Uncertain { .. } => away(
                 "outcome_unknown",
                 "Outcome unknown",
-                "the database failed at the last moment: this request may or may not have been done",
-                "Read before you repeat it. Requests with an Idempotency-Key are safe to retry.",
+                "the connection to the database failed during the commit: this request may \
+                 or may not have taken effect",
+                "Check whether the change was made before you repeat the request. Requests \
+                 with an Idempotency-Key are safe to retry.",
             ),
             StoreError::Contended { .. } => away(
                 "database_busy",
                 "Database busy",
-                "other work kept getting in the way of this request; nothing was changed by it",
-                "Try again shortly, with fewer requests at once.",
+                "this request kept conflicting with other work in the database; it changed \
+                 nothing",
+                "Try again shortly, with fewer concurrent requests.",
             ),
             StoreError::Full { .. } => away(
                 "storage_full",
                 "Storage full",
-                "the database has no room left; nothing was changed by this request",
-                "Free disk space where the database lives; memoir goes on by itself.",
+                "the database has no space left; this request changed nothing",
+                "Free disk space for the database; memoir then resumes automatically.",
             ),
             StoreError::Conflict { constraint } => Self::new(
                 StatusCode::CONFLICT,
                 "conflict",
                 "Conflict",
-                format!("{constraint} is taken already"),
+                format!("{constraint} is already in use"),
             )
-            .fix("Read the existing resource, or choose another name."),
+            .fix("Use the existing resource, or choose another name."),
             StoreError::NotADatabase { .. } | StoreError::Schema(_) | StoreError::Broken { .. } => {
                 Self::internal(cause)
             }
@@ -286,9 +292,9 @@ impl From<JobsError> for ApiError {
                 StatusCode::CONFLICT,
                 "wrong_job_state",
                 "Wrong job state",
-                format!("{detail}; this needs one that is {wanted}"),
+                format!("{detail}; this operation requires {wanted}"),
             )
-            .fix("Read the job again; only a job in the right state can be cancelled or retried.")
+            .fix("Get the job to see its current state.")
             .with("state", state.as_str()),
             JobsError::QueueFull { waiting } => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
@@ -296,7 +302,10 @@ impl From<JobsError> for ApiError {
                 "Queue full",
                 detail,
             )
-            .fix("Wait until some are done, then send it again; or raise jobs.max_queued.")
+            .fix(
+                "Wait until some jobs have finished and send the request again, or raise \
+                 jobs.max_queued.",
+            )
             .with("waiting", waiting)
             .header(header::RETRY_AFTER, HeaderValue::from_static("10")),
             JobsError::Store(error) => error.into(),
@@ -332,8 +341,16 @@ impl From<SourceError> for ApiError {
             SourceError::Invalid(errors) => Self::invalid(errors),
             SourceError::NotFound(_) | SourceError::NoVersion { .. } => Self::not_found(detail),
             SourceError::AlreadyRegistered { existing } => {
-                let error = Self::new(StatusCode::CONFLICT, "source_exists", "Source exists", detail)
-                    .fix("Use the existing source (context.source_id), or register under another path or user_id.");
+                let error = Self::new(
+                    StatusCode::CONFLICT,
+                    "source_exists",
+                    "Source already exists",
+                    detail,
+                )
+                .fix(
+                    "Use the existing source (context.source_id), or choose another path or \
+                         user_id.",
+                );
                 match existing {
                     Some(id) => error.with("source_id", id.as_str()),
                     None => error,
@@ -345,7 +362,7 @@ impl From<SourceError> for ApiError {
                 "Precondition failed",
                 detail,
             )
-            .fix("Read the source again and repeat the change with the ETag that comes with it."),
+            .fix("Get the source again and repeat the change with its new ETag."),
             SourceError::Store(error) => error.into(),
         }
     }
@@ -356,8 +373,7 @@ impl From<Refused> for ApiError {
         let mut error = Self::invalid(refused.errors);
         if refused.bad_date {
             (error.0.code, error.0.title) = ("invalid_date", "Invalid date");
-            error =
-                error.fix("Give the date like 2025-01-31 or 2025-01-31T09:30:00, or say unknown.");
+            error = error.fix("Send a date such as 2025-01-31 or 2025-01-31T09:30:00, or unknown.");
         }
 
         error
@@ -373,10 +389,16 @@ impl From<IngestionError> for ApiError {
             IngestionError::Source(error) => error.into(),
             IngestionError::Jobs(error) => error.into(),
             IngestionError::Store(error) => error.into(),
-            IngestionError::NothingToConfirm => {
-                Self::new(StatusCode::CONFLICT, "nothing_to_confirm", "Nothing to confirm", error.to_string())
-                    .fix("Send the four fields with PUT /v1/jobs/{id}/helper first, and look at the preview.")
-            }
+            IngestionError::NothingToConfirm => Self::new(
+                StatusCode::CONFLICT,
+                "nothing_to_confirm",
+                "Nothing to confirm",
+                error.to_string(),
+            )
+            .fix(
+                "Send the four fields with PUT /v1/jobs/{id}/helper first and check the \
+                         preview.",
+            ),
         }
     }
 }
@@ -398,9 +420,14 @@ impl From<HelperError> for ApiError {
             HelperError::Invalid(refused) => refused.into(),
             HelperError::NoSource(_) => Self::not_found(detail),
             HelperError::NotFound(_) => Self::not_found(detail)
-                .fix("Bring a text in, or give a helper with PUT /v1/sources/{id}/helper."),
-            HelperError::NoText(_) => Self::new(StatusCode::CONFLICT, "no_text", "No text", detail)
-                .fix("Bring its text in first: POST /v1/ingestions with its path or source_id."),
+                .fix("Ingest a text, or set a helper with PUT /v1/sources/{id}/helper."),
+            HelperError::NoText(_) => Self::new(
+                StatusCode::CONFLICT,
+                "no_text",
+                "Source has no text",
+                detail,
+            )
+            .fix("Ingest a text first: POST /v1/ingestions with the path or the source_id."),
             HelperError::Llm(error) => error.into(),
             HelperError::Store(error) => error.into(),
         }

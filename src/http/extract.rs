@@ -1,6 +1,5 @@
-//! Extractors that speak in problem documents, and refuse what JSON parsers let slip: duplicate
-//! keys, unknown fields, NUL characters (reliability: a database refuses them, a client never means
-//! them).
+//! Extractors that return problem documents, and reject what JSON parsers accept: duplicate keys,
+//! unknown fields, and NUL characters, which PostgreSQL cannot store and clients never intend.
 
 mod strict;
 
@@ -20,7 +19,7 @@ pub use strict::{object, object_or_null};
 
 const READ_THE_DOCS: &str = "Correct the request; /docs describes every field.";
 
-/// A JSON body, with the bytes it came in.
+/// A JSON body and its original bytes.
 pub struct JsonBody<T> {
     pub value: T,
     pub bytes: Bytes,
@@ -50,7 +49,7 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for QueryParams<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let query = parts.uri.query().unwrap_or_default();
-        // The parser replaces what is no UTF-8; a client that means U+FFFD itself spells it out.
+        // The parser replaces invalid UTF-8; a client that intends U+FFFD itself encodes it.
         let replaced = url::form_urlencoded::parse(query.as_bytes())
             .any(|(name, value)| (name + &*value).contains('\u{fffd}'));
         if replaced && !query.to_ascii_uppercase().contains("%EF%BF%BD") {
@@ -87,7 +86,7 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for QueryParams<T> {
     }
 }
 
-/// A part of the path.
+/// One segment of the path.
 pub struct PathId(pub String);
 
 impl FromRequestParts<AppState> for PathId {
@@ -104,7 +103,7 @@ impl FromRequestParts<AppState> for PathId {
     }
 }
 
-/// Two parts of the path.
+/// Two segments of the path.
 pub struct PathIds(pub String, pub String);
 
 impl FromRequestParts<AppState> for PathIds {
@@ -121,16 +120,16 @@ impl FromRequestParts<AppState> for PathIds {
     }
 }
 
-/// A moment in the request, if one is there.
+/// A timestamp in the request, if there is one.
 pub fn moment(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
     let Some(text) = text else { return Ok(None) };
-    // In a query string `+` is a space, unless it was encoded.
+    // In a query string `+` means a space unless it is encoded.
     let read = Timestamp::parse_rfc3339(text).or_else(|| {
         let (time, offset) = text.rsplit_once(' ')?;
         Timestamp::parse_rfc3339(&format!("{time}+{offset}"))
     });
 
-    let rule = "must be a moment with its offset, like 2026-01-31T12:00:00Z";
+    let rule = "must be a timestamp with an offset, such as 2026-01-31T12:00:00Z";
     read.map(Some)
         .ok_or_else(|| ApiError::invalid_field(field, rule))
 }
@@ -154,7 +153,7 @@ impl FromRequestParts<AppState> for PathVersions {
     }
 }
 
-/// What a body is declared to be, without its parameters.
+/// The media type of a body, without parameters.
 pub fn media_type(headers: &HeaderMap) -> String {
     let named = headers
         .get(header::CONTENT_TYPE)
@@ -185,7 +184,7 @@ pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     {
         return unsupported(
             "the request body is compressed",
-            "Send it as it is, without Content-Encoding.",
+            "Send the body without Content-Encoding.",
         );
     }
 
@@ -201,18 +200,18 @@ pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     )
 }
 
-/// Parses strictly: duplicate keys and NUL are errors, and so is any field that `T` does not know.
+/// Parses strictly: duplicate keys, NUL, and unknown fields are errors.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     parse_but(bytes, "")
 }
 
-/// The same, but one field at the top may hold NUL.
+/// The same, but one top-level field may contain NUL.
 pub fn parse_but<T: DeserializeOwned>(bytes: &[u8], nul_in: &str) -> Result<T, ApiError> {
     if bytes.is_empty() {
         return Err(ApiError::malformed("the request body is empty").fix("Send a JSON object."));
     }
 
-    // An array would be taken for the fields in their order.
+    // An array would be accepted as the fields in their order.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| not_json(&error))?;
         return Err(ApiError::invalid_field("(body)", "must be a JSON object"));
@@ -236,11 +235,11 @@ fn refuse(error: &serde_path_to_error::Error<serde_json::Error>) -> ApiError {
         return not_json(error.inner());
     }
 
-    // The place in the text says nothing that the field's name does not.
+    // The position in the text adds nothing to the name of the field.
     let message = message.split(" at line ").next().unwrap_or(&message);
     let path = error.path().to_string();
 
-    // serde names the object for a missing field; the field itself is in its message.
+    // serde reports the object for a missing field; the field itself is in its message.
     let field = match quoted(message) {
         Some(name) if message.starts_with("missing field") && path != "." => {
             format!("{path}.{name}")

@@ -1,5 +1,5 @@
-//! Keeps web pages from reaching an open service through a name of their own that points at this
-//! machine.
+//! Prevents web pages from reaching an open service through their own host name that points to this
+//! machine (DNS rebinding).
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, header};
 
 use super::error::ApiError;
 
-/// Refuses a `Host` that is not a name of this machine.
+/// Rejects a `Host` that is not a name of this machine.
 pub fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(host) = headers.get(header::HOST) else {
         return Ok(());
@@ -17,9 +17,9 @@ pub fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 
     Err(ApiError::forbidden(
-        "without API keys memoir answers only to names of this machine, such as localhost",
+        "without API keys, memoir responds only to host names of this machine, such as localhost",
     )
-    .fix("Call it as http://127.0.0.1 or http://localhost, or configure auth.keys."))
+    .fix("Use http://127.0.0.1 or http://localhost, or configure auth.keys."))
 }
 
 fn is_local(host: &str) -> bool {

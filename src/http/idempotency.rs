@@ -1,9 +1,9 @@
-//! `Idempotency-Key`: the same request sent twice has one effect and one answer (D-10).
+//! `Idempotency-Key`: the same request sent twice has one effect and one response.
 //!
-//! The key, the effect and the answer are written in one transaction. A second request with the
-//! same key waits for the first one's transaction; then it gets the stored answer, or, if the first
-//! one failed, becomes the first itself. Only successes are stored. What takes too long for a
-//! transaction is in `running`.
+//! The key, the effect and the response are written in one transaction. A second request with the
+//! same key waits for the first transaction; then it gets the stored response, or takes over if the
+//! first request failed. Only successes are stored. Requests that take too long for a transaction
+//! are in `running`.
 
 mod running;
 
@@ -26,7 +26,7 @@ use crate::store::{AsStoreError, Store, StoreError, StoredAnswer, Tx};
 pub use running::{Runs, Turn};
 
 pub const HEADER: &str = "idempotency-key";
-/// How long an answer is kept.
+/// How long a response is stored.
 pub const KEEP_SECONDS: i64 = 24 * 60 * 60;
 
 /// The key of a request, if it has one.
@@ -38,14 +38,14 @@ pub struct Idempotency {
 
 /// What to do with a request.
 pub enum Begun {
-    /// It was answered before.
+    /// A stored response exists.
     Answered(Response),
-    /// Do it, inside this transaction.
+    /// Process the request inside this transaction.
     Fresh(Tx),
 }
 
 impl Idempotency {
-    /// Reads the header, quoted or bare; `route` is the operation that the key belongs to.
+    /// Parses the header, quoted or bare; `route` is the operation that the key belongs to.
     pub fn of(headers: &HeaderMap, route: &'static str, body: &[u8]) -> Result<Self, ApiError> {
         let key = headers.get(HEADER).map(|value| {
             let text = value.to_str().unwrap_or_default().trim();
@@ -58,7 +58,7 @@ impl Idempotency {
         if let Some(key) = &key
             && !((1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()))
         {
-            let rule = "must be 1 to 255 visible ASCII characters, such as a UUID";
+            let rule = "must have 1 to 255 visible ASCII characters, such as a UUID";
             return Err(ApiError::invalid_field("Idempotency-Key", rule));
         }
 
@@ -75,8 +75,7 @@ impl Idempotency {
         })
     }
 
-    /// The first answer, if there is one: a repeat gets it whatever has become of what the request
-    /// was about.
+    /// The stored response, if any: a repeat gets it even if the resource has changed or is gone.
     pub async fn answered(
         &self,
         store: &Store,
@@ -97,7 +96,7 @@ impl Idempotency {
         self.replay(&found).map(Some)
     }
 
-    /// Begins the transaction and looks the key up in it.
+    /// Begins the transaction and looks up the key in it.
     pub async fn begin(&self, store: &Store, caller: &Caller) -> Result<Begun, ApiFailure> {
         let mut tx = store.begin().await?;
         let Some(key) = &self.key else {
@@ -115,7 +114,7 @@ impl Idempotency {
         match claim.await? {
             None => Ok(Begun::Fresh(tx)),
             Some(answer) => {
-                // The first request may still wait for the disk.
+                // The first request may still be waiting for the disk.
                 drop(tx);
                 store.settle().await?;
                 Ok(Begun::Answered(self.replay(&answer)?))
@@ -123,7 +122,7 @@ impl Idempotency {
         }
     }
 
-    /// Stores the answer and commits everything.
+    /// Stores the response and commits everything.
     pub async fn finish(
         &self,
         mut tx: Tx,
@@ -163,10 +162,10 @@ impl Idempotency {
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "idempotency_key_reused",
                 "Idempotency key reused",
-                "this Idempotency-Key was used for another request",
+                "this Idempotency-Key was already used for another request",
             )
             .fix(
-                "Use a new key for each new request; repeat a key only with the very same body.",
+                "Use a new key for each new request; reuse a key only with exactly the same body.",
             ));
         }
 
@@ -183,7 +182,7 @@ impl Idempotency {
             .and_then(|json| serde_json::from_str::<Stored>(json).ok());
 
         let (Some(status), Some(stored)) = (status, stored) else {
-            return Err(ApiError::internal("a stored answer cannot be read"));
+            return Err(ApiError::internal("a stored response cannot be parsed"));
         };
         let mut response = respond(status, &stored);
         response
@@ -193,14 +192,14 @@ impl Idempotency {
     }
 }
 
-/// The header that tells where something new is.
+/// The `Location` header of a new resource.
 pub fn location(path: &str) -> Result<(HeaderName, HeaderValue), ApiError> {
     let value =
         HeaderValue::from_str(path).map_err(|error| ApiError::internal(error.to_string()))?;
     Ok((header::LOCATION, value))
 }
 
-/// An answer as it is stored.
+/// A stored response.
 #[derive(Serialize, serde::Deserialize)]
 struct Stored {
     headers: Vec<(String, String)>,
@@ -228,7 +227,7 @@ fn respond(status: StatusCode, stored: &Stored) -> Response {
     response
 }
 
-/// An error inside a unit of work that the store may run again.
+/// An error inside a unit of work that the store may retry.
 #[derive(Debug)]
 pub enum ApiFailure {
     Store(StoreError),
@@ -257,7 +256,7 @@ impl From<ApiError> for ApiFailure {
     }
 }
 
-/// Errors of the areas, less what the store may try again.
+/// Errors of the areas, except those that the store may retry.
 macro_rules! failures {
     ($($error:ty),*) => {$(
         impl From<$error> for ApiFailure {

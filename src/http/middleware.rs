@@ -1,5 +1,4 @@
-//! What happens around every request: identity, the problem document, headers, one log line,
-//! metrics.
+//! What happens around every request: identity, problem documents, headers, one log line, metrics.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use super::trace::RequestIdentity;
 use crate::base::metrics as names;
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
-/// The route shown for requests that fit none.
+/// The route label of requests that match no route.
 const UNMATCHED: &str = "(unmatched)";
 
 /// The outermost layer.
@@ -32,7 +31,7 @@ pub async fn envelope(State(state): State<AppState>, mut request: Request, next:
     request.extensions_mut().insert(identity.clone());
     let method = request.method().clone();
 
-    // The few connections of the reserve are soon needed again.
+    // The few reserved connections are needed again soon.
     let drain_time = if admission::refusal(&request).is_some() {
         body::SHORT_DRAIN_TIME
     } else {
@@ -70,7 +69,7 @@ pub async fn envelope(State(state): State<AppState>, mut request: Request, next:
     response
 }
 
-/// Counts a request for as long as it is being answered, however that ends.
+/// Counts a request while it is in progress, however it ends.
 struct InFlight(Arc<AtomicUsize>);
 
 impl InFlight {
@@ -86,7 +85,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Answers a path that no route has.
+/// The response to an unknown path.
 pub async fn unknown_route() -> ApiError {
     no_such_path()
 }
@@ -96,29 +95,29 @@ pub fn no_such_path() -> ApiError {
         StatusCode::NOT_FOUND,
         "unknown_route",
         "Unknown route",
-        "there is nothing at this path",
+        "there is no endpoint at this path",
     )
-    .fix("Look the path up in /docs or /openapi.json.")
+    .fix("Look up the path in /docs or /openapi.json.")
 }
 
-/// Answers a method that the route does not have; the router adds the header `Allow`.
+/// The response to an unsupported method; the router adds the header `Allow`.
 pub async fn wrong_method() -> ApiError {
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
         "Method not allowed",
-        "this path has no such method",
+        "this endpoint does not support the method",
     )
     .fix("Use one of the methods in the Allow header.")
 }
 
-/// Answers when a handler panicked. The panic hook has logged where.
+/// The response after a panic in a handler. The panic hook has logged the location.
 pub fn after_panic(_: Box<dyn Any + Send + 'static>) -> Response {
     metrics::counter!(names::HTTP_PANICS_TOTAL).increment(1);
     ApiError::internal("a handler panicked").into_response()
 }
 
-/// Leaves errors uncompressed: their body is written later, outside of the compression.
+/// Leaves errors uncompressed: their body is written later, outside of the compression layer.
 #[derive(Clone, Copy)]
 pub struct NotProblem;
 
@@ -155,7 +154,7 @@ fn write_security_headers(headers: &mut HeaderMap) {
 }
 
 fn record(method: &Method, route: &str, status: StatusCode, began: Instant) {
-    // An invented method would be a label of its own each time.
+    // Every invented method would create a new label.
     let known = [
         Method::GET,
         Method::POST,
@@ -179,7 +178,7 @@ fn record(method: &Method, route: &str, status: StatusCode, began: Instant) {
     .record(began.elapsed());
 }
 
-/// One line per request. The path itself is not in it: it may hold what a user wrote.
+/// One line per request. It does not contain the path, which may contain user data.
 fn log(
     method: &Method,
     route: &str,
@@ -189,7 +188,7 @@ fn log(
     error: Option<&ApiError>,
 ) {
     let (request_id, trace_id) = (identity.request_id.as_str(), identity.trace_id.as_str());
-    // To a microsecond.
+    // Microsecond precision.
     let (status, ms) = (
         status.as_u16(),
         (began.elapsed().as_secs_f64() * 1e6).round() / 1e3,

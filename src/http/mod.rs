@@ -1,7 +1,7 @@
-//! The HTTP face: every route on one screen.
+//! The HTTP layer: every route on one screen.
 //!
 //! A handler reads its arguments with the extractors of `extract` and `auth`, calls one area, and
-//! turns the answer into a wire type that stands beside it. Errors become problem documents in
+//! converts the result to a wire type defined next to it. Errors become problem documents in
 //! `error`.
 
 mod admission;
@@ -42,16 +42,16 @@ use routes::{
     models, queries, search, sources, testing, tokens, usage, web,
 };
 
-/// Every route that the OpenAPI document lists.
+/// Every route in the OpenAPI document.
 fn api() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(openapi::base())
-        // For whoever runs the service: no key needed.
+        // For operators: no key required.
         .routes(routes!(health::get_live))
         .routes(routes!(health::get_ready))
         .routes(routes!(docs::get_openapi))
         .routes(routes!(docs::get_docs))
         .routes(routes!(metrics::get_metrics))
-        // For admins: keys and whole spaces.
+        // For admins: keys and spaces.
         .routes(routes!(admin::keys::create_key, admin::keys::list_keys))
         .routes(routes!(
             admin::keys::get_key,
@@ -63,7 +63,7 @@ fn api() -> OpenApiRouter<AppState> {
             admin::spaces::get_space,
             admin::spaces::delete_space
         ))
-        // What this installation is and can do.
+        // Information about this installation.
         .routes(routes!(info::get_info))
         .routes(routes!(tokens::count_tokens))
         .routes(routes!(models::list_models))
@@ -87,7 +87,7 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(sources::diff_source_versions))
         .routes(routes!(documents::retrieve_document))
         .routes(routes!(manifest::get_manifest))
-        // Text in, and where it was filed.
+        // Ingestion, and where chunks are filed.
         .routes(routes!(ingestions::create_ingestion))
         .routes(routes!(
             categories::create_category,
@@ -105,9 +105,9 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(queries::estimate_query))
         .routes(routes!(queries::get_query))
         .routes(routes!(queries::replay_query))
-        // Search beside the hierarchy.
+        // Search without a walk.
         .routes(routes!(search::search))
-        // Background work.
+        // Background jobs.
         .routes(routes!(jobs::list_jobs))
         .routes(routes!(jobs::cancel_jobs))
         .routes(routes!(jobs::retry_jobs))
@@ -134,7 +134,7 @@ pub fn router(state: AppState) -> Router {
             );
     }
 
-    // A stream would be held back until a block is full.
+    // A stream would be delayed until a block is full.
     let compressible = SizeAbove::new(1024)
         .and(NotForContentType::SSE)
         .and(middleware::NotProblem);

@@ -1,6 +1,6 @@
-//! The OpenAPI document: what the handlers say of themselves, plus what holds for all of them.
+//! The OpenAPI document: what each handler declares, plus what applies to all of them.
 //!
-//! Generated as 3.1; `to_json` also writes 3.0 for generators that read nothing newer.
+//! Generated as 3.1; `to_json` also writes 3.0 for generators that do not support 3.1.
 
 mod downlevel;
 
@@ -25,7 +25,7 @@ pub enum Version {
     V3_1,
 }
 
-/// Any failure: a problem document that says what happened and what to do.
+/// Any error: a problem document that says what happened and what to do.
 #[derive(ToResponse)]
 #[response(
     description = "What went wrong and what to do about it.",
@@ -38,40 +38,44 @@ pub struct ProblemResponse(Problem);
 #[openapi(
     info(
         title = "memoir",
-        description = "A memory service for LLM applications: text filed verbatim under a category hierarchy, found by walking it, with a receipt.\n\nEvery request may name a space (`X-Memoir-Space`, default `default`); nothing crosses from one space to another. Errors are problem documents (RFC 9457) with a `code` to branch on and a `remediation`.",
+        description = "A memory service for LLM applications. memoir files text verbatim under a category \
+             hierarchy, finds it by walking that hierarchy, and keeps a receipt of every \
+             query.\n\nEvery request may select a space (`X-Memoir-Space`, default `default`); \
+             spaces share no data. Errors are problem documents (RFC 9457) with a \
+             machine-readable `code` and a `remediation`.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    servers((url = "/", description = "Where this document comes from")),
+    servers((url = "/", description = "This server")),
     tags(
-        (name = "system", description = "The installation: health, settings, metrics, this document."),
-        (name = "admin", description = "For admins: API keys and whole spaces."),
+        (name = "system", description = "The installation: health, settings, metrics and this document."),
+        (name = "admin", description = "Administration of API keys and spaces."),
         (name = "tokens", description = "Counting tokens."),
-        (name = "models", description = "Which models can be asked, and what was spent on them."),
-        (name = "search", description = "Search beside the hierarchy: by words, by meaning, or by both."),
-        (name = "queries", description = "Queries: walked down the hierarchy, fitted to a budget, answered, with a receipt."),
-        (name = "jobs", description = "Background work: every 202 is one."),
+        (name = "models", description = "The available models and their usage."),
+        (name = "search", description = "Search without a walk: by keyword, by meaning, or both."),
+        (name = "queries", description = "Queries walk the hierarchy, fit the chunks to a budget, answer, and keep a receipt."),
+        (name = "jobs", description = "Background work: every 202 response returns a job."),
         (name = "sources", description = "Sources, their versions and their contextual helpers."),
-        (name = "documents", description = "One document for a description and a time; the manifest of all."),
-        (name = "ingestions", description = "Bringing texts in."),
+        (name = "documents", description = "Retrieval of one version by description and time, and the manifest of all files."),
+        (name = "ingestions", description = "Ingestion of texts."),
         (name = "categories", description = "The hierarchy, and the chunks filed under it."),
     ),
     components(schemas(Problem, ProblemField), responses(ProblemResponse))
 )]
 struct Base;
 
-/// What the document says apart from the operations.
+/// The parts of the document other than the operations.
 pub fn base() -> utoipa::openapi::OpenApi {
     let mut document = Base::openapi();
     let components = document.components.get_or_insert_default();
     let scheme = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(
-            "A key of auth.keys, or made with POST /v1/admin/keys.",
+            "A key from auth.keys, or one created with POST /v1/admin/keys.",
         ))
         .build();
 
     components.add_security_scheme("api_key", SecurityScheme::Http(scheme));
-    // Open when there is no key, hence the empty alternative.
+    // Without any key the service is open, hence the empty alternative.
     document.security = Some(vec![
         SecurityRequirement::new("api_key", [""; 0]),
         SecurityRequirement::default(),
@@ -102,7 +106,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
     document
 }
 
-/// The document as text, ending in a line break.
+/// The document as text, with a trailing newline.
 pub fn to_json(version: Version) -> String {
     let document = document();
     let mut json = serde_json::to_value(&document).unwrap_or_default();
@@ -116,8 +120,8 @@ pub fn to_json(version: Version) -> String {
     text
 }
 
-/// Says what the derived document cannot: a parameter may be absent but is never null, and an
-/// answer has all its fields.
+/// Adds what the derive macros cannot express: a parameter may be absent but is never null, and a
+/// response has all its fields.
 fn tidy(document: &mut Value) {
     let operations = document["paths"]
         .as_object_mut()
@@ -157,7 +161,7 @@ fn tidy(document: &mut Value) {
         .values_mut()
         .filter_map(|schema| schema.get_mut("properties")?.as_object_mut())
     {
-        // What may be left out but is never null has no null for its default.
+        // A field that may be absent but is never null must not have null as its default.
         for field in fields.values_mut().filter_map(Value::as_object_mut) {
             if field.get("type").is_some_and(Value::is_string)
                 && field.get("default").is_some_and(Value::is_null)
@@ -179,7 +183,7 @@ fn tidy(document: &mut Value) {
     }
 }
 
-/// A schema that takes over the fields of another, written out: generators disagree about `allOf`.
+/// Inlines the fields of a flattened schema, because generators disagree about `allOf`.
 fn flatten(schema: &mut Value, known: &Map<String, Value>) {
     let Some(parts) = schema.get("allOf").and_then(Value::as_array).cloned() else {
         return;
@@ -196,7 +200,7 @@ fn flatten(schema: &mut Value, known: &Map<String, Value>) {
     *schema = json!({"type": "object", "description": schema["description"], "properties": fields});
 }
 
-/// Says which role a key must have, and that it may be used up.
+/// Documents the role that a key must have, and that it may be rate-limited.
 fn add_role(method: &Method, path: &str, operation: &mut Operation) {
     if !path.starts_with("/v1/") && path != "/metrics" {
         return;
@@ -204,7 +208,8 @@ fn add_role(method: &Method, path: &str, operation: &mut Operation) {
 
     let role = roles::needed(method, path).as_str();
     let said = operation.description.take().unwrap_or_default();
-    let needs = format!("Needs a key with the role `{role}` or higher, where keys are needed.");
+    let needs =
+        format!("Requires a key with the role `{role}` or higher if authentication is enabled.");
     operation.description = Some(format!("{said}\n\n{needs}"));
     let problem: RefOr<Response> = RefOr::Ref(Ref::from_response_name("ProblemResponse"));
 
@@ -215,7 +220,7 @@ fn add_role(method: &Method, path: &str, operation: &mut Operation) {
         .or_insert(problem);
 }
 
-/// What every operation may answer, and the header that all of the API takes.
+/// Adds the responses that every operation may return, and the header that the whole API accepts.
 fn add_common(path: &str, operation: &mut Operation) {
     let mut answers: BTreeMap<&str, &str> = BTreeMap::from([("500", ""), ("503", "")]);
     if path.starts_with("/v1/") || path == "/metrics" {
@@ -233,7 +238,7 @@ fn add_common(path: &str, operation: &mut Operation) {
             .parameter_in(ParameterIn::Header)
             .required(Required::False)
             .description(Some(
-                "The space to work in; `default`, or the key's own, if left out.",
+                "The space to work in; if omitted, the key's own space or `default`.",
             ))
             .schema(Some(space));
 

@@ -1,9 +1,9 @@
-//! Keeps pages of other origins from changing anything.
+//! Prevents pages of other origins from changing anything.
 //!
-//! A browser lets any page send forms and simple requests anywhere; only the answer is kept from
-//! it. So a request that changes something is refused when the browser says that it comes from
-//! another origin: by `Sec-Fetch-Site`, which no page can set, or, where an old browser does not
-//! send that, by an `Origin` that is not the request's own `Host`. Clients that are no browser send
+//! A browser lets any page send forms and simple requests anywhere; it only withholds the response.
+//! So a request that changes something is rejected if the browser says that it comes from another
+//! origin: by `Sec-Fetch-Site`, which no page can set, or, if an old browser does not send that, by
+//! an `Origin` that differs from the request's own `Host`. Clients other than browsers send
 //! neither.
 
 use axum::extract::{Request, State};
@@ -16,8 +16,8 @@ use super::state::AppState;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses a request of a foreign page, unless it only reads: the browser keeps the answer from
-/// that page.
+/// Rejects a request from a foreign page unless it only reads, because the browser withholds the
+/// response from that page.
 pub async fn check(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let reads = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
     if !reads && is_foreign(request.headers(), &state.settings.cors_origins) {
@@ -36,11 +36,13 @@ fn refused(headers: &HeaderMap) -> ApiError {
         StatusCode::FORBIDDEN,
         "cross_origin_request",
         "Cross-origin request",
-        "a web page of another origin sent this request, and server.cors_origins does not name that origin",
+        "a web page from another origin sent this request, and server.cors_origins does not \
+         include that origin",
     )
     .fix(
-        "If the page is yours, name its origin in server.cors_origins, e.g. [\"https://app.example.com\"]. Behind a \
-         reverse proxy that changes the Host header, name the origin under which users open memoir's own page.",
+        "If the page is yours, add its origin to server.cors_origins, e.g. \
+         [\"https://app.example.com\"]. Behind a reverse proxy that changes the Host header, \
+         add the origin at which users open memoir's own page.",
     )
     .with("origin", origin)
 }
@@ -53,7 +55,7 @@ fn is_foreign(headers: &HeaderMap, trusted: &[String]) -> bool {
         headers.get_all(SEC_FETCH_SITE),
     );
 
-    // Said twice, it may be one proxy's word against another's.
+    // Two headers may come from two proxies that disagree.
     if origins.iter().count() > 1 || sites.iter().count() > 1 {
         return true;
     }
@@ -72,14 +74,14 @@ fn is_foreign(headers: &HeaderMap, trusted: &[String]) -> bool {
         Some(b"same-origin") => false,
         // Another port of the same machine is another origin.
         Some(b"same-site") => !own(),
-        // No page is behind it, or the browser is too old to say.
+        // The request comes from no page, or the browser is too old to say.
         Some(b"none") | None => origin.is_some() && !own(),
         Some(_) => true,
     }
 }
 
-/// Whether an origin is where the request was sent to. The scheme is not known here: a proxy may
-/// have ended TLS.
+/// Whether an origin is the host that the request was sent to. The scheme is unknown here, because
+/// a proxy may terminate TLS.
 fn is_own(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
     let (Ok(origin), Some(Ok(host))) = (origin.to_str(), host.map(HeaderValue::to_str)) else {
         return false;

@@ -1,4 +1,4 @@
-//! Cursor pages: `{items, next_cursor}`, in an order that new rows do not disturb (D-10).
+//! Cursor pagination: `{items, next_cursor}`, in an order that new rows do not disturb.
 
 use std::str::FromStr;
 
@@ -16,7 +16,7 @@ use crate::base::text::has_control;
 pub const DEFAULT_LIMIT: usize = 50;
 pub const MAX_LIMIT: usize = 500;
 
-/// Where a list goes on, and which list it was.
+/// Where a list continues, and which list it was.
 #[derive(Serialize, Deserialize)]
 struct Cursor<K> {
     after: K,
@@ -24,7 +24,7 @@ struct Cursor<K> {
     filter: String,
 }
 
-/// How many items a page holds.
+/// The page size.
 pub fn limit(asked: Option<usize>) -> Result<usize, ApiError> {
     match asked.unwrap_or(DEFAULT_LIMIT) {
         limit @ 1..=MAX_LIMIT => Ok(limit),
@@ -48,9 +48,9 @@ pub fn encode<K: Serialize>(after: K, filter: &str) -> String {
 fn decode<K: DeserializeOwned>(text: &str, filter: &str) -> Result<K, ApiError> {
     let bytes = URL_SAFE_NO_PAD
         .decode(text)
-        .map_err(|_| refused("the cursor is not one of ours"))?;
+        .map_err(|_| refused("the cursor is invalid"))?;
     let cursor: Cursor<K> =
-        serde_json::from_slice(&bytes).map_err(|_| refused("the cursor is not one of ours"))?;
+        serde_json::from_slice(&bytes).map_err(|_| refused("the cursor is invalid"))?;
     if cursor.filter == fingerprint(filter) {
         Ok(cursor.after)
     } else {
@@ -58,7 +58,7 @@ fn decode<K: DeserializeOwned>(text: &str, filter: &str) -> Result<K, ApiError> 
     }
 }
 
-/// The texts at which a list goes on.
+/// The strings at which a list continues.
 pub fn decode_texts<const N: usize>(
     cursor: Option<&str>,
     filter: &str,
@@ -69,16 +69,16 @@ pub fn decode_texts<const N: usize>(
     let texts: Vec<String> = decode(cursor, filter)?;
     let texts: Result<[String; N], _> = texts.try_into();
 
-    // A forged one may hold what a database refuses.
+    // A forged cursor may contain characters that a database rejects.
     let texts = texts
         .ok()
         .filter(|texts| !texts.iter().any(|text| has_control(text)));
     texts
         .map(Some)
-        .ok_or_else(|| refused("the cursor is not one of ours"))
+        .ok_or_else(|| refused("the cursor is invalid"))
 }
 
-/// The moment and the id at which a list goes on.
+/// The time and the id at which a list continues.
 pub fn decode_place<I: FromStr>(
     cursor: Option<&str>,
     filter: &str,
@@ -87,20 +87,19 @@ pub fn decode_place<I: FromStr>(
         return Ok(None);
     };
     let (micros, id) = decode::<(i64, String)>(cursor, filter)?;
-    let id = id
-        .parse()
-        .map_err(|_| refused("the cursor is not one of ours"))?;
+    let id = id.parse().map_err(|_| refused("the cursor is invalid"))?;
     Ok(Some((Timestamp::from_micros(micros), id)))
 }
 
-/// The numbers at which a list goes on.
+/// The numbers at which a list continues.
 pub fn decode_numbers(cursor: Option<&str>, filter: &str) -> Result<Option<(i64, i64)>, ApiError> {
     cursor
         .map(|cursor| decode::<(i64, i64)>(cursor, filter))
         .transpose()
 }
 
-/// Cuts a list that was read one item longer than the page, and makes the cursor to the next one.
+/// Cuts a list that was read one item longer than the page, and creates the cursor for the next
+/// page.
 pub fn cut<T, K: Serialize>(
     mut found: Vec<T>,
     limit: usize,
@@ -124,7 +123,7 @@ fn refused(detail: &str) -> ApiError {
         "Invalid cursor",
         detail,
     )
-    .fix("Start again without cursor, then pass on next_cursor as it came, with the same filters.")
+    .fix("Start again without a cursor, then send next_cursor unchanged and with the same filters.")
 }
 
 fn fingerprint(filter: &str) -> String {

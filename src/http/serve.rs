@@ -1,6 +1,7 @@
-//! The accept loop: timeouts, a cap on connections, and a stop that lets requests finish.
+//! The accept loop: timeouts, a connection limit, and a graceful shutdown.
 //!
-//! Written by hand because axum's own has no timeout for a client that sends half a request's head.
+//! Implemented here because axum's own loop has no timeout for a client that sends an incomplete
+//! request head.
 
 mod attended;
 mod explained;
@@ -27,16 +28,17 @@ use explained::Explained;
 use patient::Patient;
 use places::{Places, Seat};
 
-/// A head that fills this is refused; as bytes are read in gulps, some up to twice as long pass.
+/// A request head of this size is rejected; because bytes are read in blocks, some heads of up to
+/// twice the size pass.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
-/// Even a service whose jobs used up all the time gives open requests this long.
+/// Open requests get at least this long, even if jobs have used up the whole grace period.
 const LEAST_GRACE: Duration = Duration::from_secs(2);
 
-/// How long a connection that has to give way gets to be closed in order.
+/// How long an evicted connection gets to close in order.
 const LEAVING: Duration = Duration::from_millis(250);
 
-/// Serves until `closing`, then gives open requests what is left of `server.shutdown_grace`, which
+/// Serves until `closing`, then gives open requests the rest of `server.shutdown_grace`, which
 /// began at `stop`.
 pub async fn run(
     listener: TcpListener,
@@ -67,8 +69,8 @@ pub async fn run(
         };
 
         let Ok((stream, peer)) = accepted else {
-            // Out of file descriptors, most likely: wait for some to come free.
-            tracing::warn!("a connection could not be accepted");
+            // Probably out of file descriptors: wait until some are free.
+            tracing::warn!("cannot accept a connection");
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -104,7 +106,7 @@ pub async fn run(
     let _ = tokio::time::timeout(left.max(LEAST_GRACE), connections.wait()).await;
 }
 
-/// Sees one connection through to its end.
+/// Serves one connection to its end.
 async fn attend<C>(connection: C, stop: CancellationToken, seat: Arc<Seat>)
 where
     C: Future + GracefulStop,
@@ -119,7 +121,7 @@ where
         }
         () = seat.signals.leave.cancelled() => {
             connection.as_mut().stop();
-            // Half a head would be waited for; a request that came in the last moment is answered.
+            // An incomplete head would be waited for; a request that has just arrived is answered.
             let closed = tokio::time::timeout(LEAVING, connection.as_mut()).await;
             if closed.is_err() && seat.is_busy() {
                 connection.await;
@@ -130,7 +132,7 @@ where
     metrics::gauge!(names::HTTP_CONNECTIONS).decrement(1.0);
 }
 
-/// Finishing the request in hand and taking no other.
+/// Finishes the current request and accepts no other.
 trait GracefulStop {
     fn stop(self: std::pin::Pin<&mut Self>);
 }

@@ -1,4 +1,4 @@
-//! What handlers share: the areas, the clock, and the settings that concern HTTP.
+//! Shared state of the handlers: the areas, the clock, and the HTTP settings.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::sources::retrieval::DocumentRetrieval;
 use crate::spaces::Spaces;
 use crate::store::Store;
 
-/// Handed to every handler; cheap to clone.
+/// Passed to every handler; cheap to clone.
 #[derive(Clone)]
 pub struct AppState {
     pub store: Store,
@@ -44,36 +44,36 @@ pub struct AppState {
     pub search: Search,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
-    /// The memory that request bodies may take together.
+    /// The memory that all request bodies may use together.
     pub body_budget: BodyBudget,
-    /// Requests with a key that are being answered outside of a transaction.
+    /// Requests with a key that run outside of a transaction.
     pub runs: Runs,
-    /// Requests that are being answered.
+    /// Requests in progress.
     pub in_flight: Arc<AtomicUsize>,
-    /// Set once the service is asked to stop: from then on it is not ready.
+    /// Set on shutdown; from then on the service is not ready.
     pub stop: CancellationToken,
 }
 
-/// The settings that concern HTTP.
+/// The HTTP settings.
 pub struct HttpSettings {
     pub max_body_bytes: usize,
-    /// The folder whose files may be named instead of sent.
+    /// The folder whose files can be ingested by path.
     pub ingestion_root: Option<PathBuf>,
     pub body_timeout: Duration,
     pub cors_origins: Vec<String>,
-    /// Whether requests may name the time (K-64).
+    /// Whether requests may set the current time, for tests.
     pub clock_header: bool,
-    /// Whether probes may be queued.
+    /// Whether probe jobs may be queued.
     pub probe_jobs: bool,
-    /// The answer to `GET /v1/info`, which never changes while the process lives: where no key is
-    /// needed, and where one is.
+    /// The response of `GET /v1/info`, which never changes during the life of the process: without
+    /// and with required keys.
     pub info_json: [Bytes; 2],
     /// Renders the metrics of this process.
     pub render_metrics: Box<dyn Fn() -> String + Send + Sync>,
 }
 
 impl AppState {
-    /// The rules for calls from pages of other origins; none unless configured.
+    /// The rules for cross-origin requests; none unless configured.
     pub fn cors(&self) -> Option<CorsLayer> {
         let origins: Vec<HeaderValue> = self
             .settings

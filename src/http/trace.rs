@@ -1,4 +1,5 @@
-//! The identity of a request: its own id, and its place in the caller's trace (W3C trace context).
+//! The identity of a request: its own id, and its position in the caller's trace (W3C trace
+//! context).
 
 use axum::http::{HeaderMap, HeaderValue};
 
@@ -7,7 +8,7 @@ use crate::base::ids::{new_span_id, new_uuid};
 pub const REQUEST_ID: &str = "x-request-id";
 pub const TRACEPARENT: &str = "traceparent";
 
-/// Who this request is.
+/// The identity of a request.
 #[derive(Debug, Clone)]
 pub struct RequestIdentity {
     pub request_id: String,
@@ -17,7 +18,7 @@ pub struct RequestIdentity {
 }
 
 impl RequestIdentity {
-    /// Takes over what the caller sent, if it is well formed, and makes up the rest.
+    /// Uses the caller's headers if they are well formed, and generates the rest.
     pub fn of(headers: &HeaderMap) -> Self {
         let given = headers
             .get(REQUEST_ID)
@@ -40,7 +41,7 @@ impl RequestIdentity {
         }
     }
 
-    /// What is passed on to whatever this request makes happen.
+    /// The value to pass on to everything that this request causes.
     pub fn traceparent(&self) -> String {
         format!(
             "00-{}-{}-0{}",
@@ -50,7 +51,7 @@ impl RequestIdentity {
         )
     }
 
-    /// The headers by which the answer tells it.
+    /// The headers that identify the response.
     pub fn write(&self, headers: &mut HeaderMap) {
         let traceparent = self.traceparent();
         for (name, value) in [(REQUEST_ID, &self.request_id), (TRACEPARENT, &traceparent)] {

@@ -1,4 +1,4 @@
-//! Waiting for background work inside a request: how long, and not while the service stops.
+//! Waiting for a job inside a request: how long, and not during shutdown.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::error::ApiError;
 use super::state::AppState;
 use crate::model::job::Job;
 
-/// The longest and the usual wait, in seconds.
+/// The longest and the default wait, in seconds.
 const MOST_SECONDS: f64 = 600.0;
 const USUAL_SECONDS: f64 = 60.0;
 
@@ -17,14 +17,15 @@ pub fn patience(wait: Option<bool>, timeout_s: Option<f64>) -> Result<(bool, Dur
     if !(0.0..=MOST_SECONDS).contains(&seconds) {
         return Err(ApiError::invalid_field(
             "timeout_s",
-            format!("must be from 0 to {MOST_SECONDS} seconds"),
+            format!("must be a number of seconds from 0 to {MOST_SECONDS}"),
         ));
     }
 
     Ok((wait.unwrap_or(false), Duration::from_secs_f64(seconds)))
 }
 
-/// The job once it is over or awaits its user; or as it is when patience, or the service, ends.
+/// Returns the job once it is over or waits for a helper; or its current state when the timeout
+/// ends or the service stops.
 pub async fn for_job(
     state: &AppState,
     caller: &Caller,

@@ -93,7 +93,8 @@ impl CutText {
             .find(|(_, chunk)| chunk.token_count < min_tokens);
         short.map(|(place, chunk)| {
             format!(
-                "chunk {} has {} tokens, fewer than chunk_min_tokens ({min_tokens}); it is filed as it is",
+                "chunk {} has {} tokens, fewer than chunk_min_tokens ({min_tokens}); it is \
+                 filed anyway",
                 place + 1,
                 chunk.token_count
             )

@@ -407,9 +407,9 @@ fn unsettled(ordinals: &[usize]) -> JobError {
     JobError::retry(
         Failure::new(
             "category_limit",
-            "Category limit",
+            "Category limit reached",
             409,
-            format!("no category had room for the chunks {chunks:?}"),
+            format!("no category has room for the chunks {chunks:?}"),
         )
         .fix("Raise taxonomy.max_categories_default, then POST /v1/jobs/{id}/retry."),
     )

@@ -64,15 +64,19 @@ pub fn fullness(tree: &Tree, taxonomy: &Taxonomy) -> Option<String> {
 fn kept_message(taxonomy: &Taxonomy) -> String {
     let depth = taxonomy.depth();
     format!(
-        "level {depth} of the hierarchy has nearly all of its {} categories: subjects that have some get no more, as the rest \
-         is kept for new ones. Raise taxonomy.max_categories_default, or remove empty categories (DELETE /v1/categories/{{id}})",
+        "level {depth} of the hierarchy has almost reached its limit of {} categories: \
+         parents that already have children there get no more, because the rest is reserved \
+         for new parents. Raise taxonomy.max_categories_default, or delete empty categories \
+         (DELETE /v1/categories/{{id}})",
         taxonomy.limit(depth)
     )
 }
 
 fn full_message(level: i64, limit: i64) -> String {
     format!(
-        "level {level} of the hierarchy has all of its {limit} categories, so subjects that are new go to the nearest one: \
-         raise taxonomy.max_categories_default, or remove empty categories (DELETE /v1/categories/{{id}})"
+        "level {level} of the hierarchy has reached its limit of {limit} categories, so \
+         chunks on new subjects are filed under the nearest existing category. Raise \
+         taxonomy.max_categories_default, or delete empty categories (DELETE \
+         /v1/categories/{{id}})"
     )
 }

@@ -86,10 +86,10 @@ struct Identity {
 #[derive(Debug, thiserror::Error)]
 pub enum IngestionError {
     /// 422: fields violate a rule.
-    #[error("the ingestion breaks a rule")]
+    #[error("the ingestion is invalid")]
     Invalid(Vec<FieldError>),
     /// 422: the helper of a waiting job violates a rule.
-    #[error("the helper breaks a rule")]
+    #[error("the helper is invalid")]
     InvalidHelper(Refused),
     /// 422: the model is unknown.
     #[error(transparent)]
@@ -101,7 +101,7 @@ pub enum IngestionError {
     #[error(transparent)]
     Jobs(#[from] JobsError),
     /// 409: there is nothing to confirm yet.
-    #[error("no helper was given yet")]
+    #[error("there is no helper to confirm yet")]
     NothingToConfirm,
     /// 503 or 500, as the store says.
     #[error(transparent)]
@@ -222,7 +222,7 @@ impl Ingestion {
                 ("user_id", &new.user_id, &found.user_id),
             ] {
                 if given.as_ref().is_some_and(|given| given != own) {
-                    let rule = format!("is not that of the source that source_id names: {own:?}");
+                    let rule = format!("does not match the source given by source_id: {own:?}");
                     return Err(IngestionError::Invalid(vec![FieldError::new(field, rule)]));
                 }
             }

@@ -43,7 +43,7 @@ impl Writer<'_> {
             operation: "find the source",
             table: "sources",
             error: StoreError::Broken {
-                cause: "the source is not there any more".to_owned(),
+                cause: "the source has been deleted".to_owned(),
             },
         })
     }

@@ -80,7 +80,10 @@ pub struct Options {
 
 /// The job's own copy of the request, after validation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent option"
+)]
 pub struct Order {
     pub text: String,
     /// The source, existing or to be created.
@@ -230,10 +233,7 @@ pub(super) fn check(
     // In place, because it may be long.
     new.text.retain(|c| c != '\0');
     if new.text.trim().is_empty() {
-        errors.push(FieldError::new(
-            "text",
-            "must not be empty: there is nothing to file",
-        ));
+        errors.push(FieldError::new("text", "must not be empty"));
     }
 
     for (field, value, most) in [
@@ -246,7 +246,10 @@ pub(super) fn check(
     ] {
         let Some(value) = value else { continue };
         if char_count(value) > most {
-            errors.push(FieldError::new(field, format!("at most {most} characters")));
+            errors.push(FieldError::new(
+                field,
+                format!("must have at most {most} characters"),
+            ));
         } else if has_control_but_breaks(value) {
             errors.push(FieldError::new(
                 field,
@@ -359,7 +362,7 @@ fn check_numbers(
         );
     } else if settings.max_token_budget <= min.saturating_add(crate::config::query::ROOM) {
         let rule = format!(
-            "{min} leaves no room in query.max_token_budget, which is {}",
+            "{min} leaves no room in query.max_token_budget ({})",
             settings.max_token_budget
         );
         refuse("options.chunk_min_tokens", rule);

@@ -66,7 +66,7 @@ impl SecondLook<'_> {
             match self.llm.ask(self.session, look.task.clone()).await {
                 Ok(answered) => moves.extend(look.moves(&answered.value)),
                 Err(error) => {
-                    tracing::info!(%error, "no second look at what is filed");
+                    tracing::info!(%error, "cannot review the filed chunks");
                     break;
                 }
             }

@@ -86,7 +86,7 @@ impl IngestionWork {
 
         if order.nul_removed > 0 {
             let message = format!(
-                "{} characters U+0000 were taken out of the text",
+                "{} U+0000 characters were removed from the text",
                 order.nul_removed
             );
             context.warn("nul_removed", &message).await?;
@@ -398,9 +398,9 @@ impl IngestionWork {
 
         Err(JobError::retry(Failure::new(
             "category_limit",
-            "Category limit",
+            "Category limit reached",
             409,
-            "other sources kept filling the hierarchy before this one could be written",
+            "other sources kept filling the hierarchy before this one could be stored",
         )))
     }
 
@@ -489,7 +489,7 @@ impl IngestionWork {
 
         self.unanalyzed.store(0, Ordering::Relaxed);
         if let Err(error) = self.store.analyze().await {
-            tracing::warn!(%error, "the tables could not be analysed");
+            tracing::warn!(%error, "cannot analyse the tables");
         }
     }
 }

@@ -60,7 +60,7 @@ impl WriteError {
 
         let message = error.to_string();
         // A database message may quote a text, so it stays with the job.
-        tracing::error!(operation, table, "an ingestion was rolled back");
+        tracing::error!(operation, table, "ingestion rolled back");
         let named = |mut failure: Failure| {
             for (name, value) in [
                 ("operation", Value::from(operation)),
@@ -80,10 +80,11 @@ impl WriteError {
                     "write_failed",
                     "Write failed",
                     500,
-                    format!("{operation} failed; everything was rolled back"),
+                    format!("cannot {operation}; everything was rolled back"),
                 )
                 .fix(
-                    "Mend what context.database_message says, then POST /v1/jobs/{id}/retry: no model is asked again.",
+                    "Fix the problem reported in context.database_message, then POST \
+                     /v1/jobs/{id}/retry. The retry calls no model again.",
                 ),
             )),
             JobError::Retry(failure) => JobError::retry(named(*failure)),

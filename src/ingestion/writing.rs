@@ -135,7 +135,7 @@ impl Writer<'_> {
                 .during("lock the space", "counters")?;
             tx.settle_depth(space, self.taxonomy.depth(), now)
                 .await
-                .during("keep the depth", "settings")?;
+                .during("store the depth", "settings")?;
             let mut counts = None;
 
             if draft.same.is_none() && draft.order.is_filed() {
@@ -214,7 +214,7 @@ impl Writer<'_> {
             self.context
                 .record_in(tx, record)
                 .await
-                .during("keep what is written", "job_checkpoints")?,
+                .during("store the checkpoint", "job_checkpoints")?,
         )
     }
 
@@ -229,7 +229,7 @@ impl Writer<'_> {
         words.extend(draft.words.iter().cloned());
         tx.add_document_words(self.context.space(), source, &words)
             .await
-            .during("add words", "document_words")
+            .during("add keywords", "document_words")
     }
 
     /// The source and its new version, which is invisible until it is complete; and the version's
@@ -250,7 +250,7 @@ impl Writer<'_> {
             && !tx
                 .has_source_version(space, same.id)
                 .await
-                .during("find what it said", "source_versions")?
+                .during("find the earlier version", "source_versions")?
         {
             // Deleted meanwhile: there is nothing left to share, and the next run files the text.
             return Err(WriteError::Job(JobError::Interrupted));
@@ -309,7 +309,7 @@ impl Writer<'_> {
         let before = tx
             .find_current_content(space, &source.id)
             .await
-            .during("find what it said", "sources")?;
+            .during("find the current version", "sources")?;
 
         if source.latest_version < written.version {
             if before != Some(content) {
@@ -450,7 +450,7 @@ impl Writer<'_> {
             let dated = tx
                 .date_back(space, &[leaf], Timestamp::from_micros(moment))
                 .await;
-            dated.during("date categories back", "categories")?;
+            dated.during("backdate categories", "categories")?;
         }
 
         self.add_counts(tx, &counts).await
@@ -567,7 +567,7 @@ impl Writer<'_> {
             operation: "add categories",
             table: "categories",
             error: StoreError::Broken {
-                cause: "a new category is not there".to_owned(),
+                cause: "a new category is missing".to_owned(),
             },
         })
     }

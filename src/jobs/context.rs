@@ -284,7 +284,7 @@ impl JobContext {
             // The new owner of the job reports for itself.
             Ok(false) => return false,
             Err(error) => {
-                tracing::debug!(job_id = %self.inner.job.id, %error, "progress could not be written yet");
+                tracing::debug!(job_id = %self.inner.job.id, %error, "cannot store the progress of a job; will retry");
                 self.put_back(&error, &made.record.reports);
             }
         }
@@ -310,7 +310,7 @@ impl JobContext {
         match inner.jobs.store.end_wait(&inner.claim).await {
             Ok(()) => inner.counts_waits.store(false, Ordering::Relaxed),
             Err(error) => {
-                tracing::debug!(job_id = %inner.job.id, %error, "progress could not be written yet");
+                tracing::debug!(job_id = %inner.job.id, %error, "cannot store the progress of a job; will retry");
             }
         }
     }

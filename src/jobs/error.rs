@@ -21,10 +21,10 @@ pub enum JobError {
     #[error("{0}")]
     Fail(Box<Failure>),
     /// The process must stop: handed back without using up an attempt.
-    #[error("the process stops")]
+    #[error("the process is shutting down")]
     Interrupted,
     /// The database was unreachable: handed back for a while, without using up an attempt.
-    #[error("the database is away")]
+    #[error("the database is unreachable")]
     Away,
     /// Another process has the job now, or it was cancelled: nothing may be written.
     #[error("the lease was lost")]
@@ -88,7 +88,7 @@ impl Failure {
         status: u16,
         detail: impl Into<String>,
     ) -> Self {
-        let remediation = "Look at the job's error, then POST /v1/jobs/{id}/retry.".to_owned();
+        let remediation = "Check the job's error, then POST /v1/jobs/{id}/retry.".to_owned();
         Self {
             code,
             title,
@@ -127,16 +127,21 @@ impl Failure {
             503,
             "the process that ran this job died or froze",
         )
-        .fix("Nothing to do: another process takes the job over, and the attempt does not count.")
+        .fix(
+            "No action is needed: another process takes over the job, and the attempt does not \
+             count.",
+        )
     }
 
     /// So many processes died or froze while running the job that it fails.
     pub fn workers_lost(losses: i64) -> Self {
         let detail = format!(
-            "{losses} processes in a row died or froze while they ran this job, and it saved no step in between"
+            "{losses} processes in a row died or froze while they ran this job, and it saved \
+             no step in between"
         );
-        let remediation = "Look for the reason in the processes' logs, such as too little memory: the job itself may be \
-                           what ends them. Then POST /v1/jobs/{id}/retry. jobs.max_losses sets the limit.";
+        let remediation = "Check the logs of the processes for the cause, such as too little memory; the job \
+             itself may cause the crashes. Then POST /v1/jobs/{id}/retry. jobs.max_losses sets \
+             the limit.";
         let mut failure = Self::new("worker_lost", "Worker lost", 503, detail).fix(remediation);
         failure.context.insert("losses".to_owned(), losses.into());
 
@@ -149,9 +154,9 @@ impl Failure {
             "internal_error",
             "Internal error",
             500,
-            "the job stopped on a defect of memoir's own",
+            "the job failed because of an internal error",
         )
-        .fix("Report it with the job's id, which the log has too.")
+        .fix("Report the error with the job id, which is also in the log.")
     }
 }
 
@@ -188,26 +193,27 @@ impl From<StoreError> for JobError {
                 "database_busy",
                 "Database busy",
                 503,
-                "other work kept getting in the way, or a statement took too long",
+                "the job kept conflicting with other work in the database, or a statement \
+                 took too long",
             )),
             StoreError::Full { .. } => {
                 let failure = Failure::new(
                     "storage_full",
                     "Storage full",
                     503,
-                    "the database has no room left",
+                    "the database has no space left",
                 )
-                .fix("Free disk space where the database lives. The job then goes on by itself.");
+                .fix("Free disk space for the database. The job then resumes automatically.");
                 Self::Wait(Box::new(failure), Wait::Storage)
             }
             // Perhaps a bug, perhaps a server that is being replaced: the attempts decide.
             error => {
-                tracing::error!(%error, "a job met a statement that failed");
+                tracing::error!(%error, "a database statement of a job failed");
                 Self::retry(Failure::new(
                     "internal_error",
                     "Internal error",
                     500,
-                    "a statement failed",
+                    "a database statement failed",
                 ))
             }
         }

@@ -54,7 +54,7 @@ pub struct Jobs {
 #[derive(Debug, thiserror::Error)]
 pub enum JobsError {
     /// 404: no such job in this space.
-    #[error("no job {0} in this space")]
+    #[error("there is no job {0} in this space")]
     NotFound(String),
     /// 409: it has ended, or has not ended yet.
     #[error("the job is {}", .state.as_str())]
@@ -63,7 +63,7 @@ pub enum JobsError {
         wanted: &'static str,
     },
     /// 429: too many jobs wait in this space.
-    #[error("{waiting} jobs wait in this space already")]
+    #[error("{waiting} jobs are already waiting in this space")]
     QueueFull { waiting: u64 },
     /// 503 or 500, as the store says.
     #[error(transparent)]
@@ -247,7 +247,7 @@ impl Jobs {
                 id,
                 "cancel_job",
                 JobState::Cancelled,
-                "not over",
+                "an unfinished job",
                 now,
             )
             .await?;
@@ -291,7 +291,7 @@ impl Jobs {
             id,
             "retry_job",
             JobState::Queued,
-            "failed or cancelled",
+            "a failed or cancelled job",
             now,
         )
         .await
@@ -314,7 +314,7 @@ impl Jobs {
         if job.state != JobState::AwaitingHelper || !tx.requeue_job(&job, now).await? {
             return Err(JobsError::WrongState {
                 state: job.state,
-                wanted: "awaiting its user",
+                wanted: "a job that waits for a helper",
             });
         }
 
@@ -400,7 +400,7 @@ impl Jobs {
             if !self.apply(&mut tx, &job, next, now).await? {
                 // It changed between the read and the write: read again.
                 return Err(StoreError::Contended {
-                    cause: "the job moved".to_owned(),
+                    cause: "the job changed its state".to_owned(),
                 }
                 .into());
             }
@@ -464,7 +464,7 @@ fn check_waiting(job: Job) -> Result<Job, JobsError> {
         JobState::AwaitingHelper => Ok(job),
         state => Err(JobsError::WrongState {
             state,
-            wanted: "awaiting its user",
+            wanted: "a job that waits for a helper",
         }),
     }
 }

@@ -155,7 +155,7 @@ async fn claim_until_stopped(
                 continue;
             }
             Err(error) => {
-                tracing::warn!(%error, "no job could be claimed");
+                tracing::warn!(%error, "cannot claim a job");
                 LEAVE_ALONE
             }
         };
@@ -196,7 +196,7 @@ impl Shared {
         let began = std::time::Instant::now();
         let (kind, job_id, attempt) = (job.kind.as_str(), &job.id, job.attempt);
 
-        tracing::info!(%job_id, kind, attempt, "job begun");
+        tracing::info!(%job_id, kind, attempt, "job started");
         let (waited, progressed) = (claimed.waited, Arc::<AtomicBool>::default());
         let outcome = self.run_work(claimed, &stop, &retries, &progressed).await;
         if matches!(outcome, Err(JobError::Away)) {
@@ -217,7 +217,7 @@ impl Shared {
         self.jobs.announce();
         let ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
 
-        tracing::info!(%job_id, kind, attempt, outcome, ms, "job left");
+        tracing::info!(%job_id, kind, attempt, outcome, ms, "job released");
     }
 
     /// Runs the work in its own task, so that a panic or a stop ends only that.
@@ -303,7 +303,7 @@ impl Shared {
             }
             Ok(Outcome::Done(result)) => (Ending::Succeeded { result }, "succeeded"),
             Ok(Outcome::AwaitHelper(progress)) => {
-                (Ending::AwaitingHelper { progress }, "awaiting its user")
+                (Ending::AwaitingHelper { progress }, "waiting for a helper")
             }
             Err(JobError::LeaseLost) => return "cancelled or taken over",
             Err(JobError::Interrupted) => (
@@ -378,11 +378,11 @@ impl Shared {
                 Err(error)
                     if may_be_written_later(&error) && self.holds.why_stopped(claim).is_none() =>
                 {
-                    tracing::warn!(job_id = %job.id, %error, "a job's end could not be written yet");
+                    tracing::warn!(job_id = %job.id, %error, "cannot store the end of a job; will retry");
                     tokio::time::sleep(LEAVE_ALONE).await;
                 }
                 Err(error) => {
-                    tracing::error!(job_id = %job.id, %error, "a job's end could not be written; its lease will run out");
+                    tracing::error!(job_id = %job.id, %error, "cannot store the end of a job; its lease will expire");
                     return "left";
                 }
             }

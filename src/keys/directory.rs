@@ -210,7 +210,7 @@ async fn read(store: &Store) -> Result<(Table, usize), StoreError> {
     if table.len() < rows.len() {
         tracing::error!(
             unreadable = rows.len() - table.len(),
-            "some API keys cannot be read; they open nothing"
+            "some stored API keys cannot be parsed; they are rejected"
         );
     }
 

@@ -82,7 +82,7 @@ pub struct KeyChange {
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
     /// 401: no key has this hash.
-    #[error("the API key is not known")]
+    #[error("the API key is unknown")]
     Unknown,
     /// 401
     #[error("the API key expired at {0}")]
@@ -91,22 +91,22 @@ pub enum KeysError {
     #[error("the API key was revoked at {0}")]
     Revoked(Timestamp),
     /// 429
-    #[error("the API key has used its {limit} requests of this minute")]
+    #[error("the API key has used up its {limit} requests for this minute")]
     TooMany { limit: u64, resets_in: u64 },
     /// 404: no such key that the caller may see.
-    #[error("no API key {0}")]
+    #[error("there is no API key {0}")]
     NotFound(String),
     /// 403: the new key would have more rights than the caller's own.
     #[error("{0}")]
     Beyond(&'static str),
     /// 409: only the configuration can change it.
-    #[error("the API key {0:?} belongs to the configuration")]
+    #[error("the API key {0:?} is defined in the configuration")]
     OfConfiguration(String),
     /// 409: its creator would lose access.
     #[error("the first API key must have the role admin for all spaces, without expiry and limits")]
     First,
     /// 422
-    #[error("the API key breaks a rule")]
+    #[error("the API key is invalid")]
     Invalid(Vec<FieldError>),
     /// 503 or 500, as the store says.
     #[error(transparent)]
@@ -216,7 +216,7 @@ impl Keys {
 
         if caller.is_some_and(|caller| caller.space.is_some() && caller.space != new.space) {
             return Err(KeysError::Beyond(
-                "an admin of one space can only make keys of that space",
+                "an admin of one space can create keys only for that space",
             ));
         }
 
@@ -359,7 +359,7 @@ impl Keys {
         let store = self.inner.store.clone();
         self.inner.writes.spawn(async move {
             if let Err(error) = store.update_key_use(&row.space, &row.id, now).await {
-                tracing::debug!(%error, "the use of an API key could not be noted");
+                tracing::debug!(%error, "cannot record the use of an API key");
             }
         });
     }
@@ -378,13 +378,14 @@ fn within(caller: Option<&Key>, wanted: Option<Timestamp>) -> Result<Option<Time
     };
     if caller.limits != KeyLimits::default() {
         return Err(KeysError::Beyond(
-            "a key with limits cannot make or change keys, as these could pass its limits",
+            "a key with limits cannot create or change keys, because those could exceed its \
+             limits",
         ));
     }
 
     match (caller.expires_at, wanted) {
         (Some(own), Some(wanted)) if wanted > own => Err(KeysError::Beyond(
-            "a key cannot make or change one that expires later than itself",
+            "a key cannot create or change a key that expires later than itself",
         )),
         (own, wanted) => Ok(wanted.or(own)),
     }
@@ -394,7 +395,7 @@ fn check(name: &str, limits: &KeyLimits) -> Result<(), KeysError> {
     if name.trim().is_empty() || char_count(name) > MOST_NAME_CHARS || has_control(name) {
         return Err(invalid(
             "name",
-            "must be 1 to 100 characters, without control characters",
+            "must have 1 to 100 characters and no control characters",
         ));
     }
     match limits.fault() {

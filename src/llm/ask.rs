@@ -1,8 +1,8 @@
-//! The door: one question in, one checked answer out, however many attempts that takes (K-47).
+//! The entry point: one task in, one checked output out, however many attempts that takes.
 //!
-//! The layers, innermost first: transport retries (`send`), a repair round with the list of what
-//! was wrong, a round for the items that were wrong, smaller rounds for an answer that was cut off,
-//! and the fallback model once.
+//! The layers, innermost first: transport retries (`send`), a repair round with the list of errors,
+//! a round for the invalid items, smaller rounds for an output that was cut off, and the fallback
+//! model once.
 
 use super::answer::{self, MOST_FAULTS, Verdict};
 use super::provider::Finish;
@@ -147,7 +147,7 @@ impl Llm {
                 tracing::warn!(
                     code = error.code(),
                     stage = T::STAGE,
-                    "turning to the fallback model"
+                    "using the fallback model"
                 );
 
                 measure::fell_back(T::STAGE);
@@ -162,7 +162,7 @@ impl Llm {
                     code = error.code(),
                     stage = T::STAGE,
                     model = asked.name(),
-                    "a question to a model failed"
+                    "model call failed"
                 );
             }
 

@@ -91,7 +91,7 @@ impl Pass<'_> {
             state.open_until = Some(Instant::now() + self.breaker.cooldown);
             tracing::warn!(
                 failures = state.in_a_row,
-                "a provider fails too often and is left alone for a while"
+                "provider temporarily avoided after too many consecutive failures"
             );
         }
     }

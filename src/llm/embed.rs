@@ -57,7 +57,7 @@ impl Llm {
 
         if found.iter().any(|vector| vector.len() != length) {
             // It will not pass by waiting, so a job must not wait for it.
-            let faults = vec!["its vectors are of different lengths".to_owned()];
+            let faults = vec!["the vectors have different lengths".to_owned()];
             return Err(LlmError::InvalidOutput {
                 model: target.name(),
                 stage: STAGE,
@@ -146,7 +146,7 @@ async fn embed_here(texts: &[&str], target: &Target) -> Result<Vec<Vec<f32>>, Ll
     .await;
 
     // A panic may quote the text it was about.
-    let defect = || "it stopped on a defect".to_owned();
+    let defect = || "it failed because of an internal error".to_owned();
     found.map_err(|_| LlmError::Unavailable {
         model: target.name(),
         reason: defect(),

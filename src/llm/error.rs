@@ -1,4 +1,4 @@
-//! Why a question to a model has no answer.
+//! Why a model call failed.
 
 use std::time::Duration;
 
@@ -6,36 +6,36 @@ use serde_json::{Map, Value};
 
 use crate::store::StoreError;
 
-/// A question went unanswered.
+/// A model call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LlmError {
-    /// 502: away, too busy, or its connection broke, after every try (M-7.4).
-    #[error("{model} did not answer: {reason}")]
+    /// 502: unreachable, too busy, or the connection broke, after all retries.
+    #[error("{model} did not respond: {reason}")]
     Unavailable {
         model: String,
         reason: String,
-        /// How long it asks to be left alone, where it is only busy (F6).
+        /// The delay that a busy provider requests.
         wait: Option<Duration>,
     },
 
-    /// 502: the provider does not know our key, or it may not do this (F8).
-    #[error("{provider} refused its key: {reason}")]
+    /// 502: the provider does not accept our key, or the key lacks a permission.
+    #[error("{provider} rejected its key: {reason}")]
     Auth {
         provider: String,
         reason: String,
-        /// The provider is paused, and asked again after this time.
+        /// The provider is paused, and probed again after this time.
         next_probe_in: Option<Duration>,
     },
 
-    /// 502: the provider does not know the model (F8).
-    #[error("{model} is not known to its provider: {reason}")]
+    /// 502: the provider does not know the model.
+    #[error("the provider does not know {model}: {reason}")]
     ModelNotFound {
         model: String,
         reason: String,
         next_probe_in: Option<Duration>,
     },
 
-    /// 502: the provider's account has nothing left.
+    /// 502: the account at the provider is exhausted.
     #[error("{provider} has no quota left: {reason}")]
     Quota {
         provider: String,
@@ -43,12 +43,12 @@ pub enum LlmError {
         next_probe_in: Option<Duration>,
     },
 
-    /// 502: the provider refused the request itself.
-    #[error("{model} refused the request: {reason}")]
+    /// 502: the provider rejected the request itself.
+    #[error("{model} rejected the request: {reason}")]
     Rejected { model: String, reason: String },
 
-    /// 502: every answer broke the schema or a rule (M-5.2).
-    #[error("{model} gave no valid answer to {stage}: {}", faults.join("; "))]
+    /// 502: no output matched the schema and the rules.
+    #[error("{model} returned no valid output for {stage}: {}", faults.join("; "))]
     InvalidOutput {
         model: String,
         stage: &'static str,
@@ -56,8 +56,8 @@ pub enum LlmError {
         items: Vec<i64>,
     },
 
-    /// 502: the answer was cut off, and the question cannot be made smaller.
-    #[error("the answer of {model} to {stage} was cut off")]
+    /// 502: the output was cut off, and the request cannot be made smaller.
+    #[error("the output of {model} for {stage} was cut off")]
     Truncated {
         model: String,
         stage: &'static str,
@@ -72,14 +72,14 @@ pub enum LlmError {
         reason: String,
     },
 
-    /// 429: the next call could go over a cap; nothing was sent.
-    #[error("the cap of {limit} {unit} for this {scope} is reached: {spent} spent")]
+    /// 429: the next call could exceed a cap; nothing was sent.
+    #[error("the cap of {limit} {unit} per {scope} is reached: {spent} spent")]
     SpendCapReached {
         scope: &'static str,
         unit: &'static str,
         limit: f64,
         spent: f64,
-        /// Seconds until it starts anew, if it does.
+        /// Seconds until the cap resets, if it does.
         resets_in: Option<u64>,
     },
 
@@ -87,12 +87,12 @@ pub enum LlmError {
     #[error("{given:?} is not a model of this installation: {reason}")]
     UnknownModel { given: String, reason: String },
 
-    /// 422: a request names a provider whose key is not there.
-    #[error("the key of {provider} is not known: {variable} is not set")]
+    /// 422: a request names a provider without a key.
+    #[error("the provider {provider} has no key: {variable} is not set")]
     NoKey { provider: String, variable: String },
 
-    /// 409: a replay came to a question that its record does not hold.
-    #[error("the record holds no answer to this {stage} question")]
+    /// 409: a replay reached a call that its record does not contain.
+    #[error("the record contains no output for this {stage} call")]
     NotRecorded { stage: &'static str },
 
     /// The ledger could not be read.
@@ -135,10 +135,10 @@ impl LlmError {
     pub fn title(&self) -> &'static str {
         match self {
             Self::Unavailable { .. } => "Model unavailable",
-            Self::Auth { .. } => "Provider refused the key",
+            Self::Auth { .. } => "Provider rejected the key",
             Self::ModelNotFound { .. } => "Model not found",
-            Self::Quota { .. } => "Provider quota used up",
-            Self::Rejected { .. } => "Model refused the request",
+            Self::Quota { .. } => "Provider quota exhausted",
+            Self::Rejected { .. } => "Model rejected the request",
             Self::InvalidOutput { .. } => "Invalid model output",
             Self::Truncated { .. } => "Model output cut off",
             Self::Refused { .. } => "Model declined",
@@ -154,65 +154,79 @@ impl LlmError {
     pub fn remediation(&self) -> String {
         match self {
             Self::Unavailable { .. } => {
-                "Check that the provider is up and its base_url is right (POST /v1/models/probe), \
-                                         or set llm.fallback_model; then try again."
+                "Check that the provider is running and that its base_url is correct (POST \
+                 /v1/models/probe), or set llm.fallback_model; then try again."
                     .to_owned()
             }
             Self::Auth { provider, .. } => format!(
-                "Give llm.providers.{provider} a key that is valid and may use this model, and restart. Jobs wait \
-                 meanwhile and go on by themselves; POST /v1/models/probe tries the provider at once."
+                "Set a valid key for llm.providers.{provider} that may use this model, and \
+                 restart. Jobs wait in the meantime and resume automatically; POST \
+                 /v1/models/probe tests the provider immediately."
             ),
             Self::ModelNotFound { .. } => {
-                "Name a model that the provider has (llm.model, llm.models.<stage>, or in the \
-                                           request), and check its base_url: most end in /v1. Then restart. Jobs wait \
-                                           meanwhile if the model is one of the settings; POST /v1/models/probe \
-                                           tries it at once."
+                "Set a model that the provider has (llm.model, llm.models.<stage>, or in the \
+                 request), and check its base_url, which usually ends in /v1. Then restart. \
+                 If the model is set in the configuration, jobs wait in the meantime; POST \
+                 /v1/models/probe tests it immediately."
                     .to_owned()
             }
             Self::Quota { provider, .. } => format!(
-                "Top up the account behind llm.providers.{provider}, or choose another \
-                                                     provider and restart. Jobs wait meanwhile and go on by \
-                                                     themselves; POST /v1/models/probe tries it at once."
+                "Top up the account of llm.providers.{provider}, or choose another provider \
+                 and restart. Jobs wait in the meantime and resume automatically; POST \
+                 /v1/models/probe tests it immediately."
             ),
-            Self::Rejected { .. } => "Read what the provider said. A request that is too long needs smaller chunks, a \
-                                      smaller budget, or a model with a larger context."
-                .to_owned(),
-            Self::InvalidOutput { .. } => {
-                "Try again; if it stays, raise llm.validation_retries, choose a stronger model \
-                                           for this stage (llm.models), or set llm.fallback_model."
+            Self::Rejected { .. } => {
+                "Read the message from the provider. If the request is too long, use smaller \
+                 chunks, a smaller budget, or a model with a larger context."
                     .to_owned()
             }
-            Self::Truncated { .. } => "Raise llm.max_output_tokens, or choose a model with longer answers.".to_owned(),
+            Self::InvalidOutput { .. } => {
+                "Try again. If the error persists, raise llm.validation_retries, choose a \
+                 stronger model for this stage (llm.models), or set llm.fallback_model."
+                    .to_owned()
+            }
+            Self::Truncated { .. } => {
+                "Raise llm.max_output_tokens, or choose a model with a longer maximum output."
+                    .to_owned()
+            }
             Self::Refused { .. } => {
-                "Choose another model for this stage (llm.models) or set llm.fallback_model.".to_owned()
+                "Choose another model for this stage (llm.models) or set llm.fallback_model."
+                    .to_owned()
             }
             Self::SpendCapReached { scope, .. } => match *scope {
-                "query" => {
-                    "Raise llm.caps.query or the limits of the request, or ask with a narrower strategy.".to_owned()
-                }
-                "job" => {
-                    "Raise llm.caps.job and restart; POST /v1/jobs/{id}/retry then goes on where it stopped.".to_owned()
-                }
-                "key and day" => "Wait until tomorrow (UTC), or raise the key's daily caps (limits.day with PATCH \
-                                  /v1/admin/keys/{id}, or day in auth.keys); jobs go on where they stopped with \
-                                  POST /v1/jobs/{id}/retry."
+                "query" => "Raise llm.caps.query or the limits of the request, or use a narrower \
+                     strategy."
                     .to_owned(),
-                _ => "Wait until tomorrow (UTC), or raise llm.caps.space_day and restart; jobs go on where they \
-                      stopped with POST /v1/jobs/{id}/retry."
+                "job" => "Raise llm.caps.job and restart; POST /v1/jobs/{id}/retry then resumes \
+                     where the job stopped."
+                    .to_owned(),
+                "key and day" => {
+                    "Wait until tomorrow (UTC), or raise the daily caps of the key (limits.day \
+                     with PATCH /v1/admin/keys/{id}, or day in auth.keys). Jobs resume where \
+                     they stopped with POST /v1/jobs/{id}/retry."
+                        .to_owned()
+                }
+                _ => "Wait until tomorrow (UTC), or raise llm.caps.space_day and restart. Jobs \
+                     resume where they stopped with POST /v1/jobs/{id}/retry."
                     .to_owned(),
             },
             Self::NoKey { provider, variable } => {
                 format!("Set {variable}, or llm.providers.{provider}.api_key_file, and restart.")
             }
-            Self::UnknownModel { .. } => "GET /v1/models lists the providers; name one as provider:model.".to_owned(),
-            Self::NotRecorded { .. } => {
-                "What it was asked about has changed, or its calls were not kept; replay it live instead.".to_owned()
+            Self::UnknownModel { .. } => {
+                "Choose a provider from GET /v1/models, and write the model as provider:model."
+                    .to_owned()
             }
-            Self::Store(_) => "Try again when the database is back.".to_owned(),
+            Self::NotRecorded { .. } => {
+                "The inputs have changed since, or the calls were not stored. Replay the \
+                 query with mode live instead."
+                    .to_owned()
+            }
+            Self::Store(_) => "Try again when the database is reachable.".to_owned(),
         }
     }
 
-    /// Facts for the problem document.
+    /// Additional data for the problem document.
     pub fn context(&self) -> Map<String, Value> {
         let mut context = Map::new();
         match self {
@@ -258,12 +272,12 @@ impl LlmError {
         context
     }
 
-    /// Whether trying the whole work again later may help.
+    /// Whether retrying the whole work later may help.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Unavailable { .. }) || self.next_probe_in().is_some()
     }
 
-    /// The provider is paused for a reason that somebody has to remove; it is asked again after
+    /// The provider is paused for a reason that an operator has to remove; it is probed again after
     /// this time.
     pub fn next_probe_in(&self) -> Option<Duration> {
         match self {
@@ -274,7 +288,7 @@ impl LlmError {
         }
     }
 
-    /// When to ask again, where that is known.
+    /// When to retry, if that is known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable { wait, .. } => *wait,
@@ -283,8 +297,8 @@ impl LlmError {
         }
     }
 
-    /// Whether another model may do better. A wrong key or a spent budget must be seen, not papered
-    /// over.
+    /// Whether another model may succeed. A wrong key or an exhausted budget must be reported, not
+    /// hidden.
     pub(super) fn another_may_help(&self) -> bool {
         matches!(
             self,
@@ -292,7 +306,7 @@ impl LlmError {
                 | Self::InvalidOutput { .. }
                 | Self::Truncated { .. }
                 | Self::Refused { .. }
-                // In a replay nobody else is asked; the record tells whether somebody was.
+                // A replay calls no other model; the record shows whether one was called.
                 | Self::NotRecorded { .. }
         )
     }

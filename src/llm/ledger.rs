@@ -100,7 +100,7 @@ impl Ledger {
 
 fn ended() -> StoreError {
     StoreError::Broken {
-        cause: "the writer of the ledger has ended".to_owned(),
+        cause: "the ledger writer has stopped".to_owned(),
     }
 }
 
@@ -161,7 +161,7 @@ impl Writer {
             match message {
                 Message::Write(entry) if self.held.len() < MOST_HELD => self.held.push(*entry),
                 Message::Write(_) => {
-                    tracing::error!("the ledger is full: a model call is not recorded");
+                    tracing::error!("the ledger buffer is full: a model call is not recorded");
                 }
                 Message::Flush(done) => waiting.push(done),
                 Message::Record(record, done) => records.push((record, done)),
@@ -184,7 +184,7 @@ impl Writer {
             let count = self.held.len().min(MOST_AT_ONCE);
             if let Err(error) = self.store.add_llm_calls(&rows(&self.held[..count])).await {
                 if waits(&error) {
-                    tracing::warn!(%error, waiting = self.held.len(), "model calls could not be recorded yet");
+                    tracing::warn!(%error, waiting = self.held.len(), "cannot record model calls; will retry");
                     return Err(error);
                 }
                 self.write_one_by_one(count).await?;
@@ -271,7 +271,7 @@ impl Writer {
             {
                 Err(error) if waits(&error) => return Err(error),
                 Err(error) => {
-                    tracing::error!(%error, stage = entry.call.stage, "a model call cannot be recorded");
+                    tracing::error!(%error, stage = entry.call.stage, "cannot record a model call");
                 }
                 Ok(()) => {}
             }

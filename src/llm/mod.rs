@@ -253,7 +253,7 @@ impl Llm {
             .inner
             .profiles
             .get(name)
-            .ok_or_else(|| unknown("no such provider"))?;
+            .ok_or_else(|| unknown("there is no such provider"))?;
 
         let model = if model.is_empty() {
             profile.settings.model.as_str()
@@ -263,7 +263,7 @@ impl Llm {
 
         if model.is_empty() {
             return Err(unknown(
-                "the provider has no model of its own; name one after a colon",
+                "the provider has no default model; write provider:model",
             ));
         }
 
@@ -272,12 +272,12 @@ impl Llm {
         }
 
         if profile.settings.kind == config::llm::Kind::Local && model != config::llm::EMBEDDED {
-            return Err(unknown("the embedded model is called embedded"));
+            return Err(unknown("the embedded model is named embedded"));
         }
 
         if profile.settings.kind != config::llm::Kind::Local && profile.settings.base_url.is_empty()
         {
-            return Err(unknown("the provider has no address"));
+            return Err(unknown("the provider has no base_url"));
         }
         if profile.settings.lacks_key() {
             let variable = profile.settings.api_key_env.clone();
@@ -324,9 +324,9 @@ impl Llm {
 fn fault_of_name(model: &str) -> Option<&'static str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
     if model.len() > 200 {
-        return Some("a model's name has at most 200 characters");
+        return Some("a model name has at most 200 characters");
     }
 
     let fine = model.chars().all(plain) && !model.contains("..") && !model.starts_with('/');
-    (!fine).then_some("a model's name is made of letters, digits and - _ . : / @ +")
+    (!fine).then_some("a model name consists of letters, digits and - _ . : / @ +")
 }

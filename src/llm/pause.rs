@@ -221,7 +221,7 @@ impl Pass<'_> {
                 tracing::info!(
                     provider,
                     model = scope,
-                    "the provider answers again: its pause has ended"
+                    "provider responds again: its pause has ended"
                 );
             }
         }
@@ -292,7 +292,7 @@ impl Pass<'_> {
             model = scope,
             code = told.code(),
             remedy = told.remediation(),
-            "provider paused: jobs wait, and memoir probes it at growing intervals"
+            "provider paused: jobs wait, and memoir probes it at increasing intervals"
         );
 
         held.insert(scope, pause);
@@ -316,7 +316,7 @@ impl Drop for Pass<'_> {
 fn reason_of(error: &ProviderError) -> String {
     match error {
         ProviderError::Status { status, .. } => format!("status {status}"),
-        _ => "it did not answer".to_owned(),
+        _ => "it did not respond".to_owned(),
     }
 }
 

@@ -26,8 +26,7 @@ pub trait Provider: Send + Sync {
         _texts: &'a [&'a str],
     ) -> BoxFuture<'a, Result<Vectors, ProviderError>> {
         let message =
-            "this kind of provider has no embeddings; name one that speaks OpenAI's protocol"
-                .to_owned();
+            "this kind of provider has no embeddings; use one with the OpenAI protocol".to_owned();
         let refused = ProviderError::Status {
             status: 400,
             message,
@@ -150,12 +149,12 @@ pub enum ProviderError {
         /// What `x-should-retry` says.
         should_retry: Option<bool>,
     },
-    #[error("no answer in time")]
+    #[error("no response in time")]
     TimedOut,
     #[error("{0}")]
     Broken(String),
     /// A success that is not in the provider's protocol.
-    #[error("unreadable answer: {0}")]
+    #[error("unreadable response: {0}")]
     Unreadable(String),
 }
 
@@ -168,7 +167,9 @@ impl ProviderError {
 
         let error = error.without_url();
         if error.is_decode() {
-            return Self::Broken("the connection broke before the answer was complete".to_owned());
+            return Self::Broken(
+                "the connection broke before the response was complete".to_owned(),
+            );
         }
 
         let mut reason = error.to_string();
@@ -179,7 +180,8 @@ impl ProviderError {
         }
 
         if reason.contains("InvalidContentType") {
-            "it does not speak TLS; is http:// meant?".clone_into(&mut reason);
+            "it does not support TLS; should the address start with http://?"
+                .clone_into(&mut reason);
         }
 
         Self::Broken(reason)

@@ -1,9 +1,9 @@
-//! One schema per task, in the form that every provider takes, and the check of an answer against
+//! One schema per task, in a form that every provider accepts, and the check of an output against
 //! it.
 //!
 //! The form is the common part of all dialects: one object, no references, every field required,
-//! nothing else allowed, no lengths and ranges (those are the task's own checks). A closed choice
-//! becomes an `enum` while it is small enough for the providers' limits (K-09).
+//! nothing else allowed, no lengths and ranges (each task checks those itself). A closed choice
+//! becomes an `enum` while it is small enough for the providers' limits.
 
 use jsonschema::Validator;
 use serde_json::Value;

@@ -232,14 +232,14 @@ impl Llm {
         let shut = |no_entry| match no_entry {
             NoEntry::Stopping => away("the service is stopping".to_owned(), None),
             NoEntry::Shut(left) => away(
-                format!("it asked to be left alone for another {} s", left.as_secs()),
+                format!("it asked for a pause of another {} s", left.as_secs()),
                 Some(left),
             ),
         };
 
         let resting = |left: Duration| {
             let reason = format!(
-                "it failed too often in a row and is left alone for another {} s",
+                "it failed too often in a row and is avoided for another {} s",
                 left.as_secs()
             );
             away(reason, Some(left))
@@ -427,7 +427,7 @@ fn downgrade(
         model = target.name(),
         status,
         mode = mode.as_str(),
-        "the model refused a form of request; trying another"
+        "the model rejected this form of request; trying another"
     );
 
     Ok(learnt)
@@ -470,9 +470,8 @@ pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
 
     match status {
         300..=399 => {
-            let reason = format!(
-                "it redirects elsewhere (status {status}); base_url must name the place itself"
-            );
+            let reason =
+                format!("it redirects (status {status}); set base_url to the final address");
             LlmError::Rejected { model, reason }
         }
         408 | 409 | 429 | 500..=599 => LlmError::Unavailable {

@@ -131,7 +131,7 @@ impl Session {
         self
     }
 
-    /// Asks for the same answer to the same question every time, as far as the model can (M-9.A11).
+    /// Requests the same output for the same input every time, as far as the model supports it.
     #[must_use]
     pub fn deterministic(mut self, yes: bool) -> Self {
         self.deterministic = yes;

@@ -64,7 +64,7 @@ impl Spans {
                 Self(Some((provider, tracer)))
             }
             Err(error) => {
-                tracing::warn!(%error, "spans cannot be sent");
+                tracing::warn!(%error, "cannot send spans");
                 Self(None)
             }
         }
@@ -109,7 +109,7 @@ impl Spans {
         )]
         let closed = tokio::task::spawn_blocking(move || provider.shutdown()).await;
         if let Ok(Err(error)) = closed {
-            tracing::warn!(%error, "the last spans could not be sent");
+            tracing::warn!(%error, "cannot send the last spans");
         }
     }
 }

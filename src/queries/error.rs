@@ -8,23 +8,25 @@ use crate::jobs::{Failure, JobError};
 use crate::llm::LlmError;
 use crate::store::{AsStoreError, StoreError};
 
-/// A query could not be answered.
+/// A query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// 422: fields violate a rule.
-    #[error("the query breaks a rule")]
+    #[error("the query is invalid")]
     Invalid(Vec<FieldError>),
     /// 400.
     #[error("{0}")]
     Cursor(&'static str),
     /// 404: no receipt with this id.
-    #[error("no query {0} in this space")]
+    #[error("there is no query {0} in this space")]
     NotFound(String),
     /// 404: no chunks under any selected path.
-    #[error("no chunks were found under any chosen path")]
+    #[error("no chunks were found under any selected path")]
     NoChunks,
     /// 429: the query may exceed its limits; no model was called.
-    #[error("this may take up to {needed} {unit}, and {limit} are allowed; nothing was spent")]
+    #[error(
+        "this query may need up to {needed} {unit}, but the limit is {limit}; nothing was spent"
+    )]
     MayCostMore {
         unit: &'static str,
         limit: f64,
@@ -32,17 +34,17 @@ pub enum QueryError {
     },
     /// 422: not even the best path fits.
     #[error(
-        "the chunks do not fit the budget of {budget} tokens: {needed} would be needed for the last path"
+        "the chunks do not fit the budget of {budget} tokens: the last path alone needs {needed}"
     )]
     BudgetExceeded { budget: i64, needed: i64 },
     /// 422: the budget leaves no space for chunks.
     #[error("the budget of {budget} tokens is too small: {reason}")]
     BudgetTooSmall { budget: i64, reason: String },
     /// 422: the summaries are too long.
-    #[error("the summaries have {combined} characters together; at most {allowed} are allowed")]
+    #[error("the summaries have {combined} characters in total; at most {allowed} are allowed")]
     CharacterBudget { combined: i64, allowed: i64 },
     /// 422: the complete prompt exceeds the budget; it was not sent.
-    #[error("the final prompt has {tokens} tokens; the budget is {budget}")]
+    #[error("the final prompt has {tokens} tokens, but the budget is {budget}")]
     FinalPromptOverBudget { tokens: i64, budget: i64 },
     /// 504.
     #[error("the query was not answered within {seconds} seconds")]
@@ -124,44 +126,48 @@ impl QueryError {
     /// What to do about it.
     pub fn remediation(&self) -> String {
         let text = match self {
-            Self::Invalid(_) => {
-                "Correct the fields listed in errors; /docs describes each of them."
-            }
+            Self::Invalid(_) => "Correct the fields listed in errors; /docs describes each field.",
             Self::Cursor(_) => {
-                "Start again without cursor, then pass on next_cursor as it came, with the same query."
+                "Start again without a cursor, then send next_cursor unchanged and with the \
+                 same query."
             }
             Self::NotFound(_) => {
-                "Check the id and the space; with audit.persist = false no receipts are kept."
+                "Check the id and the space; with audit.persist = false memoir stores no \
+                 receipts."
             }
             Self::NoChunks => {
-                "QuerySettings wider: strategy wide_branch or branch_out, or fewer of source_ids, tags, user_id and as_of; \
-                 context shows what was chosen. If nothing was brought in yet: POST /v1/ingestions."
+                "Search more widely: use the strategy wide_branch or branch_out, or fewer \
+                 filters (source_ids, tags, user_id, as_of); context shows which categories \
+                 were selected. If the space is empty, ingest a text first: POST \
+                 /v1/ingestions."
             }
             Self::MayCostMore { .. } => {
-                "Raise max_calls or max_cost_usd, or ask with a narrower strategy or fewer chunks (limit); \
-                 POST /v1/queries/estimate tells the bounds."
+                "Raise max_calls or max_cost_usd, or use a narrower strategy or fewer chunks \
+                 (limit); POST /v1/queries/estimate returns the upper bounds."
             }
             Self::BudgetExceeded { .. } => {
-                "Raise max_token_budget, lower per_path_limit, use prompt_limiting_strategy \"SUMMARIZE\", or, where it \
-                 was \"error\", let overflow be \"trim\"."
+                "Raise max_token_budget, lower per_path_limit, set prompt_limiting_strategy \
+                 to \"SUMMARIZE\", or set overflow to \"trim\"."
             }
             Self::BudgetTooSmall { .. } => {
-                "Raise max_token_budget, read fewer chunks (limit, per_path_limit: each has a frame of its own), or \
-                 shorten the question and the descriptions of the sources."
+                "Raise max_token_budget, read fewer chunks (limit, per_path_limit), because \
+                 each chunk adds a frame, or shorten the query and the helpers of the \
+                 sources."
             }
             Self::CharacterBudget { .. } => {
-                "Raise query.summary_max_retries or query.summary_char_overage_tolerance_percent, choose a stronger \
-                 model for summarize (llm.models), or raise max_token_budget."
+                "Raise query.summary_max_retries or \
+                 query.summary_char_overage_tolerance_percent, choose a stronger model for \
+                 the stage summarize (llm.models), or raise max_token_budget."
             }
             Self::FinalPromptOverBudget { .. } => {
-                "Read fewer chunks (limit, per_path_limit), use PRUNE, or raise max_token_budget far enough that fewer \
-                 need to be shortened."
+                "Read fewer chunks (limit, per_path_limit), use PRUNE, or raise \
+                 max_token_budget so that fewer chunks are summarized."
             }
             Self::Timeout { .. } => {
-                "Raise timeout_s, ask with a narrower strategy, or send it with wait=false."
+                "Raise timeout_s, use a narrower strategy, or send the query with wait=false."
             }
             Self::Llm(error) => return error.remediation(),
-            Self::Store(_) => "Try again when the database is back.",
+            Self::Store(_) => "Try again when the database is reachable.",
         };
         text.to_owned()
     }

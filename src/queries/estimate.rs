@@ -138,7 +138,8 @@ impl Queries {
         }
         if let Some(most) = ask.max_cost_usd {
             let Some(cost) = bound.cost_usd else {
-                let message = "cannot be kept: the price of a model is not configured (llm.providers.<name>.prices)";
+                let message = "cannot be enforced: the price of a model is not configured \
+                     (llm.providers.<name>.prices)";
                 return Err(QueryError::Invalid(vec![FieldError::new(
                     "max_cost_usd",
                     message,

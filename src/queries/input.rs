@@ -1,4 +1,5 @@
-//! A query with every parameter: the request, completed from the settings, checked all at once.
+//! A query with all parameters: the caller's values, completed from the settings, and checked
+//! together.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -15,16 +16,16 @@ use crate::config::query::{
 };
 use crate::model::query::QueryScope;
 
-/// Maximum characters of a query.
+/// Maximum length of a query in characters.
 pub const MOST_QUERY_CHARS: usize = 100_000;
-/// Maximum sources, and maximum tags, that one query names.
+/// Maximum number of sources, and of tags, in one query.
 pub const MOST_NAMED: usize = 100;
 
-/// What to do with the chunks found.
+/// What to do with the chunks that were found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Have a model write an answer.
+    /// Call a model for an answer.
     #[default]
     Answer,
     /// Return the chunks without an answer.
@@ -35,14 +36,14 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VersionScope {
-    /// The current version of each source.
+    /// Only the current version of each source.
     #[default]
     Latest,
     /// All versions.
     All,
 }
 
-/// A query request; missing parameters come from the settings.
+/// A query as the caller sent it; omitted fields use the settings.
 #[derive(Debug, Clone, Default)]
 pub struct QueryInput {
     pub query: String,
@@ -70,7 +71,7 @@ pub struct QueryInput {
     pub timeout_s: Option<i64>,
 }
 
-/// A query with the effective value of every parameter.
+/// A query with all parameters in force.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = QueryParameters)]
 pub struct QuerySettings {
@@ -81,18 +82,19 @@ pub struct QuerySettings {
     /// `one_shot`, `wide_branch`, `zoom_in` or `branch_out`.
     #[schema(value_type = String, example = "one_shot")]
     pub strategy: StrategyName,
-    /// Categories selected on level 1.
+    /// Number of categories to select on level 1.
     pub n: u64,
-    /// How many fewer or more categories are selected on each further level.
+    /// By how much that number changes from level to level.
     pub n2: u64,
-    /// Maximum categories that `branch_out` selects on a level.
+    /// Maximum number of categories that `branch_out` selects on a level.
     pub per_level_max: u64,
     /// `PRUNE` or `SUMMARIZE`.
     #[schema(value_type = String, example = "PRUNE")]
     pub prompt_limiting_strategy: PromptLimiting,
-    /// Maximum tokens of the answer prompt.
+    /// Maximum tokens of the final prompt.
     pub max_token_budget: u64,
-    /// Whether the request named the budget; without an answer to write, it applies only then.
+    /// Whether the request set the budget; a query without an answer has a budget only in that
+    /// case.
     #[serde(default)]
     pub budget_named: bool,
     pub use_rankings: bool,
@@ -107,12 +109,12 @@ pub struct QuerySettings {
     /// `latest` or `all`.
     #[schema(value_type = String, example = "latest")]
     pub version_scope: VersionScope,
-    /// Maximum chunks per category; 0: no limit.
+    /// Maximum number of chunks from one category; 0 means no limit.
     pub per_path_limit: u64,
-    /// Maximum chunks in total.
+    /// Maximum number of chunks in total.
     pub limit: u64,
     pub cursor: Option<String>,
-    /// The model for every stage, if the request named one.
+    /// The model for every stage, if the request specified one.
     pub model: Option<String>,
     pub deterministic: bool,
     pub max_calls: Option<u64>,
@@ -130,7 +132,7 @@ impl QuerySettings {
         }
     }
 
-    /// The same with another strategy and its own numbers.
+    /// The same query with another strategy and that strategy's own numbers.
     #[must_use]
     pub fn with_strategy(&self, name: StrategyName) -> Self {
         Self {
@@ -156,7 +158,7 @@ impl QuerySettings {
 }
 
 impl QueryInput {
-    /// Completes the request from the settings, checks everything and reports all errors at once.
+    /// Completes the query from the settings and checks everything; reports all errors together.
     ///
     /// # Errors
     /// [`QueryError::Invalid`].
@@ -190,7 +192,7 @@ impl QueryInput {
         if limiting == PromptLimiting::Summarize && max_token_budget <= headroom {
             faults.add(
                 "max_token_budget",
-                format!("must be more than {headroom}, the headroom of SUMMARIZE"),
+                format!("must be greater than {headroom}, the headroom of SUMMARIZE"),
             );
         }
 
@@ -216,7 +218,7 @@ impl QueryInput {
             if moment.is_none() {
                 faults.add(
                     "as_of",
-                    "must be a moment like 2026-01-31T12:00:00Z".to_owned(),
+                    "must be a timestamp such as 2026-01-31T12:00:00Z".to_owned(),
                 );
             }
 
@@ -227,7 +229,7 @@ impl QueryInput {
             .max_cost_usd
             .is_some_and(|usd| !(usd.is_finite() && usd > 0.0))
         {
-            faults.add("max_cost_usd", "must be more than 0".to_owned());
+            faults.add("max_cost_usd", "must be greater than 0".to_owned());
         }
         let ask = QuerySettings {
             mode: self.mode,
@@ -300,7 +302,7 @@ impl Faults {
             ("tags", wish.tags.len()),
         ] {
             if named > MOST_NAMED {
-                self.add(field, format!("must name at most {MOST_NAMED}"));
+                self.add(field, format!("must have at most {MOST_NAMED} entries"));
             }
         }
 
@@ -314,7 +316,7 @@ impl Faults {
             .filter(|(_, tag)| !plain(tag, 100));
 
         for (place, _) in faulty {
-            let message = "must be 1 to 100 characters, none of them control characters";
+            let message = "must have 1 to 100 characters and no control characters";
             self.add(&format!("tags[{place}]"), message.to_owned());
         }
 
@@ -325,7 +327,7 @@ impl Faults {
         {
             self.add(
                 "user_id",
-                "must be 1 to 128 characters, none of them control characters".to_owned(),
+                "must have 1 to 128 characters and no control characters".to_owned(),
             );
         }
     }

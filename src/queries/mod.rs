@@ -316,7 +316,7 @@ impl Queries {
         let (store, space) = (self.inner.store.clone(), who.space.clone());
         let writing = self.inner.writes.spawn(async move {
             if let Err(error) = store.add_query(&space, &stored, of_job).await {
-                tracing::warn!(%error, "the receipt of a query could not be kept");
+                tracing::warn!(%error, "cannot store the receipt of a query");
             }
         });
 
@@ -460,7 +460,7 @@ impl Drop for Forget {
             let inner = &queries.inner;
             let written = inner.llm.flush().await;
             if written.is_err() || inner.store.remove_query_calls(&space, &id).await.is_err() {
-                tracing::warn!("the calls of a query could not be removed");
+                tracing::warn!("cannot delete the recorded calls of a query");
             }
         });
     }

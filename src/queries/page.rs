@@ -61,7 +61,7 @@ impl Cursor {
     /// # Errors
     /// [`QueryError::Cursor`].
     pub fn decode(text: &str, ask: &QuerySettings, depth: usize) -> Result<Self, QueryError> {
-        let not_ours = || QueryError::Cursor("the cursor is not one of ours");
+        let not_ours = || QueryError::Cursor("the cursor is invalid");
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| not_ours())?;
         let cursor: Self = serde_json::from_slice(&bytes).map_err(|_| not_ours())?;
         if cursor.of != fingerprint(ask) {

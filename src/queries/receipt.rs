@@ -1,5 +1,5 @@
-//! What is stored of a query: the options and choices, what was dropped and why, and its cost. No
-//! chunk text.
+//! The stored record of a query: options and choices, what was dropped and why, and the cost. It
+//! contains no chunk text.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,23 +32,23 @@ pub struct Receipt {
     pub next: Option<Place>,
     pub mode_tokens: ModeTokens,
     pub totals: Totals,
-    /// The code of the problem with which it failed.
+    /// The problem code if the query failed.
     pub error: Option<String>,
-    /// A fingerprint of the whole result without its times; a replay must produce the same.
+    /// A hash of the whole result except times; a replay must produce the same one.
     pub result_sha256: String,
 }
 
-/// A path with the chunks read from it.
+/// A path and the chunks read from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathRecord {
     pub ids: Vec<i64>,
     pub names: Vec<String>,
-    /// On each level: the rank, and the best rank there.
+    /// For each level: the rank, and the best rank there.
     pub ranks: Vec<(i64, i64)>,
     pub chunk_ids: Vec<i64>,
 }
 
-/// How chunks were shortened, without their texts.
+/// How chunks were summarized, without their texts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SummaryRecord {
     pub ratio: f64,
@@ -58,14 +58,14 @@ pub struct SummaryRecord {
     pub allowed_char_count: i64,
 }
 
-/// What a query used.
+/// The totals of a query: calls, tokens, cost and time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Calls, including failed ones.
+    /// Number of attempts, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// `None` if a price is unknown.
+    /// Missing if a price is unknown.
     pub cost_usd: Option<f64>,
     pub total_latency: f64,
 }
@@ -87,7 +87,7 @@ impl Totals {
     }
 }
 
-/// Facts that the result does not show.
+/// Details of a run that the result does not contain.
 #[derive(Debug, Default)]
 pub struct RunRecord {
     pub levels: Vec<Level>,
@@ -153,7 +153,7 @@ impl Receipt {
         }
     }
 
-    /// Parses a stored receipt.
+    /// Reads a stored receipt.
     pub fn of(stored: &StoredQuery) -> Self {
         serde_json::from_value(stored.receipt.clone()).unwrap_or_default()
     }
@@ -173,7 +173,7 @@ impl Receipt {
     }
 }
 
-/// A fingerprint of a result without its times.
+/// A hash of a result except times.
 pub fn fingerprint(result: &QueryResult) -> String {
     let mut timeless = result.without_chunks();
     (timeless.elapsed_ms, timeless.total_latency) = (0.0, 0.0);
@@ -186,7 +186,7 @@ pub fn fingerprint(result: &QueryResult) -> String {
         retrieval.latency_ms = 0.0;
     }
 
-    // The chunks are by far the largest part, and are not copied for this.
+    // The chunks are by far the largest part, so they are not copied for this.
     let bytes = serde_json::to_vec(&(timeless, &result.chunks)).unwrap_or_default();
     sha256_hex(&bytes)
 }

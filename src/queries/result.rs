@@ -1,5 +1,5 @@
-//! The result of a query: one shape for the answer, for a job's result, and for a query without an
-//! answer.
+//! The result of a query: one type for a response, for the result of a job, and for a query that
+//! could not be answered.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,26 +9,26 @@ use super::input::QuerySettings;
 use super::traversal::{Level, Path, Reason};
 use crate::model::llm_call::LlmCall;
 
-/// The result of a query: the answer, its basis, what was dropped and why, and every call.
+/// The result of a query: the answer, the chunks it is based on, what was dropped and why, and
+/// every model call.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryResult {
-    /// The id of its receipt.
+    /// The id of the receipt.
     pub id: String,
-    /// The effective strategy.
+    /// The strategy in force.
     #[schema(example = "one_shot")]
     pub strategy: String,
-    /// The effective value of every parameter.
+    /// All parameters in force.
     pub parameters: QuerySettings,
-    /// Warnings that did not stop the query.
+    /// Problems that did not stop the query.
     pub warnings: Vec<QueryWarning>,
-    /// The answer; null if none was requested or given.
+    /// The answer; null if none was requested or none was generated.
     pub answer: Option<String>,
-    /// The chunks from which the answer was written.
+    /// The chunks that the answer is based on.
     pub used_chunks: Vec<UsedChunk>,
     /// The chunks in order, verbatim.
     pub chunks: Vec<QueryChunk>,
-    /// Pass this as `cursor` to continue with the same paths, without repeating the walk; null at
-    /// the end.
+    /// Pass it as `cursor` to resume pagination without repeating the walk; null on the last page.
     pub next_cursor: Option<String>,
     /// The paths to the leaves that were read, in order.
     pub paths: Vec<QueryPath>,
@@ -38,28 +38,29 @@ pub struct QueryResult {
     pub dropped_chunks: Vec<DroppedChunk>,
     /// Paths that could not be used.
     pub path_errors: Vec<PathError>,
-    /// How much of the budget all chunks together take.
+    /// The token count of all chunks compared with the budget.
     pub estimate: Option<PromptEstimate>,
-    /// How chunks were shortened, if they were.
+    /// How chunks were summarized, if they were.
     pub summarization: Option<Summarization>,
-    /// One entry per leaf. For leaves read in one statement, the first entry has its time.
+    /// One entry per leaf. If several leaves were read in one database query, the first entry has
+    /// its time.
     pub retrievals: Vec<Retrieval>,
-    /// Every model call, in order.
+    /// All model call attempts, in order.
     pub responses: Vec<QueryCall>,
-    /// Milliseconds of all model calls and retrievals together.
+    /// Total time of all model calls and retrievals in milliseconds.
     pub total_latency: f64,
     /// Wall-clock time in milliseconds.
     pub elapsed_ms: f64,
 }
 
-/// A warning.
+/// A warning about a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueryWarning {
     pub code: String,
     pub message: String,
 }
 
-/// A chunk from which the answer was written.
+/// A chunk that the answer is based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsedChunk {
     pub chunk_id: i64,
@@ -71,11 +72,11 @@ pub struct UsedChunk {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryChunk {
     pub chunk_id: i64,
-    /// Verbatim, as in the source.
+    /// The text as it is in the source.
     pub text_content: String,
     /// Names from level 1 to the leaf.
     pub category_path: Vec<String>,
-    /// The rank of its leaf, from 1 to the number that could be selected there.
+    /// The rank of its leaf, from 1 to the maximum number that could be selected there.
     pub ranked_relevance: i64,
     /// The mean over all levels of rank divided by best rank; above 0 and at most 1.
     pub path_relevance: f64,
@@ -83,9 +84,9 @@ pub struct QueryChunk {
     pub created_at: String,
     pub source_id: String,
     pub source_version: i64,
-    /// Start position in the source, in characters.
+    /// Start offset in the text of the version, in characters.
     pub start_char: i64,
-    /// End position, exclusive.
+    /// End offset in characters, exclusive.
     pub end_char: i64,
 }
 
@@ -99,7 +100,7 @@ pub struct QueryPath {
     /// Ranks from level 1.
     pub ranks: Vec<LevelRank>,
     pub path_relevance: f64,
-    /// The number of chunks read from it.
+    /// Number of chunks read from it.
     pub chunk_count: i64,
 }
 
@@ -107,16 +108,16 @@ pub struct QueryPath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LevelRank {
     pub ranked_relevance: i64,
-    /// The best possible rank on that level: the number that could be selected.
+    /// The best rank on that level, which is the maximum number that could be selected.
     pub best: i64,
 }
 
-/// A dropped path.
+/// A path that was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DroppedPath {
     /// Names from level 1 to where the path ended.
     pub path: Vec<String>,
-    /// `not_leaf`, `not_selected`, `empty`, `pruned`, or `limited`: earlier paths used up `limit`.
+    /// `not_leaf`, `not_selected`, `empty`, `pruned`, or `limited` (earlier paths used up `limit`).
     #[schema(example = "pruned")]
     pub reason: String,
 }
@@ -139,19 +140,19 @@ pub struct PathError {
     pub message: String,
 }
 
-/// How much of the budget the chunks take. Counted part by part with the answering model's
-/// tokenizer: the fixed part is the instruction, the query, the helpers of the sources, and the
-/// delimiters around each chunk.
+/// The token count of the chunks compared with the budget, using the tokenizer of the answering
+/// model. Parts are counted separately; the fixed part is the instruction, the query, the helpers
+/// of the sources, and the frame around each chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PromptEstimate {
     pub fixed_prompt_token_count: i64,
     pub chunks_total_token_count: i64,
     pub fixed_prompt_char_count: i64,
     pub chunks_total_char_count: i64,
-    /// The part of the fixed prompt that is the query.
+    /// Tokens of the query, which are part of the fixed prompt.
     pub query_token_count: i64,
     pub max_token_budget: i64,
-    /// The prompt as sent, counted as a whole; null if none was sent.
+    /// Tokens of the complete prompt that was sent; null if none was sent.
     pub final_prompt_token_count: Option<i64>,
     /// The encoding used to count tokens.
     #[schema(example = "o200k_base")]
@@ -160,16 +161,16 @@ pub struct PromptEstimate {
     pub exact: bool,
 }
 
-/// How chunks were shortened.
+/// How chunks were summarized.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Summarization {
     /// The share of the chunks' tokens that fits the budget.
     pub ratio: f64,
-    /// Maximum input tokens of one call.
+    /// Maximum input tokens per call.
     pub part_token_cap: i64,
     pub parts: Vec<SummaryPart>,
     pub chunks: Vec<SummarizedChunk>,
-    /// Characters of all summaries together, and their maximum.
+    /// Total characters of all summaries, and the maximum allowed.
     pub combined_char_count: i64,
     pub allowed_char_count: i64,
 }
@@ -188,7 +189,7 @@ pub struct SummarizedChunk {
     pub original_chars: i64,
     pub target_chars: i64,
     pub summary_chars: i64,
-    /// The text in the prompt that replaced the chunk.
+    /// The text that replaced the chunk in the prompt.
     pub summary: String,
 }
 
@@ -201,19 +202,19 @@ pub struct Retrieval {
     pub latency_ms: f64,
 }
 
-/// One model call.
+/// One attempt of a model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueryCall {
     /// `select`, `summarize` or `answer`.
     pub stage: String,
     pub level: Option<i64>,
-    /// How many could be selected; only for `select`.
+    /// Maximum number of options that could be selected; only for `select`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_selectable: Option<i64>,
     pub attempt: i64,
     /// `ok`, `invalid`, `truncated`, `refused`, `transport_error` or `cancelled`.
     pub outcome: String,
-    /// The model's answer, once parsed.
+    /// The parsed output of the model.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub llm_output: Option<Value>,
     #[schema(format = DateTime)]
@@ -221,14 +222,14 @@ pub struct QueryCall {
     pub latency_ms: f64,
     pub provider: String,
     pub model: String,
-    /// How the schema of the answer was enforced: `native`, `tool`, `prompted`, or `embedded`.
+    /// How the output schema was enforced: `native`, `tool`, `prompted` or `embedded`.
     pub mode: String,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// The part of `tokens_prompt` that came from the provider's cache.
+    /// The part of `tokens_prompt` that the provider served from its cache.
     pub tokens_cached: i64,
     pub cost_usd: Option<f64>,
-    /// The parameters as sent.
+    /// The parameters sent to the provider.
     #[schema(value_type = std::collections::HashMap<String, Value>)]
     pub provider_params: Value,
 }
@@ -272,7 +273,7 @@ impl QueryResult {
         });
     }
 
-    /// Adds the calls, and sums up the time of calls and retrievals.
+    /// Adds the calls, and sums the time of calls and retrievals.
     pub fn account(&mut self, calls: Vec<LlmCall>, levels: &[Level]) {
         let most = |call: &LlmCall| {
             let level = call.level.filter(|_| call.stage == "select")?;
@@ -294,7 +295,7 @@ impl QueryResult {
             .map(|retrieval| retrieval.latency_ms)
             .sum();
 
-        // The sum of nothing is -0.0, which would be visible.
+        // The sum of an empty list is -0.0, which would be displayed.
         self.total_latency = asking + reading + 0.0;
     }
 

@@ -157,7 +157,7 @@ impl QueryRun<'_> {
             };
 
             if empty {
-                let message = "the category holds no chunks of what was asked for".to_owned();
+                let message = "the category contains no chunks that match the filters".to_owned();
                 let code = "no_chunks_found".to_owned();
                 self.result.path_errors.push(PathError {
                     path: path.names.clone(),
@@ -181,7 +181,7 @@ impl QueryRun<'_> {
         if let Some(next) = &found.next {
             self.result.next_cursor = Some(Cursor::new(self.ask, paths, next.clone()).encode());
             let message = format!(
-                "only the first {} chunks were read; next_cursor leads to the others",
+                "only the first {} chunks were read; use next_cursor to get the others",
                 self.ask.limit
             );
 
@@ -370,7 +370,7 @@ impl QueryRun<'_> {
         if self.ask.use_rankings {
             self.result.warn(
                 "use_rankings_ignored",
-                "SUMMARIZE shortens every chunk; rankings play no part in it",
+                "SUMMARIZE shortens every chunk and ignores rankings",
             );
         }
 
@@ -379,9 +379,9 @@ impl QueryRun<'_> {
         let planned = planned.map_err(|no_plan| QueryError::BudgetTooSmall {
             budget: rules.budget,
             reason: match no_plan {
-                NoPlan::NoRoom => "query, helpers and frame take all of it".to_owned(),
+                NoPlan::NoRoom => "the query, helpers and frames use all of it".to_owned(),
                 NoPlan::TooLarge { chunk_id, tokens } => {
-                    format!("chunk {chunk_id} with its instruction has {tokens} tokens")
+                    format!("chunk {chunk_id} and its instruction have {tokens} tokens")
                 }
             },
         })?;

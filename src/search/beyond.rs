@@ -223,7 +223,7 @@ impl Beyond<'_> {
                 Ok(Some(best)) => return Ok(best),
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "pgvector gave no answer: vectors are read one by one");
+                    tracing::warn!(%error, "the pgvector query failed; reading vectors one by one");
                 }
             }
         }

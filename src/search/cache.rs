@@ -128,7 +128,7 @@ impl IndexCache {
         let (cache, space) = (self.clone(), space.clone());
         #[expect(
             clippy::disallowed_methods,
-            reason = "must outlive a caller who goes away: half of it would be read twice"
+            reason = "must outlive a disconnected caller, or half of it would be read twice"
         )]
         let read =
             tokio::spawn(async move { cache.bring_up(&space, &entry, writes, vectors).await });
@@ -375,6 +375,6 @@ pub async fn blocking<T: Send + 'static>(
 /// A panic message may quote the text.
 fn stopped() -> StoreError {
     StoreError::Broken {
-        cause: "a search stopped on a defect of its own".to_owned(),
+        cause: "a search failed because of an internal error".to_owned(),
     }
 }

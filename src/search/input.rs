@@ -79,7 +79,7 @@ impl SearchInput {
             ("filters.tags", self.tags.len()),
         ] {
             if named > MOST_NAMED {
-                refuse(field, format!("must name at most {MOST_NAMED}"));
+                refuse(field, format!("must have at most {MOST_NAMED} entries"));
             }
         }
 
@@ -92,7 +92,7 @@ impl SearchInput {
             .enumerate()
             .filter(|(_, tag)| !plain(tag, 100))
         {
-            let rule = "must be 1 to 100 characters, none of them control characters";
+            let rule = "must have 1 to 100 characters and no control characters";
             refuse(&format!("filters.tags[{place}]"), rule.to_owned());
         }
 
@@ -103,7 +103,7 @@ impl SearchInput {
         {
             refuse(
                 "filters.user_id",
-                "must be 1 to 128 characters, none of them control characters".to_owned(),
+                "must have 1 to 128 characters and no control characters".to_owned(),
             );
         }
 
@@ -122,7 +122,7 @@ impl SearchInput {
         if as_of == Some(None) {
             refuse(
                 "filters.as_of",
-                "must be a moment like 2026-01-31T12:00:00Z".to_owned(),
+                "must be a timestamp such as 2026-01-31T12:00:00Z".to_owned(),
             );
         }
 

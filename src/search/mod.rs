@@ -81,7 +81,7 @@ pub struct Results {
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     /// 422: fields violate a rule.
-    #[error("the search breaks a rule")]
+    #[error("the search is invalid")]
     Invalid(Vec<FieldError>),
     /// As the model's error says.
     #[error(transparent)]
@@ -191,7 +191,7 @@ impl Search {
             place = inner.cache.of(space, true).await?;
         }
 
-        let cause = "the space keeps turning to another embedding model".to_owned();
+        let cause = "the embedding model of the space keeps changing".to_owned();
         Err(StoreError::Contended { cause }.into())
     }
 
@@ -294,7 +294,7 @@ impl Search {
     /// Copies existing vectors to pgvector, where the database has it.
     pub async fn complete_pgvector(&self) {
         while let Err(error) = self.inner.store.complete_pgvector().await {
-            tracing::warn!(%error, "vectors could not be copied for pgvector yet");
+            tracing::warn!(%error, "cannot copy vectors for pgvector yet");
             tokio::time::sleep(TRY_AGAIN).await;
         }
     }

@@ -87,7 +87,7 @@ impl Search {
             tx.commit().await?;
             jobs.announce();
 
-            tracing::info!("a space is being turned to another embedding model");
+            tracing::info!("changing the embedding model of a space");
         }
 
         Ok(())

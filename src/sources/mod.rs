@@ -43,20 +43,21 @@ pub struct SourceChange {
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// 422: fields violate a rule.
-    #[error("the source breaks a rule")]
+    #[error("the source is invalid")]
     Invalid(Vec<FieldError>),
     /// 404: no such source in this space.
-    #[error("no source {0} in this space")]
+    #[error("there is no source {0} in this space")]
     NotFound(String),
     /// 404: the source has no such version.
     #[error("source {id} has no version {version} in this space")]
     NoVersion { id: String, version: i64 },
     /// 409: the user already has a source at that path.
-    #[error("a source of this path is registered already")]
+    #[error("a source with this path already exists")]
     AlreadyRegistered { existing: Option<SourceId> },
     /// 412: it has changed since the caller read it.
     #[error(
-        "the source is not as If-Match says: it was changed since, or the entity tag is not one of its own"
+        "the source does not match If-Match: it has changed since, or the ETag is not one of \
+         its own"
     )]
     Changed,
     /// 503 or 500, as the store says.

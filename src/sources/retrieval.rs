@@ -55,13 +55,13 @@ pub struct Retrieved {
 #[derive(Debug, thiserror::Error)]
 pub enum RetrievalError {
     /// 422: fields violate a rule.
-    #[error("the description breaks a rule")]
+    #[error("the description is invalid")]
     Invalid(Vec<FieldError>),
     /// 404: nothing matches; with `strict`, names the filter.
     #[error("{}", nothing(*.filter))]
     NotFound { filter: Option<&'static str> },
     /// 404: no such source in this space.
-    #[error("no source {0} in this space")]
+    #[error("there is no source {0} in this space")]
     NoSource(String),
     /// 404: the source has no such version.
     #[error("source {id} has no version {version} in this space")]
@@ -87,7 +87,7 @@ impl AsStoreError for RetrievalError {
 fn nothing(filter: Option<&'static str>) -> String {
     match filter {
         None => "this user has no eligible source in this space".to_owned(),
-        Some(filter) => format!("no source fits {filter}, and strict was asked for"),
+        Some(filter) => format!("no source matches {filter}, and strict is set"),
     }
 }
 

@@ -95,7 +95,7 @@ pub fn check_tags(own: &[String], added: &[String]) -> Result<Vec<String>, Vec<F
 fn filename(new: &NewSource, errors: &mut Vec<FieldError>) -> String {
     let given = new.filename.as_deref().or(new.path.as_deref());
     let Some(given) = given else {
-        errors.push(FieldError::new("filename", "give filename or path"));
+        errors.push(FieldError::new("filename", "send `filename` or `path`"));
         return String::new();
     };
 
@@ -112,7 +112,7 @@ fn filename(new: &NewSource, errors: &mut Vec<FieldError>) -> String {
     {
         errors.push(FieldError::new(
             field,
-            format!("must end in the name of a file, of at most {MAX_NAME_CHARS} characters"),
+            format!("must end in a file name of at most {MAX_NAME_CHARS} characters"),
         ));
     }
 
@@ -135,7 +135,7 @@ fn path(
     if !is_absolute_path(&path) && !errors.iter().any(|error| error.field == "path") {
         errors.push(FieldError::new(
             "path",
-            "must be absolute, like /docs/plan.md or C:\\docs\\plan.md",
+            "must be absolute, such as /docs/plan.md or C:\\docs\\plan.md",
         ));
     }
 
@@ -157,7 +157,10 @@ fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<S
         .count()
         > most
     {
-        errors.push(FieldError::new("tags", format!("at most {most} tags")));
+        errors.push(FieldError::new(
+            "tags",
+            format!("must have at most {most} tags"),
+        ));
         return tags;
     }
 
@@ -177,7 +180,10 @@ fn check_text(field: &str, text: &str, most: usize, errors: &mut Vec<FieldError>
     if text.trim().is_empty() {
         errors.push(FieldError::new(field, "must not be empty"));
     } else if char_count(text) > most {
-        errors.push(FieldError::new(field, format!("at most {most} characters")));
+        errors.push(FieldError::new(
+            field,
+            format!("must have at most {most} characters"),
+        ));
     } else if has_control(text) {
         errors.push(FieldError::new(
             field,

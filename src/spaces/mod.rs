@@ -120,7 +120,7 @@ impl Spaces {
             }
         }
 
-        tracing::info!(rows = rows.values().sum::<u64>(), "a space was removed");
+        tracing::info!(rows = rows.values().sum::<u64>(), "space deleted");
         Ok(Removed {
             jobs_cancelled: cancelled.len(),
             rows,

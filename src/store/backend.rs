@@ -65,7 +65,7 @@ impl Backend {
         let engine = config
             .url
             .engine()
-            .ok_or_else(|| StoreError::cannot_open(&place, "its scheme is not known"))?;
+            .ok_or_else(|| StoreError::cannot_open(&place, "the scheme is not supported"))?;
 
         let losses = Arc::new(Losses::default());
         let synchronous = config.sqlite_synchronous;
@@ -259,7 +259,7 @@ impl Backend {
         match tokio::time::timeout(FLUSH_DEADLINE, Box::pin(durable)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(self.uncertain(&format!(
-                "the disk gave no answer within {} s",
+                "the disk did not respond within {} s",
                 FLUSH_DEADLINE.as_secs()
             ))),
         }
@@ -286,7 +286,7 @@ impl Backend {
             Ok(0) => {
                 // While the writer is held, so that no commit happens in between.
                 flusher.recovered();
-                tracing::info!("SQLite's log is in the database file, after a flush that failed");
+                tracing::info!("SQLite's write-ahead log was checkpointed after a failed flush");
                 Ok(())
             }
             Ok(_) => Err(self.uncertain(cause)),
@@ -306,7 +306,7 @@ impl Backend {
     /// used again.
     pub fn gave_no_answer(&self, waited: Duration) -> StoreError {
         self.losses.remember();
-        let cause = format!("no answer within {} s", waited.as_secs());
+        let cause = format!("no response within {} s", waited.as_secs());
         StoreError::Unavailable {
             place: self.place.clone(),
             cause,

@@ -8,7 +8,7 @@ use sqlx::sqlite::SqliteError;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// 503: the connection was refused, lost, or not available in time.
-    #[error("the database at {place} cannot be reached: {cause}")]
+    #[error("the database at {place} is unreachable: {cause}")]
     Unavailable { place: String, cause: String },
 
     /// 503: the connection broke or the disk failed during a commit, so it is unknown whether the
@@ -17,15 +17,15 @@ pub enum StoreError {
     Uncertain { place: String, cause: String },
 
     /// Retried: another transaction conflicted.
-    #[error("another transaction was in the way: {cause}")]
+    #[error("conflict with another transaction: {cause}")]
     Contended { cause: String },
 
     /// 503: the disk or the database's own limit is full.
-    #[error("the database at {place} has no room left: {cause}")]
+    #[error("the database at {place} has no space left: {cause}")]
     Full { place: String, cause: String },
 
     /// 409: the row exists already. Names the violated constraint.
-    #[error("{constraint} is taken")]
+    #[error("{constraint} is already in use")]
     Conflict { constraint: &'static str },
 
     /// Exit code 2: the file cannot be opened, or the server rejected us.
@@ -41,7 +41,7 @@ pub enum StoreError {
     Schema(String),
 
     /// 500: a statement that should always work failed.
-    #[error("a statement failed: {cause}")]
+    #[error("a database statement failed: {cause}")]
     Broken { cause: String },
 }
 

@@ -118,7 +118,7 @@ impl Inner {
             metrics::counter!(names::STORE_FLUSHES_TOTAL).increment(1);
 
             if let Err(error) = flushed {
-                tracing::warn!(%error, "SQLite's log could not be flushed to the disk");
+                tracing::warn!(%error, "cannot flush SQLite's write-ahead log to disk");
                 self.turns().failure.get_or_insert(error.to_string());
             }
 

@@ -125,8 +125,9 @@ async fn apply_pending(
     let done = load_done(connection, backend).await?;
     if let Some((version, name, _)) = done.iter().find(|(version, ..)| *version > SCHEMA_VERSION) {
         return Err(StoreError::Schema(format!(
-            "the database's schema is version {version} ({name}), newer than this memoir knows ({SCHEMA_VERSION}): \
-             start the memoir that made it, or a later one"
+            "the schema of the database is version {version} ({name}), newer than this \
+             memoir supports ({SCHEMA_VERSION}): start the memoir version that created it, \
+             or a later one"
         )));
     }
 
@@ -141,8 +142,8 @@ async fn apply_pending(
             Some((_, _, stored)) if *stored == checksum => {}
             Some(_) => {
                 return Err(StoreError::Schema(format!(
-                    "migration {} has run in another form than this memoir holds: use a database made by a \
-                     released version, or a new one",
+                    "migration {} was applied in a different form than this memoir contains: \
+                     use a database created by a released version, or a new one",
                     migration.name
                 )));
             }
@@ -189,8 +190,9 @@ async fn check_whole(connection: &mut AnyConnection, backend: &Backend) -> Resul
 
     let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
     Err(StoreError::Schema(format!(
-        "the database at {} lacks what its schema needs; someone dropped it: {}. Restore the database from a backup, or \
-         create what is missing as in migrations/{}",
+        "the schema of the database at {} is incomplete; something may have been dropped: \
+         {}. Restore the database from a backup, or create what is missing as in \
+         migrations/{}",
         backend.place,
         names.join(", "),
         backend.engine.name()
@@ -259,7 +261,8 @@ async fn lock_mysql(connection: &mut AnyConnection, backend: &Backend) -> Result
     }
 
     Err(StoreError::Schema(
-        "another process has been migrating the database for two minutes: look at it".to_owned(),
+        "another process has been migrating the database for two minutes: check that process"
+            .to_owned(),
     ))
 }
 

@@ -66,7 +66,7 @@ pub async fn make_table(
                 connection.execute(statement).await.map_err(|error| backend.explain(&error))?;
             }
 
-            tracing::info!("vectors are kept for pgvector, too");
+            tracing::info!("vectors are also stored for pgvector");
             Ok(())
         }
         // Continuing without it would leave unnoticed gaps.

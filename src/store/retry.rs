@@ -86,7 +86,7 @@ impl Store {
 
             metrics::counter!(names::STORE_RETRIES_TOTAL, "operation" => name).increment(1);
             let _ = MADE_AGAIN.try_with(|counter| counter.fetch_add(1, Ordering::Relaxed));
-            tracing::warn!(operation = name, tried, pause_ms = pause.as_millis(), %cause, "store operation is tried again");
+            tracing::warn!(operation = name, tried, pause_ms = pause.as_millis(), %cause, "retrying a store operation");
             tokio::time::sleep(pause).await;
         }
     }

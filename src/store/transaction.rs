@@ -118,7 +118,7 @@ async fn roll_back(mut connection: PoolConnection<Any>, lives_in_memory: bool, p
     let rolled_back = tokio::time::timeout(patience, connection.execute("ROLLBACK")).await;
 
     if !matches!(rolled_back, Ok(Ok(_))) && !lives_in_memory {
-        tracing::debug!("a transaction could not be rolled back; its connection is closed");
+        tracing::debug!("cannot roll back a transaction; closing its connection");
         connection.close_on_drop();
     }
 }

@@ -69,7 +69,7 @@ def a_dropped_file_is_filed():
             zone.dispatchEvent(new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));""")
     b.one("table.sources a", "cellar.txt")
     b.until("the problem of the other file", lambda: "picture.png" in b.one(".refused").text)
-    b.sees("Convert it to text")
+    b.sees("Convert the file to text")
     b.picture("dropped")
     sound()
     with tempfile.TemporaryDirectory() as folder:

@@ -115,7 +115,7 @@ fn a_newcomer_has_a_healthy_service_at_once() {
 
     let gone = memoir.run(&["healthcheck", "--address", &free_address().to_string()]);
     assert_eq!(gone.status.code(), Some(1));
-    assert!(text(&gone.stderr).contains("no answer"));
+    assert!(text(&gone.stderr).contains("no response"));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_database_that_is_away_exits_with_2_and_guidance() {
             let hint = if url.starts_with("sqlite") {
                 "the file's folder exists"
             } else {
-                "the database runs"
+                "the database is running"
             };
 
             assert!(
@@ -231,7 +231,7 @@ async fn migrate_and_doctor_tell_the_state_of_the_schema() {
         let refused = memoir.run(&["serve"]);
         assert_eq!(refused.status.code(), Some(2));
         assert!(
-            text(&refused.stderr).contains("newer than this memoir knows"),
+            text(&refused.stderr).contains("newer than this memoir supports"),
             "{}",
             text(&refused.stderr)
         );

@@ -501,7 +501,7 @@ fn mistakes_about_models_are_named_with_a_way_out() {
         (
             vec![("MEMOIR__LLM__MODEL", "vllm")],
             "llm.model",
-            "no model of its own",
+            "no default model",
         ),
         (
             vec![("MEMOIR__LLM__FALLBACK_MODEL", "x:y")],
@@ -565,7 +565,7 @@ fn mistakes_about_models_are_named_with_a_way_out() {
                 "http://x/v1/chat/completions",
             )],
             "llm.providers.mine.base_url",
-            "up to and including the version",
+            "an address that ends with the version",
         ),
         (
             vec![("MEMOIR__LLM__PROVIDERS__MINE__API_KEY_FILE", "/dev/null")],
@@ -593,7 +593,7 @@ fn mistakes_about_models_are_named_with_a_way_out() {
         (
             vec![("MEMOIR__LLM__CAPS__JOB__USD", "-1")],
             "llm.caps.job.usd",
-            "zero or more",
+            "at least 0",
         ),
         (
             vec![("MEMOIR__LLM__TRANSPORT__TRIES", "0")],

@@ -139,7 +139,7 @@ async fn a_newer_or_changed_schema_is_refused() {
         assert!(
             error
                 .to_string()
-                .contains("version 9999 (9999_future), newer than this memoir knows"),
+                .contains("version 9999 (9999_future), newer than this memoir supports"),
             "{error}"
         );
 
@@ -153,7 +153,7 @@ async fn a_newer_or_changed_schema_is_refused() {
         assert!(
             error
                 .to_string()
-                .contains("0002_sources has run in another form"),
+                .contains("0002_sources was applied in a different form"),
             "{error}"
         );
 

@@ -248,10 +248,7 @@ fn a_file_that_is_no_database_is_told_at_once() {
             said.contains("the file notes.txt is not a SQLite database"),
             "{arguments:?}: {said}"
         );
-        assert!(
-            said.contains("Name another file in database.url"),
-            "{arguments:?}: {said}"
-        );
+        assert!(said.contains("Set database.url"), "{arguments:?}: {said}");
     }
 
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Problem documents for what may not be done with a category.
+//! Problem documents for categories.
 
 use axum::http::StatusCode;
 
@@ -20,26 +20,28 @@ impl From<CategoryError> for ApiError {
             CategoryError::NotFound(_) => Self::not_found(detail),
             CategoryError::TooDeep { depth } => refused(
                 "max_depth",
-                "Maximum depth",
+                "Maximum depth reached",
                 "Choose a parent on a higher level.",
             )
             .with("depth", depth),
             CategoryError::Exists { existing } => {
-                let fix = "Use the existing category (context.category_id), or another name.";
-                conflict("category_exists", "Category exists", fix).with("category_id", existing)
+                let fix =
+                    "Use the existing category (context.category_id), or choose another name.";
+                conflict("category_exists", "Category already exists", fix)
+                    .with("category_id", existing)
             }
             CategoryError::Full { level, limit } => {
                 let fix = "Use an existing category, or raise taxonomy.max_categories_default or the limit of this level.";
-                refused("category_limit", "Category limit", fix)
+                refused("category_limit", "Category limit reached", fix)
                     .with("level", level)
                     .with("limit", limit)
             }
             CategoryError::NotEmpty(_) => {
-                let fix = "Delete the sources whose chunks lie there, or keep it.";
+                let fix = "Delete the sources whose chunks are filed there, or keep the category.";
                 conflict("category_not_empty", "Category not empty", fix)
             }
             CategoryError::NotALeaf { level, depth, .. } => {
-                let fix = "List its children (GET /v1/categories?parent_id=…) down to a leaf.";
+                let fix = "List the children (GET /v1/categories?parent_id=…) down to a leaf.";
                 refused("not_a_leaf", "Not a leaf", fix)
                     .with("level", level)
                     .with("depth", depth)

@@ -1,4 +1,4 @@
-//! What is wrong with an API key, or with a wish about keys.
+//! Problem documents for API keys.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 
@@ -21,7 +21,10 @@ impl From<KeysError> for ApiError {
                 "Rate limited",
                 detail,
             )
-            .fix("Wait as Retry-After says, or have the key's limits.requests_per_minute raised.")
+            .fix(
+                "Wait for the time given in Retry-After, or ask an admin to raise \
+                 limits.requests_per_minute of the key.",
+            )
             .with("limit", limit)
             .with("resets_in_seconds", resets_in)
             .header(header::RETRY_AFTER, HeaderValue::from(resets_in))
@@ -38,15 +41,16 @@ impl From<KeysError> for ApiError {
                 HeaderValue::from(resets_in),
             ),
             KeysError::NotFound(_) => Self::not_found(detail)
-                .fix("List the keys that you may manage with GET /v1/admin/keys."),
+                .fix("Use GET /v1/admin/keys to list the keys that you can manage."),
             KeysError::Beyond(_) => Self::forbidden(&detail)
-                .fix("Use an admin key of all spaces, without limits and expiry."),
+                .fix("Use an admin key for all spaces that has no limits and no expiry."),
             KeysError::OfConfiguration(_) => {
-                conflict("key_of_configuration", "Key of the configuration")
-                    .fix("Change or remove its entry in auth.keys and restart.")
+                conflict("key_of_configuration", "Key defined in the configuration")
+                    .fix("Change or delete its entry in auth.keys and restart.")
             }
-            KeysError::First => conflict("first_key", "First key").fix(
-                "Make a key with role \"admin\" and space \"*\" first, then the others with it.",
+            KeysError::First => conflict("first_key", "First key must be an admin key").fix(
+                "Create a key with the role \"admin\" and the space \"*\" first, then use it \
+                 to create the others.",
             ),
             KeysError::Invalid(errors) => Self::invalid(errors),
             KeysError::Store(error) => error.into(),

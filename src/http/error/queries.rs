@@ -1,4 +1,4 @@
-//! What is said of a query that failed: its own problem, with all that was done for it.
+//! Problem documents for failed queries, with everything that was done for them.
 
 use axum::http::StatusCode;
 

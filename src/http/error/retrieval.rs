@@ -1,4 +1,4 @@
-//! What is said when a source cannot be given.
+//! Problem documents for document retrieval.
 
 use axum::http::StatusCode;
 
@@ -19,11 +19,15 @@ impl From<RetrievalError> for ApiError {
                 );
                 match filter {
                     Some(filter) => problem
-                        .fix("Say less of the source, or leave out strict: then the answer tells what was relaxed.")
+                        .fix(
+                            "Use fewer filters, or omit strict: the response then lists the \
+                             ignored filters in relaxed.",
+                        )
                         .with("filter", filter),
                     None => problem.fix(
-                        "Check user_id and the header X-Memoir-Space, bring the source in (POST /v1/ingestions), or make \
-                         it eligible (PATCH /v1/sources/{id}).",
+                        "Check user_id and the header X-Memoir-Space, ingest the source \
+                         (POST /v1/ingestions), or make it eligible (PATCH \
+                         /v1/sources/{id}).",
                     ),
                 }
             }
@@ -35,8 +39,10 @@ impl From<RetrievalError> for ApiError {
                 (problem.0.code, problem.0.title) =
                     ("document_content_missing", "Source content missing");
                 problem.0.detail = detail;
-                problem
-                    .fix("Bring its text in again: POST /v1/ingestions with its path or source_id.")
+                problem.fix(
+                    "Ingest its text again: POST /v1/ingestions with the path or the \
+                         source_id.",
+                )
             }
             RetrievalError::Store(error) => error.into(),
         }

@@ -1,5 +1,5 @@
-//! Walks a JSON text without building it, and refuses what typed parsing lets pass: an object that
-//! names a key twice, and U+0000, which one of the databases refuses and no client means.
+//! Scans a JSON text without building it, and rejects what typed parsing accepts: an object with a
+//! duplicate key, and U+0000, which PostgreSQL cannot store and clients never intend.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 
 use crate::http::error::ApiError;
 
-/// Checks a text that is known to be JSON; the named field at its top may hold NUL.
+/// Checks a text that is known to be JSON; the given top-level field may contain NUL.
 pub fn check(bytes: &[u8], nul_in: &str) -> Result<(), ApiError> {
     let mut path = Vec::new();
     let mut nul = None;
@@ -32,7 +32,7 @@ pub fn check(bytes: &[u8], nul_in: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Reads an object, and only that: a list would be taken for the fields in their order.
+/// Parses an object and nothing else: an array would be accepted as the fields in their order.
 pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -52,7 +52,7 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_map(Only(PhantomData))
 }
 
-/// The same, or nothing.
+/// The same, or null.
 pub fn object_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -76,7 +76,7 @@ pub fn object_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_option(Only(PhantomData))
 }
 
-/// A step on the way to a value.
+/// A step on the path to a value.
 enum Step {
     Field(String),
     Item(usize),
@@ -86,7 +86,7 @@ struct Walk<'a> {
     path: &'a mut Vec<Step>,
     /// Where a NUL was found.
     nul: &'a mut Option<String>,
-    /// Where one may be.
+    /// The field that may contain NUL.
     nul_in: &'a str,
 }
 
@@ -102,7 +102,7 @@ impl Walk<'_> {
     }
 }
 
-/// A path as error messages spell it: `tags[2]`, `options.model`.
+/// A path in the notation of error messages: `tags[2]`, `options.model`.
 fn shown(path: &[Step]) -> String {
     let shown = path.iter().fold(String::new(), |path, step| match step {
         Step::Field(name) if path.is_empty() => name.clone(),
@@ -176,7 +176,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         while let Some(name) = fields.next_key::<String>()? {
             if seen.contains(&name) {
                 return Err(A::Error::custom(format!(
-                    "the key {name:?} stands twice in one object"
+                    "the key {name:?} appears twice in one object"
                 )));
             }
 

@@ -1,9 +1,9 @@
-//! Requests with a key whose work takes too long for a transaction: the first runs, the others wait
-//! for its answer.
+//! Requests with a key that take too long for a transaction: the first one runs, the others wait
+//! for its response.
 //!
-//! No transaction and no connection is held meanwhile. If the first fails, or its client hangs up,
-//! it gives the key up, and exactly one of those that wait takes over; if its process dies, that
-//! happens when its lease ends.
+//! No transaction and no connection is held in the meantime. If the first request fails or its
+//! client disconnects, it releases the key, and exactly one of the waiting requests takes over; if
+//! its process dies, that happens when its lease expires.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,42 +22,41 @@ use crate::http::error::ApiError;
 use crate::http::state::AppState;
 use crate::store::{IdempotentRun, RunClaim, Store};
 
-/// How long a key stays taken after its process has died, and how often it is taken anew until
-/// then.
+/// How long a key stays locked after its process has died; the lease is renewed before that.
 const LEASE: Duration = Duration::from_secs(30);
 const RENEWAL: Duration = Duration::from_secs(10);
 
-/// How often those that wait look: at first, and at the most. An end in their own process is told
-/// to them at once.
+/// How often waiting requests check: at first, and at most. A run that ends in their own process
+/// notifies them immediately.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// The runs of this process; cheap to clone.
 #[derive(Clone, Default)]
 pub struct Runs {
-    /// Told when one ends, however it does.
+    /// Notified when a run ends, for whatever reason.
     ended: Arc<Notify>,
-    /// What is still to be written about those that have ended.
+    /// Pending writes of runs that have ended.
     writes: TaskTracker,
 }
 
 /// What a request has to do.
 pub enum Turn {
-    /// Nothing: another one with its key was answered.
+    /// Nothing: another request with its key has a response.
     Answered(Response),
     /// Run.
     Mine(Run),
 }
 
-/// A request that runs. Dropped before [`Run::keep`], it gives its key up.
+/// A running request. If it is dropped before [`Run::keep`], it releases its key.
 pub struct Run {
     runs: Runs,
     store: Store,
-    /// Nothing for a request without a key, or one that is over.
+    /// None for a request without a key, or one that is over.
     held: Option<Held>,
 }
 
-/// A key that is taken.
+/// A locked key.
 struct Held {
     space: Space,
     key: String,
@@ -67,7 +66,7 @@ struct Held {
 }
 
 impl Runs {
-    /// Waits for what is still to be written.
+    /// Waits for pending writes.
     pub async fn close(&self) {
         self.writes.close();
         self.writes.wait().await;
@@ -99,8 +98,8 @@ impl Held {
 }
 
 impl Idempotency {
-    /// The turn to run, or the answer of the request that ran; waits for it as long as `patience`
-    /// lasts.
+    /// The turn to run, or the response of the request that ran; waits for it for at most
+    /// `patience`.
     pub async fn turn(
         &self,
         state: &AppState,
@@ -129,12 +128,13 @@ impl Idempotency {
         let mut pause = FIRST_LOOK;
 
         loop {
-            // Listens before it looks: what ends in between is noticed.
+            // Subscribes before it checks, so that a run that ends in between is noticed.
             let ended = state.runs.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
 
-            // Held from before the claim: a client that hangs up during it leaves nothing taken.
+            // Held from before the claim, so that a client that disconnects during it leaves no
+            // locked key.
             let wanted = run.held.insert(held()).run();
             match state
                 .store
@@ -144,7 +144,7 @@ impl Idempotency {
                 RunClaim::Mine => return Ok(Turn::Mine(run)),
                 RunClaim::Answered(answer) => {
                     run.held = None;
-                    // Seen as soon as it is committed, which may be before it is on the disk.
+                    // Visible as soon as it is committed, which may be before it is on disk.
                     state.store.settle().await?;
                     return Ok(Turn::Answered(self.replay(&answer)?));
                 }
@@ -164,7 +164,7 @@ impl Idempotency {
 }
 
 impl Run {
-    /// Does the work, and holds the key meanwhile.
+    /// Does the work and holds the key in the meantime.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         let Some(held) = &self.held else {
             return work.await;
@@ -175,18 +175,18 @@ impl Run {
         }
     }
 
-    /// Takes the key anew each time before its lease ends.
+    /// Renews the lease of the key before it expires.
     async fn renew(&self, held: &Held) -> Infallible {
         loop {
             tokio::time::sleep(RENEWAL).await;
             if let Err(error) = self.store.renew_idempotency_run(held.run()).await {
-                tracing::warn!(%error, "the key of a running request could not be held for longer");
+                tracing::warn!(%error, "cannot extend the lease of an idempotency key");
             }
         }
     }
 
-    /// Stores the answer, and gives it. A paid answer is given even where it cannot be stored, and
-    /// stored even if the client hangs up now.
+    /// Stores the response and returns it. A paid response is returned even if it cannot be stored,
+    /// and stored even if the client disconnects now.
     pub async fn keep(mut self, body: &impl Serialize) -> Response {
         let Some(held) = self.held.take() else {
             return axum::Json(body).into_response();
@@ -209,9 +209,13 @@ impl Run {
             {
                 Ok(true) => {}
                 Ok(false) => {
-                    tracing::warn!("an answer was not kept: its key was taken over meanwhile");
+                    tracing::warn!(
+                        "response not stored: another request has taken over its idempotency key"
+                    );
                 }
-                Err(error) => tracing::warn!(%error, "an answer could not be kept for its key"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot store the response for an idempotency key")
+                }
             }
 
             runs.ended.notify_waiters();
@@ -228,21 +232,22 @@ impl Drop for Run {
         let (runs, store) = (self.runs.clone(), self.store.clone());
         self.runs.writes.spawn(async move {
             if let Err(error) = store.remove_idempotency_run(held.names()).await {
-                tracing::warn!(%error, "the key of a request that was not answered stays taken until its lease ends");
+                tracing::warn!(%error, "cannot release the idempotency key of an unfinished request; its lease will \
+                     expire");
             }
             runs.ended.notify_waiters();
         });
     }
 }
 
-/// The answer to one that has waited long enough, or cannot wait.
+/// The response to a request that has waited long enough, or cannot wait.
 pub fn still_running() -> ApiError {
     ApiError::new(
         StatusCode::CONFLICT,
         "idempotency_key_in_use",
         "Idempotency key in use",
-        "another request with this Idempotency-Key is still being answered",
+        "another request with this Idempotency-Key is still running",
     )
-    .fix("Repeat the request with the same key and body to get its answer.")
+    .fix("Repeat the request with the same key and body to get its response.")
     .header(header::RETRY_AFTER, HeaderValue::from_static("2"))
 }

@@ -1,4 +1,4 @@
-//! Rewrites an OpenAPI 3.1 document as 3.0, for generators that read nothing newer.
+//! Rewrites an OpenAPI 3.1 document as 3.0, for generators that do not support 3.1.
 //!
 //! Handles what our documents use: nullable types, `null` alternatives, numeric bounds, examples,
 //! the licence identifier. Problem documents are also listed as plain JSON, which some generators

@@ -1,4 +1,4 @@
-//! The hierarchy: lists, the whole tree, one node, its chunks, and making one by hand.
+//! The hierarchy: lists, the whole tree, single categories and their chunks, and manual creation.
 
 use axum::Json;
 use axum::extract::State;
@@ -32,141 +32,141 @@ pub struct CategoryResponse {
     pub id: i64,
     /// Null on level 1.
     pub parent_id: Option<i64>,
-    /// Counted from 1.
+    /// Starts at 1.
     pub level: i64,
     pub name: String,
-    /// Chunks below it, of the sources' latest versions.
+    /// Number of chunks below it, from the latest versions of the sources.
     pub chunk_count: i64,
-    /// When it was made, or when the oldest chunk that was moved into it came, if that was
-    /// before.
+    /// When the category was created. If older chunks were moved into it, the time of the oldest of
+    /// them.
     #[schema(format = DateTime)]
     pub created_at: String,
 }
 
-/// A category with the way down to it.
+/// A category and its path.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CategoryDetailResponse {
     #[serde(flatten)]
     pub category: CategoryResponse,
-    /// Names from level 1 to this one.
+    /// Names from level 1 to this category.
     pub path: Vec<String>,
-    /// Their ids.
+    /// Ids from level 1 to this category.
     pub path_ids: Vec<i64>,
 }
 
-/// A page of categories, level by level, oldest first.
+/// A page of categories, sorted by level and then by age, oldest first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CategoryListResponse {
     pub items: Vec<CategoryResponse>,
-    /// Pass it as `cursor` to go on; null at the end.
+    /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// A page of the whole hierarchy, flat: parents come before their children.
+/// A page of the whole hierarchy as a flat list, parents before their children.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CategoryTreeResponse {
     pub items: Vec<CategoryResponse>,
-    /// Pass it as `cursor` to go on; null at the end.
+    /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
-    /// How deep it is.
+    /// Number of levels.
     pub depth: i64,
-    /// Over what a limit counts: `level` or `parent`.
+    /// Whether limits apply per `level` or per `parent`.
     pub limit_scope: String,
-    /// How full each level is.
+    /// The number of categories and the limit of each level.
     pub levels: Vec<CategoryLevelResponse>,
 }
 
-/// How full a level is.
+/// The number of categories on a level and its limit.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CategoryLevelResponse {
     pub level: i64,
     pub categories: i64,
-    /// The most categories of the level, or of one parent on it.
+    /// Maximum number of categories on the level, or per parent, depending on `limit_scope`.
     pub limit: i64,
 }
 
-/// A category to make by hand.
+/// A category to create manually.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "Lighthouses", "parent_id": 2}))]
 pub struct CreateCategoryRequest {
-    /// At most 100 characters; unique under its parent, whatever the case.
+    /// At most 100 characters; unique under its parent, ignoring case.
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
-    /// The category above it; none on level 1.
+    /// The parent category; omit it on level 1.
     #[serde(default)]
     pub parent_id: Option<i64>,
-    /// Its level, which follows from the parent if left out.
+    /// The level; derived from the parent if omitted.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     pub level: Option<i64>,
 }
 
-/// Which categories, and which part of the list.
+/// Filters and pagination of the category list.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListCategoriesQuery {
-    /// Only the children of this one.
+    /// Only children of this category.
     #[serde(default)]
     parent_id: Option<i64>,
-    /// Only those on this level.
+    /// Only categories on this level.
     #[serde(default)]
     level: Option<i64>,
-    /// As it was at this moment, with what the sources said then.
+    /// Shows the hierarchy as it was at this time, with the source versions that were current then.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
-    /// Items on the page.
+    /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
 
-/// Which part of the hierarchy.
+/// Pagination of the hierarchy.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct TreeQuery {
-    /// As it was at this moment, with what the sources said then.
+    /// Shows the hierarchy as it was at this time, with the source versions that were current then.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
-    /// Items on the page.
+    /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
 
-/// Which chunks of a category.
+/// Filters and pagination of the chunks of a category.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct CategoryChunksQuery {
-    /// `latest`: what the sources say now; `all`: with what they said before.
+    /// `latest`: chunks of the current versions only; `all`: chunks of earlier versions too.
     #[serde(default)]
     #[param(inline)]
     version_scope: Option<VersionScopeName>,
-    /// As it was at this moment: what the sources said then.
+    /// Returns chunks of the source versions that were current at this time.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
-    /// Items on the page.
+    /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
 
-/// Of what versions.
+/// Which versions of the sources to include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VersionScopeName {
@@ -214,7 +214,7 @@ async fn list(
 
 /// List categories
 ///
-/// By parent or by level, in pages.
+/// Optionally filters by parent or by level.
 #[utoipa::path(
     get, path = "/v1/categories", tag = "categories", operation_id = "list_categories", params(ListCategoriesQuery),
     responses((status = 200, description = "A page of categories.", body = CategoryListResponse))
@@ -246,9 +246,10 @@ pub async fn list_categories(
     }))
 }
 
-/// Read the whole hierarchy
+/// Get the whole hierarchy
 ///
-/// Flat, in pages, parents before their children, with how full each level is.
+/// Returns a flat list, parents before their children, with the number of categories and the limit
+/// of each level.
 #[utoipa::path(
     get, path = "/v1/categories/tree", tag = "categories", operation_id = "get_category_tree", params(TreeQuery),
     responses((status = 200, description = "A page of the hierarchy.", body = CategoryTreeResponse))
@@ -295,13 +296,13 @@ pub async fn get_category_tree(
     }))
 }
 
-/// Make a category
+/// Create a category
 ///
-/// By hand, before any text is filed under it. Names that differ in case, width or spacing are the
-/// same.
+/// Creates a category manually, before any text is filed under it. Names that differ only in case,
+/// character width or spacing are considered equal.
 #[utoipa::path(
     post, path = "/v1/categories", tag = "categories", operation_id = "create_category", request_body = CreateCategoryRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body within 24 hours gives the first answer again.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
         (status = 201, description = "Made.", body = CategoryResponse, headers(("Location" = String, description = "The new category."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
@@ -350,12 +351,12 @@ pub async fn create_category(
     Ok(created.await?)
 }
 
-/// Read a category
+/// Get a category
 ///
-/// With the way down to it.
+/// Returns the category and its path.
 #[utoipa::path(
     get, path = "/v1/categories/{id}", tag = "categories", operation_id = "get_category",
-    params(("id" = String, Path, description = "The category's number."), AsOfQuery),
+    params(("id" = String, Path, description = "The category id."), AsOfQuery),
     responses((status = 200, description = "The category.", body = CategoryDetailResponse))
 )]
 pub async fn get_category(
@@ -381,13 +382,14 @@ pub async fn get_category(
     }))
 }
 
-/// Remove a category
+/// Delete a category
 ///
-/// With all below it, if they are empty: no chunk of any version of any source lies there. It
-/// is gone from former times as well (`as_of`); receipts keep its name.
+/// Deletes the category and its descendants. Returns 409 if any of them contains a chunk, including
+/// chunks of earlier versions. The category also disappears from requests with an earlier `as_of`;
+/// receipts keep its name.
 #[utoipa::path(
     delete, path = "/v1/categories/{id}", tag = "categories", operation_id = "delete_category",
-    params(("id" = String, Path, description = "The category's number.")),
+    params(("id" = String, Path, description = "The category id.")),
     responses(
         (status = 204, description = "Removed."),
         (status = 409, response = crate::http::openapi::ProblemResponse),
@@ -406,10 +408,10 @@ pub async fn delete_category(
 
 /// List the chunks of a leaf
 ///
-/// In the order in which they came, in pages.
+/// Returns chunks in the order of ingestion.
 #[utoipa::path(
     get, path = "/v1/categories/{id}/chunks", tag = "categories", operation_id = "list_category_chunks",
-    params(("id" = String, Path, description = "The leaf's number."), CategoryChunksQuery),
+    params(("id" = String, Path, description = "The id of the leaf."), CategoryChunksQuery),
     responses((status = 200, description = "A page of chunks.", body = ChunkListResponse))
 )]
 pub async fn list_category_chunks(

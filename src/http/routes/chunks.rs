@@ -1,4 +1,4 @@
-//! Chunks: one by its id, and how any of them looks on the wire.
+//! Chunks: reading one by id, and the wire format of all chunks.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,23 +26,23 @@ use crate::model::chunk::Chunk;
 }))]
 pub struct ChunkResponse {
     pub chunk_id: i64,
-    /// Its place in the source, counted from 1.
+    /// Position in the source, starting at 1.
     pub ordinal: i64,
     /// `taxonomy`: filed under the hierarchy.
     pub profile: String,
     /// The chunk, verbatim.
     pub text_content: String,
     pub token_count: i64,
-    /// Where it begins in the source's text, in characters.
+    /// Start offset in the text of the version, in characters.
     pub start_char: i64,
-    /// Where it ends, excluded.
+    /// End offset in characters, exclusive.
     pub end_char: i64,
     /// The leaf it is filed under.
     pub category_id: Option<i64>,
     /// Names from level 1 to the leaf.
     pub category_path: Vec<String>,
     pub source_id: String,
-    /// The version of the source that brought it; later versions with the same text share it.
+    /// The source version that created the chunk; later versions with the same text share it.
     pub source_version: i64,
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -52,7 +52,7 @@ pub struct ChunkResponse {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ChunkListResponse {
     pub items: Vec<ChunkResponse>,
-    /// Pass it as `cursor` to go on; null at the end.
+    /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl ChunkResponse {
     }
 }
 
-/// A page of chunks that was read one longer than it is.
+/// Builds a page from a list that was read one item longer than the page.
 pub async fn page_of<K: Serialize>(
     categories: &Categories,
     space: &Space,
@@ -103,19 +103,19 @@ pub async fn page_of<K: Serialize>(
     Ok(Json(ChunkListResponse { items, next_cursor }))
 }
 
-/// A number in the path; what is none names nothing.
+/// Parses a number in the path; a malformed id is treated as not found.
 pub fn number(id: &str, noun: &str) -> Result<i64, ApiError> {
     let shown: String = id.chars().take(64).collect();
     id.parse()
-        .map_err(|_| ApiError::not_found(format!("no {noun} {shown} in this space")))
+        .map_err(|_| ApiError::not_found(format!("there is no {noun} {shown} in this space")))
 }
 
-/// Read a chunk
+/// Get a chunk
 ///
-/// Verbatim, with the way down the hierarchy to it.
+/// Returns the verbatim text and the category path.
 #[utoipa::path(
     get, path = "/v1/chunks/{id}", tag = "categories", operation_id = "get_chunk",
-    params(("id" = String, Path, description = "The chunk's number.")),
+    params(("id" = String, Path, description = "The chunk id.")),
     responses((status = 200, description = "The chunk.", body = ChunkResponse))
 )]
 pub async fn get_chunk(
@@ -125,8 +125,8 @@ pub async fn get_chunk(
 ) -> Result<Json<ChunkResponse>, ApiError> {
     let number = number(&id, "chunk")?;
     let found = categories.find_chunk(&caller.space, number).await?;
-    let chunk =
-        found.ok_or_else(|| ApiError::not_found(format!("no chunk {number} in this space")))?;
+    let chunk = found
+        .ok_or_else(|| ApiError::not_found(format!("there is no chunk {number} in this space")))?;
     let leaf: Vec<i64> = chunk.category_id.into_iter().collect();
     let paths = categories.paths(&caller.space, &leaf).await?;
 

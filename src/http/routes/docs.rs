@@ -1,4 +1,4 @@
-//! The API's own helper: the OpenAPI document and a page to browse it, both from the binary.
+//! The API reference: the OpenAPI document and a page to browse it, both served from the binary.
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,23 +16,24 @@ static OPENAPI_JSON: LazyLock<Bytes> =
 static PAGE: LazyLock<Arc<Config<'static>>> =
     LazyLock::new(|| Arc::new(Config::from("/openapi.json")));
 
-/// The page may load its own files and style itself; nothing else.
+/// The page may load its own files and inline styles, nothing else.
 const PAGE_POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
 
-/// The OpenAPI document
+/// Get the OpenAPI document
 ///
-/// OpenAPI 3.1. `memoir openapi --spec 3.0` writes the same for older generators.
+/// Returns OpenAPI 3.1. For older generators, `memoir openapi --spec 3.0` writes the same API as
+/// 3.0.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "system", operation_id = "get_openapi", security(()),
-    responses((status = 200, description = "The source.", content_type = "application/json", body = Object))
+    responses((status = 200, description = "The OpenAPI document.", content_type = "application/json", body = Object))
 )]
 pub async fn get_openapi() -> Response {
     file("application/json", OPENAPI_JSON.clone())
 }
 
-/// The API, browsable
+/// Browse the API
 ///
-/// A page that shows every operation and lets you try it.
+/// Serves a page that shows every operation and lets you try it.
 #[utoipa::path(
     get, path = "/docs", tag = "system", operation_id = "get_docs", security(()),
     responses((status = 200, description = "The page.", content_type = "text/html", body = String))
@@ -51,7 +52,7 @@ fn serve(path: &str) -> Result<Response, ApiError> {
         Ok(Some(found)) => {
             let mut bytes = found.bytes.into_owned();
             if path == "index.html" {
-                // The page's links are relative to a folder, and /docs is none.
+                // The links of the page are relative to a folder, and /docs is not one.
                 bytes = String::from_utf8_lossy(&bytes)
                     .replacen("<head>", "<head><base href=\"/docs/\">", 1)
                     .into_bytes();

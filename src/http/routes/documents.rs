@@ -1,4 +1,4 @@
-//! One source for a description and a time.
+//! Retrieval of one document by its description and a time.
 
 mod wire;
 
@@ -14,24 +14,24 @@ use crate::sources::retrieval::{DocumentRetrieval, Retrieved};
 
 pub use wire::{DocumentResponse, RetrieveDocumentRequest};
 
-/// Retrieve one source
+/// Retrieve one document
 ///
-/// Exactly one version of one source, by its name, what it is about, its tags and a time.
-/// Sources of this space and end user that retrieval may use are looked at, nothing else. A name,
-/// tags or a time that nothing fits are left out, which the answer says; with `strict` that is a
-/// 404. With `Accept: text/plain` the text alone, and the rest in headers.
+/// Returns exactly one version of one source, selected by name, topic, tags and time. Only eligible
+/// sources of this space and end user are considered. If no source matches the given name, tags or
+/// time, memoir ignores that filter and lists it in `relaxed`; with `strict` it returns 404
+/// instead. With `Accept: text/plain` the body is just the text, and the metadata is in headers.
 #[utoipa::path(
     post, path = "/v1/documents/retrieve", tag = "documents", operation_id = "retrieve_document",
     request_body = RetrieveDocumentRequest,
     responses(
         (
-            status = 200, description = "The source.",
+            status = 200, description = "The selected version.",
             content((DocumentResponse = "application/json"), (String = "text/plain")),
             headers(
-                ("X-Memoir-Source-Id" = String, description = "Of `text/plain`: the source."),
-                ("X-Memoir-Source-Version" = String, description = "Of `text/plain`: the version."),
-                ("X-Memoir-Relaxed" = String, description = "Of `text/plain`: the filters that were left out, if any."),
-                ("X-Memoir-Warnings" = String, description = "Of `text/plain`: the codes of the warnings, if any."),
+                ("X-Memoir-Source-Id" = String, description = "For `text/plain`: the id of the source."),
+                ("X-Memoir-Source-Version" = String, description = "For `text/plain`: the version number."),
+                ("X-Memoir-Relaxed" = String, description = "For `text/plain`: the ignored filters, if any."),
+                ("X-Memoir-Warnings" = String, description = "For `text/plain`: the warning codes, if any."),
             ),
         ),
         (status = 404, response = crate::http::openapi::ProblemResponse),
@@ -73,7 +73,7 @@ fn as_text(retrieved: Retrieved) -> Response {
     let source_id = retrieved.found.source.id.to_string();
     let version = retrieved.found.version.version.to_string();
 
-    // Whatever the text is, a browser must not run it.
+    // A browser must not execute the text, whatever it contains.
     let headers = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -99,7 +99,7 @@ fn as_text(retrieved: Retrieved) -> Response {
     response
 }
 
-/// Whether the caller would rather have plain text than JSON; JSON if they do not care.
+/// Whether the caller prefers plain text to JSON; without a preference, JSON.
 fn wants_text(headers: &HeaderMap) -> bool {
     let named = headers
         .get_all(header::ACCEPT)

@@ -1,4 +1,4 @@
-//! Probes for whoever runs the service. They ask no model and need no key.
+//! Health probes. They call no model and need no key.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ use crate::llm::{Llm, PauseView, ProviderView};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How a probe is answered.
+/// The response to a probe.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"status": "ok"}))]
 pub struct HealthResponse {
     /// Always `ok`; anything else is a problem document.
     pub status: String,
-    /// What keeps some of the work from being done though the service takes requests; empty if
-    /// there is nothing.
+    /// Problems that block some of the work although the service accepts requests; empty if there
+    /// are none.
     #[serde(default)]
     pub warnings: Vec<HealthWarningResponse>,
 }
 
-/// Something that somebody should act upon.
+/// A problem that needs attention.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HealthWarningResponse {
     /// `provider_auth`, `provider_quota` or `model_not_found`: the provider is paused, and jobs
     /// wait for it.
     pub code: String,
-    /// Which provider, or which of its models as `provider:model`.
+    /// The provider, or one of its models as `provider:model`.
     pub provider: String,
     /// What to do about it.
     pub remediation: String,
@@ -47,7 +47,7 @@ impl HealthResponse {
     }
 }
 
-/// Which providers are paused. Without what they said: whoever probes needs no key.
+/// The paused providers, without their messages, because probes need no key.
 fn paused_providers(llm: &Llm) -> Vec<HealthWarningResponse> {
     let warning = |provider: &str, pause: PauseView| HealthWarningResponse {
         code: pause.code.to_owned(),
@@ -67,9 +67,9 @@ fn paused_providers(llm: &Llm) -> Vec<HealthWarningResponse> {
     llm.models().providers.into_iter().flat_map(of).collect()
 }
 
-/// Is the process alive?
+/// Check liveness
 ///
-/// Answers without touching anything else; restart the process when it does not.
+/// Responds without using the database or a model. Restart the process if it does not respond.
 #[utoipa::path(
     get, path = "/health/live", tag = "system", operation_id = "get_live", security(()),
     responses((status = 200, description = "The process is alive.", body = HealthResponse))
@@ -78,16 +78,16 @@ pub async fn get_live() -> Json<HealthResponse> {
     HealthResponse::ok(Vec::new())
 }
 
-/// Can the service take requests?
+/// Check readiness
 ///
-/// Checks that the database answers and, now and then, that it can be written; migrations have run
-/// before the service listens. 503 while the database is unreachable (`database_unavailable`) or
-/// full (`storage_full`), and from the moment the service is asked to stop. A provider that refuses
-/// its key, its account or a model is a warning: the service is ready, but jobs wait for that
-/// provider.
+/// Checks that the database responds and, at intervals, that it is writable. Migrations finish
+/// before the service starts to listen. Returns 503 while the database is unreachable
+/// (`database_unavailable`) or full (`storage_full`), and during shutdown. A provider that rejects
+/// its key, its account or a model only causes a warning: the service is ready, but jobs wait for
+/// that provider.
 #[utoipa::path(
     get, path = "/health/ready", tag = "system", operation_id = "get_ready", security(()),
-    responses((status = 200, description = "The service takes requests.", body = HealthResponse))
+    responses((status = 200, description = "The service accepts requests.", body = HealthResponse))
 )]
 pub async fn get_ready(State(state): State<AppState>) -> Result<Json<HealthResponse>, ApiError> {
     if state.stop.is_cancelled() {
@@ -95,13 +95,13 @@ pub async fn get_ready(State(state): State<AppState>) -> Result<Json<HealthRespo
             StatusCode::SERVICE_UNAVAILABLE,
             "shutting_down",
             "Shutting down",
-            "the service is asked to stop and takes no new work",
+            "the service is shutting down and accepts no new work",
         )
         .fix("Send requests to another instance.")
         .header(header::RETRY_AFTER, HeaderValue::from_static("5")));
     }
 
-    // Probes are impatient, and so is whoever waits for their verdict.
+    // Probes have short timeouts, so the check must have one too.
     match tokio::time::timeout(PATIENCE, state.store.ping()).await {
         Ok(answered) => answered?,
         Err(_) => return Err(state.store.unanswered(PATIENCE).into()),

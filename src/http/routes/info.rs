@@ -1,4 +1,4 @@
-//! What this installation is: version, database, limits, settings that are no secret.
+//! Information about this installation: version, database, limits and non-secret settings.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use crate::http::error::ApiError;
 use crate::http::page;
 use crate::http::state::AppState;
 
-/// What this installation is and can do.
+/// Information about this installation.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct InfoResponse {
     /// Always `memoir`.
@@ -25,22 +25,22 @@ pub struct InfoResponse {
     pub llm: LlmInfo,
     pub auth: AuthInfo,
     pub limits: LimitsInfo,
-    /// The effective settings, section by section, without secrets.
+    /// The effective settings by section, without secrets.
     #[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
     pub settings: serde_json::Map<String, serde_json::Value>,
 }
 
-/// The database behind this installation.
+/// The database of this installation.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DatabaseInfo {
     /// `sqlite`, `postgres` or `mysql`.
     #[schema(example = "sqlite")]
     pub engine: String,
-    /// The newest migration that has run.
+    /// The newest applied migration.
     pub schema_version: i64,
 }
 
-/// The model that answers unless a stage or a request names another.
+/// The model that is used unless a stage or a request specifies another.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct LlmInfo {
     /// `provider:model`.
@@ -50,26 +50,26 @@ pub struct LlmInfo {
     pub embedded: bool,
 }
 
-/// How callers identify themselves.
+/// How callers authenticate.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct AuthInfo {
-    /// Whether an API key is needed.
+    /// Whether an API key is required.
     pub required: bool,
 }
 
-/// How much one request may bring or ask for.
+/// Limits of a single request.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct LimitsInfo {
     /// Largest request body in bytes.
     pub max_body_bytes: u64,
-    /// Items on a page unless `limit` says otherwise.
+    /// Page size if `limit` is omitted.
     pub page_size_default: u64,
-    /// Most items on a page.
+    /// Maximum page size.
     pub page_size_max: u64,
 }
 
 impl LimitsInfo {
-    /// The limits that are settings, and those that are fixed.
+    /// Combines the configured limit with the fixed ones.
     pub fn new(max_body_bytes: u64) -> Self {
         Self {
             max_body_bytes,
@@ -79,9 +79,9 @@ impl LimitsInfo {
     }
 }
 
-/// What is this installation?
+/// Get information about the installation
 ///
-/// Version, database engine, limits and the effective settings without secrets.
+/// Returns the version, the database engine, the limits and the effective settings without secrets.
 #[utoipa::path(
     get, path = "/v1/info", tag = "system", operation_id = "get_info",
     responses((status = 200, description = "This installation.", body = InfoResponse))

@@ -1,4 +1,4 @@
-//! Bringing texts in: as JSON, as a file with what is said of it, or as the path of a file of the
+//! Ingestion of texts: as JSON, as an uploaded file with metadata, or by the path of a file on the
 //! server.
 
 mod server_file;
@@ -23,23 +23,26 @@ use crate::ingestion::NewIngestion;
 use crate::model::job::NewJob;
 pub use wire::{CreateIngestionRequest, HelperFieldsRequest, IngestionUpload};
 
-/// A body above this is read apart from the requests of others.
+/// Bodies above this size are parsed on a separate thread, so that they do not delay other
+/// requests.
 const LARGE: usize = 128 * 1024;
 
-/// Bring a text in
+/// Ingest a text
 ///
-/// Answers at once with a job that cuts the text into chunks, describes it, files every chunk
-/// under the hierarchy, and writes all of it in one transaction. The same content again becomes a
-/// new version that shares the earlier chunks and asks no model. Give `path` (or `source_id`) to
-/// add a version to a source; without them each text is a source of its own. Send an
-/// `Idempotency-Key` to be able to repeat the request safely.
+/// Queues a job and returns it immediately. The job splits the text into chunks, generates a
+/// contextual helper if the source has none, files every chunk under the hierarchy, and stores
+/// everything in one transaction. Ingesting the same content again creates a new version that
+/// shares the earlier chunks and calls no model.
+///
+/// Send `path` or `source_id` to add a version to an existing source; otherwise each text becomes a
+/// new source. Send an `Idempotency-Key` to make the request safe to retry.
 #[utoipa::path(
     post, path = "/v1/ingestions", tag = "ingestions", operation_id = "create_ingestion",
     request_body(content((CreateIngestionRequest = "application/json"), (IngestionUpload = "multipart/form-data"))),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body within 24 hours gives the first answer again.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 200, description = "With `wait`: the job, which is over.", body = JobResponse),
-        (status = 202, description = "The job, which is queued, under way, or awaits its user.", body = JobResponse, headers(("Location" = String, description = "The job."))),
+        (status = 200, description = "With `wait`: the finished job.", body = JobResponse),
+        (status = 202, description = "The job, which is queued, running, or waiting for a helper.", body = JobResponse, headers(("Location" = String, description = "The URL of the job."))),
         (status = 404, response = crate::http::openapi::ProblemResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse),
     )
@@ -59,7 +62,7 @@ pub async fn create_ingestion(
     let (bytes, mut reservation) = body::read(content, &state).await?;
     let (wanted, idempotency) = if form {
         let wanted = upload::read(&parts.headers, bytes).await?;
-        // A form has another boundary each time it is sent: what it says is what counts.
+        // A form has a different boundary each time it is sent, so only its content counts.
         let keyed = parts.headers.contains_key(idempotency::HEADER);
         let said = if keyed {
             serde_json::to_vec(&wanted)
@@ -78,7 +81,7 @@ pub async fn create_ingestion(
     };
 
     let (wait, patience) = wait::patience(wanted.wait, wanted.timeout_s)?;
-    // Looked for first: the source, or the file, may be gone by now.
+    // Checked first: the source or the file may have been deleted since the first request.
     let response = if let Some(response) = idempotency.answered(&state.store, &caller).await? {
         response
     } else {
@@ -104,7 +107,7 @@ pub async fn create_ingestion(
         response
     };
 
-    // The text is in the database now: whoever waits for the job holds no memory.
+    // The text is in the database by now, so a waiting request holds no memory.
     drop(reservation);
     if wait {
         finished(&state, &caller, response, patience).await
@@ -114,7 +117,7 @@ pub async fn create_ingestion(
 }
 
 async fn read_json(bytes: axum::body::Bytes) -> Result<CreateIngestionRequest, ApiError> {
-    // NUL is taken out of a text, and refused anywhere else (K-50).
+    // NUL is removed from a text and rejected everywhere else: PostgreSQL cannot store it.
     let large = bytes.len() > LARGE;
     let parse = move || extract::parse_but::<CreateIngestionRequest>(&bytes, "text");
     if !large {
@@ -162,8 +165,8 @@ async fn queue(
     Ok(queued.await?)
 }
 
-/// The job once it is over, or as it is when patience ends; one that awaits its user is told at
-/// once (M-6.6).
+/// Returns the job once it is over, or its current state when the timeout ends. Returns immediately
+/// if the job waits for a helper.
 async fn finished(
     state: &AppState,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! Background work: look at it, wait for it, watch it, cancel it, try it again.
+//! Background jobs: list, read, wait for, watch, cancel and retry.
 
 mod bulk;
 mod events;
@@ -30,62 +30,62 @@ pub use helper::{
 };
 pub use wire::{JobListResponse, JobResponse, JobStateName, JobSummaryResponse, LlmCallResponse};
 
-/// The longest that a request may wait for a job.
+/// The longest time that a request may wait for a job.
 const MAX_WAIT_SECONDS: f64 = 60.0;
 
-/// Which jobs, and which part of the list.
+/// Filters and pagination of the job list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListJobsQuery {
-    /// Only those in this state.
+    /// Only jobs in this state.
     #[serde(default)]
     #[param(inline)]
     state: Option<JobStateName>,
-    /// Only those of this kind.
+    /// Only jobs of this kind.
     #[serde(default)]
     kind: Option<String>,
-    /// Only those about this source.
+    /// Only jobs for this source.
     #[serde(default)]
     source_id: Option<String>,
-    /// Only those whose `error` has this code.
+    /// Only jobs whose `error` has this code.
     #[serde(default)]
     code: Option<String>,
-    /// Only those created at this moment or later.
+    /// Only jobs created at or after this time.
     #[serde(default)]
     #[param(format = DateTime)]
     created_after: Option<String>,
-    /// Only those created before this moment.
+    /// Only jobs created before this time.
     #[serde(default)]
     #[param(format = DateTime)]
     created_before: Option<String>,
-    /// Only those that ended at this moment or later.
+    /// Only jobs that ended at or after this time.
     #[serde(default)]
     #[param(format = DateTime)]
     finished_after: Option<String>,
-    /// Only those that ended before this moment.
+    /// Only jobs that ended before this time.
     #[serde(default)]
     #[param(format = DateTime)]
     finished_before: Option<String>,
-    /// Items on the page.
+    /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
 
-/// How long to wait.
+/// Options for reading a job.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GetJobQuery {
-    /// Seconds to wait for the job to be over or to await its user; then it is shown as it is.
+    /// Seconds to wait until the job is over or needs a helper; then returns its current state.
     #[serde(default)]
     #[param(minimum = 0, maximum = 60)]
     wait: Option<f64>,
-    /// Whether batches, responses and errors are shown; yes if left out. A long job has thousands
+    /// Whether to include batches, responses and errors; true if omitted. A long job has thousands
     /// of them.
     #[serde(default)]
     details: Option<bool>,
@@ -93,7 +93,7 @@ pub struct GetJobQuery {
 
 /// List jobs
 ///
-/// Newest first, in pages, without their details.
+/// Returns jobs without their details, newest first.
 #[utoipa::path(
     get, path = "/v1/jobs", tag = "jobs", operation_id = "list_jobs", params(ListJobsQuery),
     responses((status = 200, description = "A page of jobs.", body = JobListResponse))
@@ -142,9 +142,9 @@ pub async fn list_jobs(
     }))
 }
 
-/// Read a job
+/// Get a job
 ///
-/// With `wait` the answer comes when the job is over, or after that many seconds.
+/// With `wait`, responds when the job is over, or after that many seconds.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", tag = "jobs", operation_id = "get_job",
     params(("id" = String, Path, description = "The job's id."), GetJobQuery),
@@ -160,7 +160,7 @@ pub async fn get_job(
     if !(0.0..=MAX_WAIT_SECONDS).contains(&wait) {
         return Err(ApiError::invalid_field(
             "wait",
-            "must be from 0 to 60 seconds",
+            "must be a number of seconds from 0 to 60",
         ));
     }
 
@@ -174,13 +174,13 @@ pub async fn get_job(
 
 /// Cancel a job
 ///
-/// At once, unless it is over (409). Nothing of it remains but the record; what it had finished
-/// helps a retry.
+/// Cancels the job immediately. Returns 409 if the job is already over. Only the record of the job
+/// remains; a retry reuses its completed steps.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", tag = "jobs", operation_id = "cancel_job",
     params(("id" = String, Path, description = "The job's id.")),
     responses(
-        (status = 200, description = "The job, cancelled.", body = JobResponse),
+        (status = 200, description = "The cancelled job.", body = JobResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -193,14 +193,14 @@ pub async fn cancel_job(
     Ok(Json(JobResponse::of(&jobs, job).await?))
 }
 
-/// Try a job again
+/// Retry a job
 ///
-/// A failed or cancelled job is queued again; the steps that it has finished are not repeated.
+/// Queues a failed or cancelled job again; completed steps are not repeated.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/retry", tag = "jobs", operation_id = "retry_job",
     params(("id" = String, Path, description = "The job's id.")),
     responses(
-        (status = 202, description = "The job, queued again.", body = JobResponse),
+        (status = 202, description = "The queued job.", body = JobResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -219,17 +219,17 @@ pub async fn retry_job(
 
 /// Watch a job
 ///
-/// Server-sent events: `state`, `progress`, `warning`, `error` and `helper` (where a source's
-/// helper came from), each with an id. Progress is told within a quarter of a second. The
-/// stream ends with the job, or when the service stops. After a broken connection send the last id
-/// as `Last-Event-ID`, and no event is missed or repeated.
+/// Streams server-sent events: `state`, `progress`, `warning`, `error` and `helper` (the origin of
+/// the source's helper), each with an id. Progress events arrive within 250 ms. The stream ends
+/// with the job, or when the service stops. To resume after a disconnection, send the last id as
+/// `Last-Event-ID`; no event is then lost or repeated.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/events", tag = "jobs", operation_id = "watch_job",
     params(
         ("id" = String, Path, description = "The job's id."),
-        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen."),
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event received."),
     ),
-    responses((status = 200, description = "The events.", body = Object, content_type = "text/event-stream"))
+    responses((status = 200, description = "The event stream.", body = Object, content_type = "text/event-stream"))
 )]
 pub async fn watch_job(
     caller: Caller,

@@ -1,4 +1,5 @@
-//! The manifest: every file that is known, with what its newest version is (R-ING-05).
+//! The manifest: every known file with the metadata of its newest version, for comparing a folder
+//! with the store.
 
 use axum::Json;
 use axum::extract::State;
@@ -32,30 +33,30 @@ pub struct ManifestEntryResponse {
     pub filename: String,
     /// Always `file_ingest`.
     pub kind: String,
-    /// The file's type, by its extension.
+    /// The file type, from the extension.
     #[serde(rename = "type")]
     pub file_type: String,
-    /// Of the text as it is stored; null until the first ingestion.
+    /// SHA-256 of the stored text; null until the first ingestion.
     pub sha256: Option<String>,
     pub size_bytes: Option<i64>,
-    /// When the file was last changed, if that was said.
+    /// When the file was last modified, if given.
     #[schema(format = DateTime)]
     pub mtime: Option<String>,
     pub tags: Vec<String>,
-    /// Whether retrieval may use it.
+    /// Whether retrieval may use the source.
     pub eligible: bool,
     /// 0 until the first ingestion.
     pub latest_version: i64,
-    /// When that came.
+    /// When the newest version was ingested.
     #[schema(format = DateTime)]
     pub ingested_at: Option<String>,
 }
 
-/// A page of the manifest, in the order in which the sources came.
+/// A page of the manifest, oldest source first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ManifestResponse {
     pub items: Vec<ManifestEntryResponse>,
-    /// Pass it as `cursor` to go on; null at the end.
+    /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -85,10 +86,10 @@ impl From<ManifestEntry> for ManifestEntryResponse {
     }
 }
 
-/// Read the manifest
+/// Get the manifest
 ///
-/// Every file with its path, fingerprint, size, time, type and tags, in pages: what a folder can
-/// be compared with.
+/// Lists every file with its path, hash, size, modification time, type and tags, so that a client
+/// can compare a folder with the store.
 #[utoipa::path(
     get, path = "/v1/manifest", tag = "documents", operation_id = "get_manifest", params(ListSourcesQuery),
     responses((status = 200, description = "A page of the manifest.", body = ManifestResponse))
@@ -102,7 +103,7 @@ pub async fn get_manifest(
     let fingerprint = format!("manifest {filter:?}");
     let after = page::decode_place::<SourceId>(cursor.as_deref(), &fingerprint)?;
 
-    // One more than asked for tells whether there is a next page.
+    // One item more than requested tells whether there is a next page.
     let found = documents
         .manifest(
             &caller.space,

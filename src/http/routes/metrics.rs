@@ -13,9 +13,9 @@ use crate::model::job::JobState;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Metrics for Prometheus
+/// Get Prometheus metrics
 ///
-/// Counters and histograms of this process, over all spaces: the key must be that of an admin of
+/// Returns counters and histograms of this process for all spaces. The key must be an admin key for
 /// all spaces (`*`).
 #[utoipa::path(
     get, path = "/metrics", tag = "system", operation_id = "get_metrics",
@@ -33,9 +33,9 @@ pub async fn get_metrics(_: AdminOfAll, State(state): State<AppState>) -> impl I
     )
 }
 
-/// The queue is the same for every process, so it is counted when somebody asks.
+/// The queue is shared by all processes, so it is counted on each request.
 async fn record_queue(state: &AppState) {
-    // A database that is away must not keep the other metrics from being seen.
+    // An unreachable database must not hide the other metrics.
     let Ok(Ok(depth)) = tokio::time::timeout(PATIENCE, state.jobs.queue_depth()).await else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Which models can be asked here, and a tiny call that tries one.
+//! The available models, and a probe call that tests one.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::llm::{Llm, ModelsView, PauseView, ProviderView, Session};
 /// The models of this installation.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ModelListResponse {
-    /// The model for everything that has none of its own, as `provider:model`.
+    /// The model for every stage that has none of its own, as `provider:model`.
     #[schema(example = "local:embedded")]
     pub default: String,
-    /// Asked once when another is away or gives no usable answer.
+    /// The model that memoir tries once if another one is unavailable or returns no usable output.
     pub fallback: Option<String>,
     /// The model of each stage.
     pub stages: BTreeMap<String, String>,
@@ -29,100 +29,101 @@ pub struct ModelListResponse {
 /// A provider.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ProviderResponse {
-    /// The part before the colon of `provider:model`.
+    /// The part of `provider:model` before the colon.
     #[schema(example = "openai")]
     pub name: String,
-    /// The protocol it speaks: `openai`, `anthropic`, `gemini` or `local`.
+    /// The protocol of the provider: `openai`, `anthropic`, `gemini` or `local`.
     pub kind: String,
-    /// Its own model, when only the provider is named.
+    /// The default model of the provider.
     pub model: Option<String>,
-    /// Whether it can be asked: it has an address, and a key where it needs one.
+    /// Whether the provider can be used: it has an address, and a key if it needs one.
     pub configured: bool,
-    /// Whether it is left alone for a while, as it failed too often in a row.
+    /// Whether memoir temporarily avoids the provider after too many consecutive failures.
     pub resting: bool,
-    /// Where it refuses its key, its account or the name of a model. Jobs that need it wait,
-    /// queries are answered 502, and one call now and then tries whether it answers again. Empty:
-    /// it is not paused.
+    /// Active pauses, which begin when the provider rejects its key, its account or the name of a
+    /// model. Jobs that need the provider wait, queries return 502, and memoir periodically sends
+    /// one call to check whether the provider has recovered. Empty if the provider is not paused.
     pub pauses: Vec<PauseResponse>,
-    /// How its own model's answers are made to keep their schema: `native`, `tool`, `prompted` or
+    /// How the output schema of its default model is enforced: `native`, `tool`, `prompted` or
     /// `embedded`.
     pub structured_output: String,
-    /// Requests at once.
+    /// Maximum number of concurrent requests.
     pub max_concurrency: u64,
-    /// Requests a minute; 0 is no limit.
+    /// Maximum requests per minute; 0 means no limit.
     pub requests_per_minute: u64,
-    /// Tokens a minute; 0 is no limit.
+    /// Maximum tokens per minute; 0 means no limit.
     pub tokens_per_minute: u64,
-    /// By model; `*` is any other.
+    /// Prices by model; `*` applies to all other models.
     pub prices: BTreeMap<String, PriceResponse>,
 }
 
 /// A pause of a provider.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct PauseResponse {
-    /// The model that is paused; null if the whole provider is.
+    /// The paused model; null if the whole provider is paused.
     pub model: Option<String>,
-    /// The code of the problem that calls are answered with: `provider_auth`, `provider_quota` or
-    /// `model_not_found`.
+    /// The problem code that calls receive: `provider_auth`, `provider_quota` or `model_not_found`.
     #[schema(example = "provider_auth")]
     pub code: String,
-    /// What the provider said.
+    /// The message from the provider.
     pub detail: String,
     /// What to do about it.
     pub remediation: String,
     #[schema(format = DateTime)]
     pub since: String,
-    /// When one call is let through to see whether the provider answers again. `POST
+    /// When memoir sends the next call to check whether the provider has recovered. `POST
     /// /v1/models/probe` does not wait for it, and ends the pause if it succeeds.
     #[schema(format = DateTime)]
     pub next_probe_at: String,
 }
 
-/// US dollars for a million tokens.
+/// US dollars per million tokens.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct PriceResponse {
     pub input: f64,
     pub output: f64,
-    /// Of what the provider had in its cache.
+    /// Price of tokens that the provider served from its cache.
     pub cached: Option<f64>,
 }
 
-/// What to try.
+/// The model to probe.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"model": "openai:gpt-4o-mini"}))]
 pub struct ProbeModelRequest {
-    /// `provider:model`, or a provider alone for its own model; the default model if left out.
+    /// `provider:model`, or just a provider for its default model; the default model of the
+    /// installation if omitted.
     #[serde(default)]
     pub model: Option<String>,
 }
 
-/// How it went.
+/// The result of a probe.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ProbeModelResponse {
-    /// Whether the model answered, and kept its schema.
+    /// Whether the model responded with output that matches the schema.
     pub ok: bool,
     /// `provider:model`.
     pub model: String,
-    /// The mode of the last attempt.
+    /// The output mode of the last attempt.
     pub mode: Option<String>,
-    /// How often it was asked.
+    /// Number of attempts.
     pub attempts: u64,
-    /// Of the last attempt.
+    /// Latency of the last attempt.
     pub latency_ms: Option<f64>,
-    /// Tokens sent, all attempts together.
+    /// Tokens sent in all attempts.
     pub tokens_prompt: i64,
-    /// Tokens received, all attempts together.
+    /// Tokens received in all attempts.
     pub tokens_completion: i64,
-    /// Of all attempts together; null if the price is not known.
+    /// Cost of all attempts; null if the price is unknown.
     pub cost_usd: Option<f64>,
-    /// What went wrong, and what to do about it.
+    /// What went wrong and what to do about it.
     pub error: Option<Problem>,
 }
 
-/// List the models
+/// List models
 ///
-/// Every provider that is configured or built in, with its output mode and prices; who does what.
+/// Returns every configured or built-in provider with its output mode and prices, and the model of
+/// each stage.
 #[utoipa::path(
     get, path = "/v1/models", tag = "models", operation_id = "list_models",
     responses((status = 200, description = "The models.", body = ModelListResponse))
@@ -131,16 +132,16 @@ pub async fn list_models(_: Caller, State(llm): State<Llm>) -> Json<ModelListRes
     Json(llm.models().into())
 }
 
-/// Try a model
+/// Probe a model
 ///
-/// Asks one tiny query, which may cost a few tokens and counts towards the caps. No other model
-/// answers in its place, and a provider that is left alone for a while or paused is asked all the
-/// same; a success ends that at once. A model that cannot be asked is no error of this request:
-/// `ok` is false, and `error` says why. A spend cap that is reached is 429.
+/// Sends one tiny request to the model, which may cost a few tokens and counts towards the spending
+/// caps. No fallback model is used. The probe also calls a provider that is paused or temporarily
+/// avoided, and a success ends that state immediately. If the model fails, the response is still
+/// 200: `ok` is false and `error` gives the reason. Returns 429 if a spending cap is reached.
 #[utoipa::path(
     post, path = "/v1/models/probe", tag = "models", operation_id = "probe_model", request_body = ProbeModelRequest,
     responses(
-        (status = 200, description = "How it went.", body = ProbeModelResponse),
+        (status = 200, description = "The result of the probe.", body = ProbeModelResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse)
     )
 )]

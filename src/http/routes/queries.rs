@@ -1,4 +1,4 @@
-//! Queries: ask, estimate, look at receipts, do it again.
+//! Queries: run, estimate, list receipts and replay.
 
 mod receipts;
 mod wire;
@@ -32,11 +32,11 @@ pub use receipts::{
 };
 pub use wire::{QueryEstimateResponse, QueryRequest};
 
-/// What the keys of queries that are waited for belong to: their answers hold chunks, and are
-/// soon forgotten.
+/// The idempotency scope of synchronous queries: their responses contain chunks and are kept only
+/// briefly.
 pub const ANSWERED: &str = "answer_query";
 
-/// Which receipts, and which part of the list.
+/// Filters and pagination of the receipt list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -44,35 +44,39 @@ pub struct ListQueriesQuery {
     /// Only queries about sources of this end user.
     #[serde(default)]
     user_id: Option<String>,
-    /// Items on the page.
+    /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
 
-/// QuerySettings
+/// Run a query
 ///
-/// Walks the hierarchy level by level, reads the chunks of the leaves that were chosen, makes
-/// them fit the budget, and answers from them, with everything that was decided on the way. With
-/// `mode: retrieve` the chunks are the answer. With `wait: false` the answer is a job (202),
-/// whose `result` is the same. With an `Idempotency-Key` a query that was answered is not asked,
-/// or paid, again within an hour. Of several sent at once one runs and the others wait for its
-/// answer, for `timeout_s` at most (then 409 `idempotency_key_in_use`); if it fails, one of the
-/// others takes over. None of this holds with `audit.persist = false`, which keeps no answers.
+/// Walks the hierarchy level by level, reads the chunks of the selected leaves, fits them to the
+/// token budget, and generates an answer from them. The response includes every decision made on
+/// the way. With `mode: retrieve` it contains the chunks without an answer. With `wait: false` the
+/// response is a job (202), whose `result` has the same format.
 ///
-/// Where no chunk is found the problem's `context` is the result as far as it came
-/// (`no_chunks_found`). Other problems carry the calls that were made: `budget_exceeded`,
-/// `budget_too_small`, `character_budget_not_met`, `final_prompt_over_budget`, `spend_cap_reached`,
+/// With an `Idempotency-Key`, a repeated query within an hour returns the stored answer at no cost.
+/// If several requests with the same key arrive at once, one runs and the others wait for its
+/// answer for up to `timeout_s`, then return 409 `idempotency_key_in_use`; if the running one
+/// fails, another takes over. With `audit.persist = false` memoir stores no answers, so none of
+/// this applies.
+///
+/// If no chunk is found (`no_chunks_found`), the `context` of the problem is the partial result.
+/// These problems include the calls made so far: `budget_exceeded`, `budget_too_small`,
+/// `character_budget_not_met`, `final_prompt_over_budget`, `spend_cap_reached`,
 /// `llm_invalid_output`, `llm_unavailable`, `query_timeout`.
 #[utoipa::path(
     post, path = "/v1/queries", tag = "queries", operation_id = "create_query", request_body = QueryRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body gives the first answer again: a job for 24 hours, an answer for one.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body returns the first response: a job \
+         for 24 hours, an answer for one hour.")),
     responses(
-        (status = 200, description = "The answer and how it came about.", body = QueryResult),
-        (status = 202, description = "A job that answers it.", body = JobSummaryResponse, headers(("Location" = String, description = "The job."))),
+        (status = 200, description = "The answer and how it was reached.", body = QueryResult),
+        (status = 202, description = "A job that runs the query.", body = JobSummaryResponse, headers(("Location" = String, description = "The URL of the job."))),
         (status = 404, response = crate::http::openapi::ProblemResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse),
@@ -102,7 +106,7 @@ pub async fn create_query(
     let idempotency = Idempotency::of(&headers, ANSWERED, &bytes)?;
     let who = who(&caller, &identity);
     if !state.queries.keeps_records() {
-        // No answer is kept that another request could wait for.
+        // No answer is stored that another request could wait for.
         if let Some(response) = idempotency.answered(&state.store, &caller).await? {
             return Ok(response);
         }
@@ -164,11 +168,11 @@ async fn queue(
     Ok(response)
 }
 
-/// What a query can take
+/// Estimate a query
 ///
-/// The most calls and tokens that it can take with each strategy, from the hierarchy as it stands.
-/// No model is asked. `max_calls` and `max_cost_usd` of a query are held against the same
-/// numbers before its first call.
+/// Returns the maximum number of calls and tokens for each strategy, based on the current
+/// hierarchy. Calls no model. Before a query makes its first call, memoir compares its `max_calls`
+/// and `max_cost_usd` with these same numbers.
 #[utoipa::path(
     post, path = "/v1/queries/estimate", tag = "queries", operation_id = "estimate_query", request_body = QueryRequest,
     responses((status = 200, description = "Upper bounds, by strategy.", body = QueryEstimateResponse))
@@ -184,7 +188,7 @@ pub async fn estimate_query(
 
 /// List receipts
 ///
-/// What was asked, newest first, in pages. Empty where `audit.persist` is off.
+/// Returns the receipts of past queries, newest first. The list is empty if `audit.persist` is off.
 #[utoipa::path(
     get, path = "/v1/queries", tag = "queries", operation_id = "list_queries", params(ListQueriesQuery),
     responses((status = 200, description = "A page of receipts.", body = QueryListResponse))
@@ -216,10 +220,11 @@ pub async fn list_queries(
     }))
 }
 
-/// Read a receipt
+/// Get a receipt
 ///
-/// Per level what was offered, chosen and rejected, the paths, what was left out and why, and every
-/// call. Chunks are not copied into it; the answers of the models are, and may quote them.
+/// Returns the options, choices and rejections on each level, the paths, everything that was
+/// dropped and why, and every model call. A receipt contains no chunk text, but model outputs in it
+/// may quote chunks.
 #[utoipa::path(
     get, path = "/v1/queries/{id}", tag = "queries", operation_id = "get_query",
     params(("id" = String, Path, description = "The query's id.")),
@@ -233,17 +238,17 @@ pub async fn get_query(
     Ok(Json(queries.find(&caller.space, &id).await?.into()))
 }
 
-/// Do it again
+/// Replay a query
 ///
-/// `recorded`: on the options, answers and chunks of then, without asking a model; `identical`
-/// tells whether everything but times is the same. `live`: models are asked now, perhaps with
-/// another strategy or model, under a receipt of its own; `differences` shows what that changes.
-/// `live` needs the role `user`.
+/// `recorded` uses the recorded options, model outputs and chunks, and calls no model; `identical`
+/// tells whether everything except times is the same. `live` calls the models again, optionally
+/// with another strategy or model, and stores a new receipt; `differences` shows what changed.
+/// `live` requires the role `user`.
 #[utoipa::path(
     post, path = "/v1/queries/{id}/replay", tag = "queries", operation_id = "replay_query", request_body = ReplayQueryRequest,
     params(("id" = String, Path, description = "The query's id.")),
     responses(
-        (status = 200, description = "Both, side by side.", body = QueryReplayResponse),
+        (status = 200, description = "The query and its replay.", body = QueryReplayResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse),
         (status = 502, response = crate::http::openapi::ProblemResponse),
@@ -262,7 +267,7 @@ pub async fn replay_query(
         caller.require(Role::User)?;
         let model = match model {
             Some(model) => Some(model.clone()),
-            // Asked again with the model that the query named.
+            // Uses the model that the original query specified.
             None => queries.find(&caller.space, &id).await?.stored.request["model"]
                 .as_str()
                 .map(str::to_owned),

@@ -1,4 +1,4 @@
-//! Search beside the hierarchy: chunks or sources, by words, by meaning, or by both.
+//! Search without a walk: chunks or sources, by keyword, by meaning, or both.
 
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -13,26 +13,26 @@ use crate::llm::Session;
 use crate::model::search::Found;
 use crate::search::{Hit, Kind, Results, Search, SearchInput};
 
-/// What to search for.
+/// A search.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"query": "when was the lighthouse built", "k": 5, "filters": {"tags": ["coast"]}}))]
 pub struct SearchRequest {
-    /// Words, or a query.
+    /// Keywords or a question.
     #[schema(min_length = 1, max_length = 10_000, pattern = "\\S")]
     pub query: String,
-    /// How chunks are compared with it; `hybrid` if left out.
+    /// How to match chunks; `hybrid` if omitted.
     #[serde(default, rename = "type")]
     pub kind: Option<SearchType>,
-    /// Chunks (`chunks`, if left out), or sources by their best chunk.
+    /// Whether to return chunks (`chunks`, the default) or sources ranked by their best chunk.
     #[serde(default)]
     pub scope: Option<SearchScope>,
-    /// Most items; 20 if left out.
+    /// Maximum number of items; 20 if omitted.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 200)]
     pub k: Option<i64>,
-    /// Leaves out whatever scores less. Scores of `keyword` and `semantic` can be compared between
-    /// searches, those of `hybrid` only within one.
+    /// Omits items with a lower score. Scores of `keyword` and `semantic` are comparable between
+    /// searches; scores of `hybrid` only within one search.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub min_score: Option<f64>,
@@ -40,7 +40,7 @@ pub struct SearchRequest {
     pub filters: Option<SearchFilters>,
 }
 
-/// By words (BM25), by meaning (cosine of embeddings), or by both.
+/// By keyword (BM25), by meaning (cosine similarity of embeddings), or both.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchType {
@@ -49,7 +49,7 @@ pub enum SearchType {
     Hybrid,
 }
 
-/// What is found: chunks, or sources.
+/// Whether to return chunks or sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchScope {
@@ -57,11 +57,11 @@ pub enum SearchScope {
     Sources,
 }
 
-/// Where to search; all of these must hold. Sources that are not eligible are never searched.
+/// Filters; all of them must match. Sources that are not eligible are never searched.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchFilters {
-    /// Only sources that carry all of these tags.
+    /// Only sources that have all of these tags.
     #[schema(max_items = 100)]
     pub tags: Vec<String>,
     /// Only these sources.
@@ -70,97 +70,97 @@ pub struct SearchFilters {
     /// Only sources of this end user.
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
-    /// Only what lies under this category or one below it.
+    /// Only chunks under this category or its descendants.
     pub category_id: Option<i64>,
-    /// As the sources stood at this moment.
+    /// Uses the source versions that were current at this time.
     #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
     pub as_of: Option<String>,
 }
 
-/// What was found, the best first.
+/// The search results, best first.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchResponse {
     pub items: Vec<SearchItemResponse>,
-    /// The model that meanings were compared by; null where they were not.
+    /// The embedding model used for the search; null if embeddings were not compared.
     #[schema(example = "local:embedded")]
     pub embedding_model: Option<String>,
-    /// `memory`, or `database` where the space is too big for `vector.memory_mb`.
+    /// `memory`, or `database` if the space is too large for `vector.memory_mb`.
     #[schema(example = "memory")]
     pub index: &'static str,
     pub timings: SearchTimingsResponse,
 }
 
-/// A chunk; with the scope `sources`, the best of its source.
+/// A chunk; with the scope `sources`, the best chunk of its source.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchItemResponse {
-    /// Counted from 1, the best.
+    /// Starts at 1, which is the best.
     pub rank: usize,
-    /// What the items are ordered by: for `keyword` and `semantic` that part itself, for `hybrid`
-    /// the mean of both standings as a number from 0 to 1.
+    /// The score that items are sorted by. For `keyword` and `semantic` it is that component; for
+    /// `hybrid` it combines both standings into a number from 0 to 1.
     pub score: f64,
     pub score_parts: ScorePartsResponse,
     pub source_id: String,
-    /// The version of the source that brought it; later versions with the same text share it.
+    /// The source version that created the chunk; later versions with the same text share it.
     pub source_version: i64,
     pub filename: String,
     pub path: String,
     pub user_id: String,
     pub chunk_id: i64,
-    /// `retrieval`: cut for searches; `taxonomy`: filed under the hierarchy.
+    /// `retrieval`: split for search; `taxonomy`: filed under the hierarchy.
     pub profile: String,
-    /// Its place in the source, counted from 1.
+    /// Position in the source, starting at 1.
     pub ordinal: i64,
     /// The chunk, verbatim.
     pub text_content: String,
     pub token_count: i64,
-    /// Where it begins in the source's text, in characters.
+    /// Start offset in the text of the version, in characters.
     pub start_char: i64,
-    /// Where it ends, excluded.
+    /// End offset in characters, exclusive.
     pub end_char: i64,
-    /// The leaf it is filed under, if it is.
+    /// The leaf that the chunk is filed under, if any.
     pub category_id: Option<i64>,
     #[schema(format = DateTime)]
     pub created_at: String,
 }
 
-/// What a score is made of.
+/// The components of a score.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ScorePartsResponse {
-    /// BM25 as a share of the most that the words could bring, 0 to 1; null where words were not
-    /// compared.
+    /// BM25 score divided by the maximum possible for these keywords, from 0 to 1; null if keywords
+    /// were not compared.
     pub keyword: Option<f64>,
-    /// Cosine with the query, −1 to 1; null where meanings were not compared, or the chunk has
-    /// no vector.
+    /// Cosine similarity to the query, from −1 to 1; null if embeddings were not compared or the
+    /// chunk has none.
     pub semantic: Option<f64>,
-    /// For `hybrid`: how far the chunk is above the usual candidate by its words, in standard
-    /// deviations. The score is 1 / (1 + e^−m), where m is the mean of this and
-    /// `semantic_standing`: 0.5 is an ordinary candidate, or the only one.
+    /// For `hybrid`: how far the keyword score of the chunk lies above the average candidate, in
+    /// standard deviations. The final score is 1 / (1 + e^−m), where m is the mean of this and
+    /// `semantic_standing`; 0.5 is an average candidate, or the only one.
     pub keyword_standing: Option<f64>,
-    /// For `hybrid`: the same by meaning, after the query has moved towards the best chunk of
-    /// a first round.
+    /// For `hybrid`: the same for the semantic score, after the query vector has been moved towards
+    /// the best chunk of a first round.
     pub semantic_standing: Option<f64>,
 }
 
-/// Milliseconds.
+/// Timings in milliseconds.
 #[derive(Debug, Serialize, ToSchema)]
-#[expect(clippy::struct_field_names, reason = "units stand in the name")]
+#[expect(clippy::struct_field_names, reason = "the unit is part of the name")]
 pub struct SearchTimingsResponse {
     pub total_ms: f64,
-    /// What the embedding model took.
+    /// Time taken by the embedding model.
     pub provider_ms: f64,
-    /// The rest.
+    /// All other time.
     pub own_ms: f64,
 }
 
-/// Search
+/// Search chunks or sources
 ///
-/// Finds chunks by their words, by their meaning, or by both, in what the sources say now. It
-/// walks no hierarchy and asks no model but the one that embeds the query, which by default is
-/// in this process.
+/// Finds chunks of the current source versions by keyword, by meaning, or both. A search does not
+/// walk the hierarchy and calls no model except the embedding model for the query, which runs in
+/// this process by default.
 #[utoipa::path(
     post, path = "/v1/search", tag = "search", operation_id = "search", request_body = SearchRequest,
     responses(
-        (status = 200, description = "What was found; perhaps nothing.", body = SearchResponse),
+        (status = 200, description = "The search results, which may be empty.", body = SearchResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse),
         (status = 502, response = crate::http::openapi::ProblemResponse),
     )

@@ -1,4 +1,4 @@
-//! Sources: register, list, read, change, remove.
+//! Sources: create, list, read, update and delete.
 
 mod helpers;
 mod versions;
@@ -44,22 +44,22 @@ pub use versions::{
 }))]
 pub struct SourceResponse {
     pub id: String,
-    /// The end user inside the space.
+    /// The end user within the space.
     pub user_id: String,
     /// The last segment of the path.
     pub filename: String,
-    /// Where the source lives on its owner's side.
+    /// The path of the source in the owner's system.
     pub path: String,
     /// Always `file_ingest`.
     pub kind: String,
-    /// The file's type, by its extension.
+    /// The file type, from the extension.
     #[serde(rename = "type")]
     pub file_type: String,
-    /// Whether retrieval may use it.
+    /// Whether retrieval may use the source.
     pub eligible: bool,
-    /// In the order given; `file_ingest` is always there.
+    /// In the given order; always includes `file_ingest`.
     pub tags: Vec<String>,
-    /// The newest version; 0 until the first ingestion.
+    /// The number of the newest version; 0 until the first ingestion.
     pub latest_version: i64,
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -85,43 +85,43 @@ impl From<&Source> for SourceResponse {
     }
 }
 
-/// A source to register. Give `filename` or `path`.
+/// A source to create. Send `filename` or `path`.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"path": "/docs/plan.md", "tags": ["design"]}))]
 pub struct CreateSourceRequest {
-    /// The file's name; of a path, the last segment is taken.
+    /// The file name. If you send a path, memoir uses its last segment.
     #[serde(default)]
     #[schema(
         max_length = 255,
         pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$"
     )]
     pub filename: Option<String>,
-    /// Where it lives on your side: absolute, unique per user.
+    /// The path in your system: absolute, unique per user.
     #[serde(default)]
     #[schema(
         max_length = 4096,
         pattern = "^(/|\\\\\\\\|[A-Za-z]:[/\\\\])[^\\u0000-\\u001f\\u007f-\\u009f]*$"
     )]
     pub path: Option<String>,
-    /// The end user it belongs to; `default` if left out.
+    /// The end user who owns the source; `default` if omitted.
     #[serde(default)]
     #[schema(
         max_length = 128,
         pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$"
     )]
     pub user_id: Option<String>,
-    /// Tags to find it by.
+    /// Tags to find the source by.
     #[serde(default)]
     #[schema(max_items = 99)]
     pub tags: Vec<Tag>,
-    /// Whether retrieval may use it; yes if left out.
-    // Not said as `default`: some generators then demand it of the caller.
+    /// Whether retrieval may use the source; true if omitted.
+    // Not declared as `default`, because some generators then make the field required.
     #[serde(default = "yes")]
     pub eligible: bool,
 }
 
-/// A tag: something visible, no control characters.
+/// A tag: at least one visible character, no control characters.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(
@@ -139,16 +139,16 @@ fn yes() -> bool {
     true
 }
 
-/// What to change; what is left out stays as it is.
+/// The fields to change; omitted fields stay unchanged.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"tags": ["file_ingest", "design", "draft"], "eligible": false}))]
 pub struct UpdateSourceRequest {
-    /// All tags, which replace the old ones; `file_ingest` must stay.
+    /// The new tags, which replace all existing ones; must include `file_ingest`.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub tags: Option<Vec<Tag>>,
-    /// Whether retrieval may use it.
+    /// Whether retrieval may use the source.
     #[serde(default)]
     pub eligible: Option<bool>,
 }
@@ -157,45 +157,45 @@ pub struct UpdateSourceRequest {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SourceListResponse {
     pub items: Vec<SourceResponse>,
-    /// Pass it as `cursor` to go on; null at the end.
+    /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// Which sources, and which part of the list.
+/// Filters and pagination of the source list.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListSourcesQuery {
-    /// Only those of this end user.
+    /// Only sources of this end user.
     #[serde(default)]
     user_id: Option<String>,
-    /// Only those with this tag.
+    /// Only sources with this tag.
     #[serde(default)]
     tag: Option<String>,
-    /// Only those with exactly this file name.
+    /// Only sources with exactly this file name.
     #[serde(default)]
     filename: Option<String>,
-    /// Only those at exactly this path, of which each end user has one at the most.
+    /// Only the source at exactly this path; each end user has at most one.
     #[serde(default)]
     path: Option<String>,
-    /// Only those that retrieval may (true) or may not (false) use.
+    /// Only sources that retrieval may (true) or may not (false) use.
     #[serde(default)]
     eligible: Option<bool>,
-    /// As it was at this moment; tags and eligibility are those of now.
+    /// Shows the sources as they were at this time, but with their current tags and eligibility.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
-    /// Items on the page.
+    /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
 
 impl ListSourcesQuery {
-    /// The filter, the cursor, and how many items.
+    /// The filter, the cursor and the page size.
     pub(super) fn parts(self) -> Result<(SourceFilter, Option<String>, usize), ApiError> {
         let limit = page::limit(self.limit)?;
         let as_of = moment("as_of", self.as_of.as_deref())?;
@@ -224,12 +224,12 @@ impl ListSourcesQuery {
     }
 }
 
-/// A moment to look at.
+/// A point in time.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AsOfQuery {
-    /// As it was at this moment; a source's tags and eligibility are those of now.
+    /// Shows the state at this time, but with the current tags and eligibility of sources.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
@@ -241,15 +241,15 @@ impl AsOfQuery {
     }
 }
 
-/// Register a source
+/// Create a source
 ///
-/// Makes it known under its path; its text comes with an ingestion. Send an `Idempotency-Key` to be
-/// able to repeat the request safely.
+/// Registers a source under its path without a text; ingest a text to add its first version. Send
+/// an `Idempotency-Key` to make the request safe to retry.
 #[utoipa::path(
     post, path = "/v1/sources", tag = "sources", operation_id = "create_source", request_body = CreateSourceRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating the request with the same key and body within 24 hours gives the first answer again.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 201, description = "Registered.", body = SourceResponse, headers(("Location" = String, description = "The new source."), ("ETag" = String, description = "Its state, for If-Match."))),
+        (status = 201, description = "Registered.", body = SourceResponse, headers(("Location" = String, description = "The new source."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -300,7 +300,7 @@ pub async fn create_source(
 
 /// List sources
 ///
-/// Oldest first, in pages; new sources come at the end.
+/// Returns sources, oldest first.
 #[utoipa::path(
     get, path = "/v1/sources", tag = "sources", operation_id = "list_sources", params(ListSourcesQuery),
     responses((status = 200, description = "A page of sources.", body = SourceListResponse))
@@ -314,7 +314,7 @@ pub async fn list_sources(
     let fingerprint = format!("{filter:?}");
     let after = page::decode_place::<SourceId>(cursor.as_deref(), &fingerprint)?;
 
-    // One more than asked for tells whether there is a next page.
+    // One item more than requested tells whether there is a next page.
     let found = sources
         .list(
             &caller.space,
@@ -334,15 +334,16 @@ pub async fn list_sources(
     }))
 }
 
-/// Read a source
+/// Get a source
 ///
-/// Its names, tags and newest version. With `If-None-Match` and an unchanged source: 304.
+/// Returns the metadata, the tags and the number of the newest version. With `If-None-Match`,
+/// returns 304 if the source has not changed.
 #[utoipa::path(
     get, path = "/v1/sources/{id}", tag = "sources", operation_id = "get_source",
-    params(("id" = String, Path, description = "The source's id."), AsOfQuery, ("If-None-Match" = Option<String>, Header, description = "An ETag that you have.")),
+    params(("id" = String, Path, description = "The source's id."), AsOfQuery, ("If-None-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
-        (status = 200, description = "The source.", body = SourceResponse, headers(("ETag" = String, description = "Its state, for If-Match."))),
-        (status = 304, description = "It is as you have it."),
+        (status = 200, description = "The source.", body = SourceResponse, headers(("ETag" = String, description = "The current ETag, for `If-Match`."))),
+        (status = 304, description = "The source has not changed."),
     )
 )]
 pub async fn get_source(
@@ -355,7 +356,7 @@ pub async fn get_source(
     let as_of = query.moment()?;
     let source = sources.find_as_of(&caller.space, &id, as_of).await?;
     if as_of.is_some() {
-        // What it was is nothing to hold a change against.
+        // A past state has no ETag, because no change can depend on it.
         return Ok(Json(SourceResponse::from(&source)).into_response());
     }
 
@@ -367,15 +368,15 @@ pub async fn get_source(
     Ok(([(header::ETAG, etag)], Json(SourceResponse::from(&source))).into_response())
 }
 
-/// Change a source
+/// Update a source
 ///
-/// Its tags, and whether retrieval may use it. With `If-Match` it is changed only if it is still
-/// as you saw it.
+/// Changes the tags, or whether retrieval may use the source. With `If-Match`, fails with 412 if
+/// the source has changed since.
 #[utoipa::path(
     patch, path = "/v1/sources/{id}", tag = "sources", operation_id = "update_source", request_body = UpdateSourceRequest,
-    params(("id" = String, Path, description = "The source's id."), ("If-Match" = Option<String>, Header, description = "The ETag that you saw.")),
+    params(("id" = String, Path, description = "The source's id."), ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
-        (status = 200, description = "As it is now.", body = SourceResponse, headers(("ETag" = String, description = "Its state, for If-Match."))),
+        (status = 200, description = "The updated source.", body = SourceResponse, headers(("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 412, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -401,13 +402,13 @@ pub async fn update_source(
         .into_response())
 }
 
-/// Remove a source
+/// Delete a source
 ///
-/// With all its versions and chunks, for good. With `If-Match`, only if it is still as you saw
-/// it.
+/// Permanently deletes the source with all its versions and chunks. With `If-Match`, fails with 412
+/// if the source has changed since.
 #[utoipa::path(
     delete, path = "/v1/sources/{id}", tag = "sources", operation_id = "delete_source",
-    params(("id" = String, Path, description = "The source's id."), ("If-Match" = Option<String>, Header, description = "The ETag that you saw.")),
+    params(("id" = String, Path, description = "The source's id."), ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
         (status = 204, description = "Gone."),
         (status = 412, response = crate::http::openapi::ProblemResponse),
@@ -425,14 +426,14 @@ pub async fn delete_source(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A fingerprint of everything that is shown of a source.
+/// A hash of everything that a response shows of a source.
 fn etag(source: &Source) -> HeaderValue {
     let shown = serde_json::to_vec(&SourceResponse::from(source)).unwrap_or_default();
     let etag = format!("\"{}\"", &sha256_hex(&shown)[..32]);
     HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
-/// Whether a header's entity tags name this one. `weak` lets `W/` pass, as `If-None-Match` does and
+/// Whether the header contains this entity tag. `weak` accepts `W/`, as `If-None-Match` does and
 /// `If-Match` does not.
 fn names(headers: &HeaderMap, header: &HeaderName, etag: &HeaderValue, weak: bool) -> bool {
     let etag = etag.to_str().unwrap_or_default();
@@ -454,7 +455,7 @@ fn names(headers: &HeaderMap, header: &HeaderName, etag: &HeaderValue, weak: boo
         })
 }
 
-/// The condition that `If-Match` makes.
+/// The condition in `If-Match`.
 fn unchanged(headers: &HeaderMap) -> impl Fn(&Source) -> bool {
     |source| {
         !headers.contains_key(header::IF_MATCH)

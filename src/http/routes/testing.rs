@@ -1,4 +1,4 @@
-//! Queues probes; only there with `testing.probe_jobs`, and not part of the API's helper.
+//! Queues probe jobs; exists only with `testing.probe_jobs` and is not part of the API reference.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -13,7 +13,7 @@ use crate::http::state::AppState;
 use crate::model::job::NewJob;
 use crate::probe::{KIND, ProbeRequest};
 
-/// What a helper's confirmation will do to a job that waits for it.
+/// Resumes a waiting job, as the confirmation of a helper does.
 pub async fn resume_probe(
     caller: Caller,
     State(state): State<AppState>,

@@ -1,4 +1,4 @@
-//! Counting tokens the way memoir itself does.
+//! Token counts, with the same tokenizers that memoir uses.
 
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
@@ -25,7 +25,7 @@ static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
 pub struct CountTokensRequest {
     /// The text.
     pub text: String,
-    /// The model whose tokenizer counts, with or without its provider: `gpt-4o`, `openai:gpt-4o`.
+    /// The model whose tokenizer to use, with or without its provider: `gpt-4o`, `openai:gpt-4o`.
     #[serde(default)]
     pub model: Option<String>,
 }
@@ -36,23 +36,24 @@ pub struct CountTokensRequest {
     "tokens": 6, "estimate": 5, "characters": 18, "tokenizer": "o200k_base", "exact": true, "model": "gpt-4o"
 }))]
 pub struct CountTokensResponse {
-    /// Tokens by the tokenizer.
+    /// Token count according to the tokenizer.
     pub tokens: u64,
     /// A quarter of the characters, rounded up.
     pub estimate: u64,
     /// Unicode scalar values.
     pub characters: u64,
-    /// The encoding that counted.
+    /// The encoding used.
     pub tokenizer: String,
-    /// Whether that is the model's own encoding; otherwise `o200k_base` stands in.
+    /// Whether that is the model's own encoding; otherwise `o200k_base` is used instead.
     pub exact: bool,
-    /// The model as it was asked for.
+    /// The requested model.
     pub model: Option<String>,
 }
 
 /// Count the tokens of a text
 ///
-/// By the model's own tokenizer where it is public, else by `o200k_base`; and by the quarter rule.
+/// Uses the model's own tokenizer if it is public, otherwise `o200k_base`. Also returns an estimate
+/// of one token per four characters.
 #[utoipa::path(
     post, path = "/v1/tokens/count", tag = "tokens", operation_id = "count_tokens", request_body = CountTokensRequest,
     responses((status = 200, description = "The counts.", body = CountTokensResponse))
@@ -61,14 +62,14 @@ pub async fn count_tokens(
     _: Caller,
     JsonBody { value: request, .. }: JsonBody<CountTokensRequest>,
 ) -> Result<Json<CountTokensResponse>, ApiError> {
-    // A large text takes a while; as many at once as there are cores, and the others wait their
-    // turn.
+    // A large text takes a while: at most one per core runs at a time, and the others wait.
     let _turn = TURNS
         .acquire()
         .await
         .map_err(|error| ApiError::internal(error.to_string()))?;
 
-    // The first use unpacks a vocabulary: neither that nor the counting may hold up other requests.
+    // The first use decompresses a vocabulary: neither that nor the counting may block other
+    // requests.
     #[expect(
         clippy::disallowed_methods,
         reason = "pure computation that ends by itself"

@@ -1,4 +1,4 @@
-//! The ledger: what was asked of models and what it cost, by day, stage and model.
+//! The ledger: model calls and their cost by day, stage and model.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,20 +14,20 @@ use crate::llm::Llm;
 use crate::model::llm_call::UsageDay;
 use crate::store::{UsageFilter, UsagePlace};
 
-/// Days that are listed unless `from` says otherwise.
+/// Number of days to list if `from` is omitted.
 const DEFAULT_DAYS: i64 = 30;
 const DAY_SECONDS: i64 = 86_400;
 
-/// Which part of the ledger.
+/// Filters and pagination of the ledger.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListUsageQuery {
-    /// First day, in UTC; 30 days before the last one if left out.
+    /// First day, in UTC; 30 days before the last day if omitted.
     #[serde(default)]
     #[param(format = Date)]
     from: Option<String>,
-    /// Last day; today if left out.
+    /// Last day, in UTC; today if omitted.
     #[serde(default)]
     #[param(format = Date)]
     to: Option<String>,
@@ -37,14 +37,14 @@ pub struct ListUsageQuery {
     /// Only this provider.
     #[serde(default)]
     provider: Option<String>,
-    /// Only this model, without its provider.
+    /// Only this model; give the name without its provider.
     #[serde(default)]
     model: Option<String>,
-    /// Items on the page.
+    /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
@@ -53,51 +53,52 @@ pub struct ListUsageQuery {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct UsageListResponse {
     pub items: Vec<UsageResponse>,
-    /// The sum of everything asked for, on whichever page.
+    /// Totals of all matching entries, across all pages.
     pub totals: UsageTotalsResponse,
-    /// Pass it as `cursor` to go on; null at the end.
+    /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// A sum.
+/// Totals.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct UsageTotalsResponse {
-    /// Attempts, failed ones too.
+    /// Number of attempts, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// The part of `tokens_prompt` that providers had in their caches.
+    /// The part of `tokens_prompt` that providers served from their caches.
     pub tokens_cached: i64,
-    /// By the configured prices; calls without a price count as 0.
+    /// Based on the configured prices; calls without a known price count as 0.
     pub cost_usd: f64,
 }
 
-/// What one model did in one stage on one day.
+/// Usage of one model in one stage on one day.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "day": "2026-11-15", "stage": "classify", "provider": "openai", "model": "gpt-4o-mini", "calls": 12,
     "tokens_prompt": 34000, "tokens_completion": 900, "tokens_cached": 12000, "cost_usd": 0.0048
 }))]
 pub struct UsageResponse {
-    /// In UTC.
+    /// The day in UTC.
     #[schema(format = Date)]
     pub day: String,
     pub stage: String,
     pub provider: String,
     pub model: String,
-    /// Attempts, failed ones too.
+    /// Number of attempts, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// The part of `tokens_prompt` that the provider had in its cache.
+    /// The part of `tokens_prompt` that the provider served from its cache.
     pub tokens_cached: i64,
-    /// By the configured prices; calls without a price count as 0.
+    /// Based on the configured prices; calls without a known price count as 0.
     pub cost_usd: f64,
 }
 
-/// What was spent
+/// List usage
 ///
-/// Calls, tokens and cost of this space by day, stage and model, newest day first, and their sum.
+/// Returns the calls, tokens and cost of this space by day, stage and model, newest day first, and
+/// their totals.
 #[utoipa::path(
     get, path = "/v1/usage", tag = "models", operation_id = "list_usage", params(ListUsageQuery),
     responses((status = 200, description = "A page of the ledger.", body = UsageListResponse))
@@ -113,7 +114,10 @@ pub async fn list_usage(
     let from = day("from", parameters.from)?
         .unwrap_or_else(|| start.minus_seconds(DEFAULT_DAYS * DAY_SECONDS).day());
     if from > to {
-        return Err(ApiError::invalid_field("from", "must not be after to"));
+        return Err(ApiError::invalid_field(
+            "from",
+            "must not be later than `to`",
+        ));
     }
 
     let fingerprint = format!(
@@ -158,7 +162,7 @@ pub async fn list_usage(
     }))
 }
 
-/// A day, checked.
+/// Parses and checks a day.
 fn day(field: &str, given: Option<String>) -> Result<Option<String>, ApiError> {
     let Some(given) = given else { return Ok(None) };
     if is_day(&given) {
@@ -166,7 +170,7 @@ fn day(field: &str, given: Option<String>) -> Result<Option<String>, ApiError> {
     } else {
         Err(ApiError::invalid_field(
             field,
-            "must be a day like 2026-11-15",
+            "must be a date such as 2026-11-15",
         ))
     }
 }

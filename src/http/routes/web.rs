@@ -1,4 +1,4 @@
-//! The page at `/` and its files.
+//! The web page at `/` and its files.
 
 use axum::extract::Path;
 use axum::http::HeaderMap;
@@ -13,7 +13,7 @@ pub async fn get_page(headers: HeaderMap) -> Result<Response, ApiError> {
     web::file("index.html", &headers).ok_or_else(middleware::no_such_path)
 }
 
-/// A script, a style, the sample.
+/// A script, a stylesheet or the sample text.
 pub async fn get_page_file(
     Path(name): Path<String>,
     headers: HeaderMap,

@@ -1,5 +1,5 @@
-//! The service of one connection: tells the list of places when a request begins and when its
-//! answer is written.
+//! The service of one connection: reports to the list of slots when a request begins and when its
+//! response is written.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ impl Service<Request<Incoming>> for Attended {
     }
 }
 
-/// The body of an answer: the request is in progress until the last of it is written.
+/// The body of a response: the request is in progress until all of it is written.
 struct Held {
     body: Body,
     _turn: Turn,

@@ -1,9 +1,10 @@
-//! A connection on which also hyper's own refusals carry a problem document.
+//! A connection on which hyper's own errors also carry a problem document.
 //!
-//! hyper answers a head that it cannot read by itself, with a bare status, and closes the
-//! connection. It offers no way to say more, so its answer is recognised as it is written: it is
-//! the only one without a request id. Bytes of the client that are still on their way are read and
-//! dropped for a moment: a connection closed over them would take the answer along.
+//! hyper responds to an invalid request head by itself, with a bare status, and closes the
+//! connection. It offers no way to add a body, so its response is recognised as it is written: it
+//! is the only one without a request id. Bytes that the client is still sending are read and
+//! discarded for a moment, because closing the connection with unread bytes would lose the
+//! response.
 
 use std::io;
 use std::pin::Pin;
@@ -18,14 +19,14 @@ use super::raw;
 use crate::http::error::ApiError;
 use crate::http::trace::REQUEST_ID;
 
-/// How long the rest of what a client sends is read after its head was refused.
+/// How long to read what a client sends after its request head was rejected.
 const LINGER: Duration = Duration::from_secs(1);
 
 pub struct Explained<S> {
     stream: S,
-    /// What is written instead, and how much of it is.
+    /// The replacement response, and how much of it has been written.
     instead: Option<(Vec<u8>, usize)>,
-    /// Set once a head was refused.
+    /// Set once a request head was rejected.
     linger: Option<Pin<Box<Sleep>>>,
 }
 
@@ -86,7 +87,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Explained<S> {
     ) -> Poll<io::Result<usize>> {
         let mut filled = slices.iter().filter(|slice| !slice.is_empty());
         match (filled.next(), filled.next()) {
-            // A head alone: it may be one of hyper's.
+            // Only a head: it may be one of hyper's.
             (Some(only), None) => self.poll_write(context, only),
             _ => Pin::new(&mut self.stream).poll_write_vectored(context, slices),
         }
@@ -120,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Explained<S> {
     }
 }
 
-/// The status of an answer that hyper made up by itself.
+/// The status of a response that hyper created itself.
 fn bare_refusal(bytes: &[u8]) -> Option<StatusCode> {
     let head = std::str::from_utf8(bytes).ok()?.strip_suffix("\r\n\r\n")?;
     let status = head.strip_prefix("HTTP/1.")?.get(2..5)?;
@@ -134,19 +135,27 @@ fn bare_refusal(bytes: &[u8]) -> Option<StatusCode> {
 
 fn explain(status: StatusCode) -> ApiError {
     match status {
-        StatusCode::URI_TOO_LONG => {
-            ApiError::new(status, "uri_too_long", "URI too long", "the path and query string are too long")
-                .fix("Send fewer or shorter query parameters.")
-        }
+        StatusCode::URI_TOO_LONG => ApiError::new(
+            status,
+            "uri_too_long",
+            "URI too long",
+            "the path and query string are too long",
+        )
+        .fix("Send fewer or shorter query parameters."),
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ApiError::new(
             status,
             "head_too_large",
-            "Head too large",
-            format!("the request line and headers have more than {} bytes", super::MAX_HEAD_BYTES),
+            "Headers too large",
+            format!(
+                "the request line and headers are larger than {} bytes",
+                super::MAX_HEAD_BYTES
+            ),
         )
         .fix("Send fewer or shorter headers and query parameters."),
-        _ => ApiError::malformed("the head of the request is not valid HTTP/1.1")
-            .fix("Send a request line and headers as in RFC 9112; check what a proxy in between makes of them."),
+        _ => ApiError::malformed("the request line or the headers are not valid HTTP/1.1").fix(
+            "Send a request line and headers as defined in RFC 9112, and check what proxies \
+                 change.",
+        ),
     }
 }
 

@@ -1,5 +1,5 @@
-//! A connection that gives up on a client that does not read: a write that makes no progress in
-//! time is an error.
+//! A connection that gives up on a client that does not read: a write without progress in time is
+//! an error.
 
 use std::io;
 use std::pin::Pin;
@@ -15,10 +15,10 @@ use tokio::time::{Instant, Sleep};
 pub struct Patient {
     stream: TcpStream,
     patience: Duration,
-    /// When patience ends; only looked at while a write waits.
+    /// The deadline; only checked while a write waits.
     end: Pin<Box<Sleep>>,
     waiting: bool,
-    /// The same, for others to see.
+    /// The same, visible to others.
     unread: Arc<AtomicBool>,
 }
 
@@ -33,7 +33,7 @@ impl Patient {
         }
     }
 
-    /// Passes on what a write came to, unless it has waited for too long.
+    /// Returns the result of a write unless it has waited for too long.
     fn judge<T>(
         &mut self,
         context: &mut Context<'_>,

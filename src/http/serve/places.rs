@@ -1,10 +1,10 @@
-//! Who may stay connected: `server.max_connections` places, and a small reserve that keeps probes
-//! alive.
+//! Connection slots: `server.max_connections` regular ones, and a small reserve that keeps probes
+//! working.
 //!
-//! When every place is taken, the connection that has been idle longest gives way to the new one.
-//! Idle means that no request is in progress: nothing was sent yet, half a head, or nothing since
-//! the last answer. Where nobody is idle, the new connection gets a place of the reserve. There
-//! only `/health/…` is answered, unless a place has come free by the time its request is there.
+//! If every slot is taken, the connection that has been idle longest is closed for the new one.
+//! Idle means that no request is in progress: nothing was sent yet, an incomplete head, or nothing
+//! since the last response. If no connection is idle, the new one gets a reserved slot, which
+//! serves only `/health/…` unless a regular slot is free by the time its request arrives.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -21,13 +21,13 @@ use crate::http::admission::{Admission, Refusal};
 /// Connections above the limit, for probes.
 const RESERVE: usize = 16;
 
-/// A connection gives way only after this long without a request: one that was opened just now is
-/// about to send its own.
+/// A connection is evicted only after this long without a request: a newly opened one is about to
+/// send its own.
 const SETTLED: Duration = Duration::from_millis(500);
 
 pub struct Places {
     most: usize,
-    /// 0: no limit.
+    /// 0 means no limit.
     most_per_address: usize,
     inner: Mutex<Inner>,
 }
@@ -38,15 +38,15 @@ struct Inner {
     seats: HashMap<u64, State>,
     main: Row,
     reserve: Row,
-    /// Connections of each address that have a place; those of the reserve do not count.
+    /// Connections of each address in regular slots; reserved ones do not count.
     of_address: HashMap<IpAddr, usize>,
 }
 
-/// The places of one kind.
+/// The slots of one kind.
 #[derive(Default)]
 struct Row {
     taken: usize,
-    /// The connections without a request, the one idle longest first.
+    /// Connections without a request, the one idle longest first.
     idle: BTreeSet<(Instant, u64)>,
 }
 
@@ -57,16 +57,16 @@ struct State {
     signals: Signals,
 }
 
-/// What a connection and the list of places tell each other.
+/// The signals between a connection and the list of slots.
 #[derive(Clone, Default)]
 pub struct Signals {
-    /// Set when the connection has to give way.
+    /// Set when the connection has to close.
     pub leave: CancellationToken,
-    /// Whether a part of an answer waits for the client to read it: this is not idle either.
+    /// Whether part of a response waits for the client to read it; such a connection is not idle.
     pub unread: Arc<AtomicBool>,
 }
 
-/// A connection's place, given back when dropped.
+/// The slot of a connection, released when dropped.
 pub struct Seat {
     places: Arc<Places>,
     id: u64,
@@ -90,7 +90,7 @@ impl Places {
         })
     }
 
-    /// A place for a new connection.
+    /// A slot for a new connection.
     pub fn seat(self: &Arc<Self>, address: IpAddr) -> Result<Arc<Seat>, Refusal> {
         let address = address.to_canonical();
         let now = Instant::now();
@@ -124,7 +124,7 @@ impl Places {
         }))
     }
 
-    /// Sees to it that one more connection of this address fits.
+    /// Makes room for one more connection of this address.
     fn make_room(&self, inner: &mut Inner, address: IpAddr, now: Instant) -> Result<(), Refusal> {
         let of_address = inner.of_address.get(&address).copied().unwrap_or(0);
         let too_many = self.most_per_address > 0 && of_address >= self.most_per_address;
@@ -172,8 +172,8 @@ impl Inner {
         }
     }
 
-    /// Has the connection leave that has been idle longest, if need be of this address; tells
-    /// whether there was one.
+    /// Evicts the connection that has been idle longest, of this address if given; returns whether
+    /// there was one.
     fn evict(&mut self, reserved: bool, of: Option<IpAddr>, now: Instant) -> bool {
         let row = if reserved { &self.reserve } else { &self.main };
         let fits = |seat: &State| {
@@ -211,7 +211,7 @@ impl Inner {
 }
 
 impl Seat {
-    /// A request has come in.
+    /// A request has arrived.
     pub fn begin(self: &Arc<Self>) -> Turn {
         self.busy.store(true, Ordering::Relaxed);
         Turn {
@@ -226,8 +226,7 @@ impl Seat {
 
     fn admit(&self) -> Admission {
         let mut inner = self.places.lock();
-        // A request that came in the very moment in which its connection had to leave is still
-        // answered.
+        // A request that arrives at the moment of eviction is still answered.
         let Some(seat) = inner.seats.get_mut(&self.id) else {
             return Admission::All;
         };

@@ -1,4 +1,4 @@
-//! Problem documents for clients whose request no handler will see.
+//! Problem documents for clients whose request reaches no handler.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tokio::net::TcpStream;
 use crate::base::ids::new_uuid;
 use crate::http::error::ApiError;
 
-/// The most that is read and dropped of what a refused client has sent so far.
+/// The maximum number of reads to discard what a rejected client has already sent.
 const READ_CALLS: usize = 16;
 
-/// A whole answer, after which the connection is closed.
+/// A complete response, after which the connection is closed.
 pub fn response(error: &ApiError) -> Vec<u8> {
     let request_id = new_uuid();
     let body = serde_json::to_vec(&error.problem(&request_id)).unwrap_or_default();
@@ -38,10 +38,10 @@ pub fn response(error: &ApiError) -> Vec<u8> {
     bytes
 }
 
-/// Tells a client why it is turned away, without reading what it wants.
+/// Tells a client why it is rejected, without parsing its request.
 pub async fn refuse(mut stream: TcpStream, error: ApiError) {
     let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(&response(&error))).await;
-    // A connection that is closed over unread bytes is reset, and the client may lose the answer.
+    // A connection closed with unread bytes is reset, and the client may lose the response.
     let mut space = [0; 4096];
     for _ in 0..READ_CALLS {
         if !stream.try_read(&mut space).is_ok_and(|read| read > 0) {

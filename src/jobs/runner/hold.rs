@@ -102,7 +102,7 @@ impl Holds {
                 fail_point::hit("in_heartbeat");
                 match shared.store().list_claims(&shared.owner).await {
                     Ok(held) => self.stop_lost(&ours, &held),
-                    Err(error) => tracing::warn!(%error, "leases could not be checked"),
+                    Err(error) => tracing::warn!(%error, "cannot check leases"),
                 }
 
                 if renewed.elapsed() >= lease / 4 {
@@ -116,7 +116,7 @@ impl Holds {
                         .await
                     {
                         Ok(()) => renewed = asked,
-                        Err(error) => tracing::warn!(%error, "leases could not be prolonged"),
+                        Err(error) => tracing::warn!(%error, "cannot extend leases"),
                     }
                 }
 
@@ -174,6 +174,6 @@ async fn rescue(shared: &Shared) {
                 shared.jobs.announce();
             }
         }
-        Err(error) => tracing::warn!(%error, "lost jobs could not be taken over"),
+        Err(error) => tracing::warn!(%error, "cannot take over lost jobs"),
     }
 }

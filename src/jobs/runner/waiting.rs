@@ -127,10 +127,10 @@ impl Shared {
             match self.store().wake_waiting_jobs().await {
                 Ok(0) => {}
                 Ok(count) => {
-                    tracing::info!(count, "jobs that waited for a provider are tried again");
+                    tracing::info!(count, "retrying jobs that waited for a provider");
                     self.jobs.announce();
                 }
-                Err(error) => tracing::debug!(%error, "waiting jobs could not be woken"),
+                Err(error) => tracing::debug!(%error, "cannot wake waiting jobs"),
             }
 
             tokio::time::sleep(BETWEEN_WAKES).await;

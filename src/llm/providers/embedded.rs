@@ -34,7 +34,7 @@ impl Provider for Embedded {
             let (text, usage) = solved.await.map_err(|_| {
                 // A panic may quote the text it was about.
                 ProviderError::Broken(
-                    "the embedded model stopped on a defect of its own".to_owned(),
+                    "the embedded model failed because of an internal error".to_owned(),
                 )
             })?;
 

@@ -170,7 +170,7 @@ fn from_crate(error: genai::Error) -> Result<Reply, ProviderError> {
         }
         // The others quote the request.
         _ => Err(ProviderError::Unreadable(
-            "it is not in the provider's own form".to_owned(),
+            "it does not have the provider's format".to_owned(),
         )),
     }
 }

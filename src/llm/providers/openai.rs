@@ -136,14 +136,13 @@ fn read_vectors(answer: &Value, count: usize) -> Result<Vectors, ProviderError> 
         let slot = vectors
             .get_mut(index)
             .ok_or_else(|| unreadable("it has more vectors than texts"))?;
-        *slot = vector.ok_or_else(|| unreadable("an embedding is not made of numbers"))?;
+        *slot = vector
+            .ok_or_else(|| unreadable("an embedding contains values that are not numbers"))?;
     }
 
     let length = vectors.first().map_or(0, Vec::len);
     if length == 0 || vectors.iter().any(|vector| vector.len() != length) {
-        return Err(unreadable(
-            "it lacks vectors, or they are not of one length",
-        ));
+        return Err(unreadable("it lacks vectors, or their lengths differ"));
     }
 
     Ok(Vectors {

@@ -1,4 +1,4 @@
-//! Answering: from the chunks that were found, and from nothing else (M-9.F).
+//! The stage `answer`: answers from the given chunks only.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const MOST_CHARS: usize = 2000;
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub query: Arc<str>,
-    /// One per contributing source, in order of first use (K-40).
+    /// One per contributing source, in order of first use.
     pub contextual_helpers: Vec<Arc<str>>,
     pub chunks: Vec<Evidence>,
 }

@@ -1,4 +1,4 @@
-//! Filing: which category of one level does each chunk belong to (M-2A)?
+//! The stage `classify`: which category of one level each chunk belongs to.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

@@ -63,7 +63,7 @@ impl RetrievalInput {
             {
                 errors.push(FieldError::new(
                     field,
-                    format!("at most {MOST_CHARS} characters"),
+                    format!("must have at most {MOST_CHARS} characters"),
                 ));
             }
         }
@@ -73,7 +73,10 @@ impl RetrievalInput {
             ("default_tags", &mut self.default_tags),
         ] {
             if tags.len() > MOST_TAGS {
-                errors.push(FieldError::new(field, format!("at most {MOST_TAGS} tags")));
+                errors.push(FieldError::new(
+                    field,
+                    format!("must have at most {MOST_TAGS} tags"),
+                ));
             }
             for (place, tag) in tags
                 .iter()
@@ -81,7 +84,7 @@ impl RetrievalInput {
                 .filter(|(_, tag)| char_count(tag) > MOST_TAG_CHARS)
             {
                 let rule = format!(
-                    "at most {MOST_TAG_CHARS} characters, and this has {}",
+                    "must have at most {MOST_TAG_CHARS} characters, but has {}",
                     char_count(tag)
                 );
                 errors.push(FieldError::new(format!("{field}[{place}]"), rule));
@@ -99,7 +102,7 @@ impl RetrievalInput {
         if self.user_id.is_empty() || char_count(&self.user_id) > MOST_USER_CHARS {
             errors.push(FieldError::new(
                 "user_id",
-                format!("must be 1 to {MOST_USER_CHARS} characters"),
+                format!("must have 1 to {MOST_USER_CHARS} characters"),
             ));
         }
 
@@ -108,7 +111,8 @@ impl RetrievalInput {
         }
 
         if self.strict && self.as_of.is_some() && self.choice != Choice::Latest {
-            let rule = "goes with the strategy latest; the others do not look at it, which strict does not allow";
+            let rule =
+                "applies only to the strategy latest; strict does not allow memoir to ignore it";
             errors.push(FieldError::new("as_of", rule));
         }
 

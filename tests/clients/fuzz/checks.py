@@ -20,27 +20,27 @@ UNFORESEEABLE = {
 # Rules that the document states in words only: said in JSON Schema, they would turn the types of
 # generated clients into unions (the first three) or clutter every string (the last).
 IN_WORDS = {
-    "give filename or path",
-    "must end in the name of a file, of at most 255 characters",
+    "send `filename` or `path`",
+    "must end in a file name of at most 255 characters",
     'must contain "file_ingest": it cannot be removed',
     "must not contain the character U+0000",
-    "must not be after to",
+    "must not be later than `to`",
 }
 
 # The same, where the words name what was given or what the installation allows.
 PATTERNS = [
     re.compile(pattern)
     for pattern in (
-        r"must (not be empty|have at most|not contain control|contain a letter)",
-        r"must be (1 to \d+ characters|the id of a source|UTF-8 text|a moment with|a date of the calendar)",
-        r"must be (absolute|from \d+ to \d+|a whole number from|more than|less than)",
-        r"there is no category|a category on level 1|level \d+ needs a parent|it is on level",
-        r"is required; say|give either text|has \d+ tokens|the whole paragraph has",
-        r"at most \d+|is not that of the document|chunk_min_tokens|leaves no room",
-        r"goes with|cannot be kept|comes as file|the request body|a file needs a name|missing field",
+        r"must (not be empty|have at most|have 1 to \d+ characters|not contain control|contain a letter)",
+        r"must be (1 to \d+ characters|the id of a source|UTF-8 text|a timestamp|a valid date)",
+        r"must be (absolute|from \d+ to \d+|a (whole )?number (of seconds )?from|greater than|less than)",
+        r"there is no category|a category on level 1|level \d+ needs a parent|is on level",
+        r"is required; use|send either `text`|has \d+ tokens|the whole paragraph has",
+        r"at most \d+|does not match the source|chunk_min_tokens|leaves no room",
+        r"applies only to|cannot be enforced|must not be set|the request body|must be set|missing field",
         # A form may have two parts only; a whole number is not written 98.0.
         r"unknown field; a form has|invalid type: floating point",
-        r"the name of the space to remove",
+        r"the name of the space to delete",
     )
 ]
 

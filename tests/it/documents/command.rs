@@ -82,7 +82,7 @@ async fn a_document_on_the_command_line() {
 
     let (fine, text, problem) = doc(&["nobody.md", "--strict", "--server", &server], &url);
     assert!(
-        !fine && text.is_empty() && problem.contains("no source fits meta.filename"),
+        !fine && text.is_empty() && problem.contains("no source matches meta.filename"),
         "{problem}"
     );
 

@@ -144,7 +144,7 @@ async fn files_from_the_command_line() {
     let (code, told, problem) = run(&["new.md"]);
     assert_eq!((code, told.as_str()), (Some(1), ""));
     assert!(
-        problem.contains("refused its key") && problem.contains("a key that is valid"),
+        problem.contains("rejected its key") && problem.contains("Set a valid key"),
         "{problem}"
     );
 
@@ -156,7 +156,7 @@ async fn files_from_the_command_line() {
 fn what_cannot_be_brought_in_is_told() {
     let folder = folder();
     for (arguments, wanted) in [
-        (&["c.pdf"][..], "is not one of the files that are taken"),
+        (&["c.pdf"][..], "the file type of"),
         (&["nothing.md"], "there is no text file nothing.md"),
         (&["*.yml"], "there is no text file *.yml"),
         (&["a.md", "--server", "http://127.0.0.1:9"], "--local"),
@@ -269,7 +269,7 @@ fn what_is_piped_in_is_a_document() {
         (
             &["-", "a.md", "--title", "Two"],
             "The elm tree.",
-            "--title is for one source",
+            "--title requires a single source",
         ),
     ] {
         let (code, told, problem) = run(arguments, piped);
@@ -340,7 +340,7 @@ async fn every_file_once_and_nothing_that_never_ends() {
 
     let (code, _, problem) = run(&["pipe.txt"]);
     assert!(
-        code == Some(1) && problem.contains("not a plain file"),
+        code == Some(1) && problem.contains("not a regular file"),
         "{problem}"
     );
 }

@@ -87,7 +87,7 @@ async fn two_processes_share_the_queue_and_no_job_is_claimed_twice() {
     );
 
     for (name, log) in [("serving", one.log()), ("working", two.log())] {
-        let jobs = log.matches("job begun").count();
+        let jobs = log.matches("job started").count();
         assert!(jobs > 100, "{name} did only {jobs}");
         eprintln!("{name}: {jobs} jobs");
     }

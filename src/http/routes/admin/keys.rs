@@ -1,5 +1,5 @@
-//! API keys over the API: made, listed, changed, revoked. The secret is in the answer that makes a
-//! key, and nowhere else.
+//! API keys over HTTP: create, list, change and revoke. The secret appears only in the response
+//! that creates the key.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,34 +18,35 @@ use crate::http::idempotency;
 use crate::http::page;
 use crate::keys::{Key, KeyChange, Keys, NewKey, Origin, State as KeyState};
 
-/// What a caller may do; each role may do what those before it may.
+/// What a caller may do; each role includes the roles before it.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyRole {
     /// Read, search and query.
     Read,
-    /// Also ingest, change and remove.
+    /// Also ingest, change and delete.
     User,
-    /// Manage keys and spaces, too.
+    /// Also manage keys and spaces.
     Admin,
 }
 
-/// How much a key may ask for; what is left out has no limit.
+/// Usage limits of a key; an omitted field means no limit.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeyLimitsRequest {
-    /// Over all processes together; 0: no limit.
+    /// Counted across all processes; 0 means no limit.
     #[schema(maximum = 1_000_000)]
     pub requests_per_minute: u64,
-    /// What it may name as `model`, as `provider:model`, perhaps with `*` at the end; empty: any.
+    /// Models that the key may use, as `provider:model`; a trailing `*` matches any ending. An
+    /// empty list allows all models.
     #[schema(max_items = 100)]
     pub models: Vec<String>,
-    /// What it may spend on models on one day (UTC), jobs that it queued included.
+    /// Daily caps on model usage (per UTC day), including the jobs that the key has queued.
     #[serde(deserialize_with = "object_or_null")]
     pub day: Option<KeyDayRequest>,
 }
 
-/// What a key may spend on one day; 0: no cap.
+/// What a key may spend per day; 0 means no cap.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeyDayRequest {
@@ -54,7 +55,7 @@ pub struct KeyDayRequest {
     pub usd: f64,
 }
 
-/// A key to make.
+/// A key to create.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
@@ -62,16 +63,17 @@ pub struct KeyDayRequest {
     "limits": {"requests_per_minute": 60, "models": ["local:*"], "day": {"usd": 1.0}}
 }))]
 pub struct CreateKeyRequest {
-    /// For people.
+    /// A human-readable name.
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
-    /// The only space that it opens, or `*` for all; the space of this request if left out.
+    /// The only space that the key opens, or `*` for all spaces; the space of this request if
+    /// omitted.
     #[serde(default)]
     pub space: Option<String>,
-    /// `user` if left out.
+    /// `user` if omitted.
     #[serde(default)]
     pub role: Option<KeyRole>,
-    /// When the key stops working. If left out: never, or when the creating key expires.
+    /// When the key expires. If omitted, the key gets the expiry of the key that creates it.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
@@ -79,7 +81,7 @@ pub struct CreateKeyRequest {
     pub limits: Option<KeyLimitsRequest>,
 }
 
-/// A change to a key; what is left out stays.
+/// A change to a key; omitted fields stay unchanged.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "reader of the wiki", "expires_at": "never"}))]
@@ -87,7 +89,7 @@ pub struct UpdateKeyRequest {
     #[serde(default)]
     #[schema(min_length = 1, max_length = 100)]
     pub name: Option<String>,
-    /// A moment, or `never`.
+    /// A timestamp, or `never`.
     #[serde(default)]
     pub expires_at: Option<String>,
     /// Replaces all limits.
@@ -100,11 +102,11 @@ pub struct UpdateKeyRequest {
 pub struct KeyResponse {
     pub id: String,
     pub name: String,
-    /// `api`: made here. `config`: of `auth.keys`, which only the configuration can change.
+    /// `api`: created through the API. `config`: defined in `auth.keys`; change it there.
     pub origin: String,
-    /// Its first characters; null for a key of the configuration.
+    /// The first characters of the secret; null for a key from the configuration.
     pub prefix: Option<String>,
-    /// The only space that it opens; `*` for all.
+    /// The only space that the key opens; `*` for all spaces.
     pub space: String,
     pub role: String,
     /// `active`, `expired` or `revoked`.
@@ -116,12 +118,12 @@ pub struct KeyResponse {
     pub created_at: Option<String>,
     #[schema(format = DateTime)]
     pub revoked_at: Option<String>,
-    /// Accurate to about five minutes; null for a key of the configuration.
+    /// Accurate to about five minutes; null for a key from the configuration.
     #[schema(format = DateTime)]
     pub last_used_at: Option<String>,
 }
 
-/// The limits in force; 0 and an empty list are no limit.
+/// The limits in force; 0 or an empty list means no limit.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct KeyLimitsResponse {
     pub requests_per_minute: u64,
@@ -129,7 +131,7 @@ pub struct KeyLimitsResponse {
     pub day: KeyDayResponse,
 }
 
-/// The daily caps in force; 0 is no cap.
+/// The daily caps in force; 0 means no cap.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct KeyDayResponse {
     pub calls: u64,
@@ -140,8 +142,8 @@ pub struct KeyDayResponse {
 /// A new key with its secret.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CreatedKeyResponse {
-    /// What callers send as `Authorization: Bearer`. Shown now and never again: only its hash is
-    /// stored.
+    /// The secret that callers send as `Authorization: Bearer`. It is shown only once, because
+    /// memoir stores only its hash.
     pub secret: String,
     pub key: KeyResponse,
 }
@@ -150,34 +152,36 @@ pub struct CreatedKeyResponse {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct KeyListResponse {
     pub items: Vec<KeyResponse>,
-    /// Pass it as `cursor` to go on; null at the end.
+    /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// Which keys, and which part of the list.
+/// Filters and pagination of the key list.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListKeysQuery {
-    /// Only keys that open this space alone.
+    /// Only keys that open just this space.
     #[serde(default)]
     space: Option<String>,
-    /// Items on the page.
+    /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
 
-/// Make a key
+/// Create a key
 ///
-/// The answer shows the secret, once: only its hash is stored. So an `Idempotency-Key` is refused
-/// here; if an answer is lost, revoke the key and make another. A key cannot make one that is worth
-/// more than itself: an admin of one space makes keys of that space, none lives longer than its
-/// maker, and a key with limits makes none. Where the service has no key yet, the first must be an
-/// admin of all spaces; from then on every request needs a key.
+/// The response contains the secret, which memoir shows only once because it stores only the hash.
+/// `Idempotency-Key` is therefore rejected; if you lose the response, revoke the key and create
+/// another one.
+///
+/// A key cannot grant more than it has: an admin of one space can create keys only for that space,
+/// no key can outlive the key that created it, and a key with limits cannot create keys. The first
+/// key of a service must be an admin key for all spaces. Once it exists, every request needs a key.
 #[utoipa::path(
     post, path = "/v1/admin/keys", tag = "admin", operation_id = "create_key", request_body = CreateKeyRequest,
     responses(
@@ -192,7 +196,8 @@ pub async fn create_key(
     JsonBody { value: request, .. }: JsonBody<CreateKeyRequest>,
 ) -> Result<Response, ApiError> {
     if headers.contains_key(idempotency::HEADER) {
-        let rule = "is not taken here: the answer holds a secret, which is not stored";
+        let rule =
+            "is not supported here: the response contains a secret, which memoir does not store";
         return Err(ApiError::invalid_field("Idempotency-Key", rule));
     }
 
@@ -222,8 +227,8 @@ pub async fn create_key(
 
 /// List keys
 ///
-/// Those of the configuration first, then the oldest first; without their secrets. An admin of one
-/// space sees the keys of that space.
+/// Returns keys without their secrets: first the keys from the configuration, then the others,
+/// oldest first. An admin of one space sees only the keys of that space.
 #[utoipa::path(
     get, path = "/v1/admin/keys", tag = "admin", operation_id = "list_keys", params(ListKeysQuery),
     responses((status = 200, description = "A page of keys.", body = KeyListResponse))
@@ -253,9 +258,9 @@ pub async fn list_keys(
     Ok(Json(KeyListResponse { items, next_cursor }))
 }
 
-/// Read a key
+/// Get a key
 ///
-/// Without its secret.
+/// Returns the key without its secret.
 #[utoipa::path(
     get, path = "/v1/admin/keys/{id}", tag = "admin", operation_id = "get_key",
     params(("id" = String, Path, description = "The key's id.")),
@@ -270,15 +275,15 @@ pub async fn get_key(
     Ok(Json(KeyResponse::of(&key, caller.now)))
 }
 
-/// Change a key
+/// Update a key
 ///
-/// Its name, its expiry, its limits. Its role and space stay: make another key for those. Jobs that
-/// are queued keep the daily caps that they were queued with.
+/// Changes the name, the expiry or the limits. The role and the space cannot be changed; create
+/// another key instead. Jobs that are already queued keep their daily caps.
 #[utoipa::path(
     patch, path = "/v1/admin/keys/{id}", tag = "admin", operation_id = "update_key", request_body = UpdateKeyRequest,
     params(("id" = String, Path, description = "The key's id.")),
     responses(
-        (status = 200, description = "As it is now.", body = KeyResponse),
+        (status = 200, description = "The updated key.", body = KeyResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -306,9 +311,9 @@ pub async fn update_key(
 
 /// Revoke a key
 ///
-/// It opens nothing from now on, in every process within two seconds. Requests and jobs that it has
-/// begun go on. A key of the configuration cannot be revoked here (409). Revoking it again changes
-/// nothing.
+/// The key stops working in every process within two seconds. Requests and jobs that it has already
+/// started continue. A key from the configuration cannot be revoked here (409). Revoking a key
+/// twice has no further effect.
 #[utoipa::path(
     delete, path = "/v1/admin/keys/{id}", tag = "admin", operation_id = "revoke_key",
     params(("id" = String, Path, description = "The key's id.")),

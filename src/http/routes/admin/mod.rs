@@ -1,4 +1,4 @@
-//! What admins do: keys and whole spaces. An admin of one space sees and changes that space only.
+//! Administration of keys and spaces. An admin of one space sees and changes only that space.
 
 pub mod keys;
 pub mod spaces;

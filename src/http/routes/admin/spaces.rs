@@ -1,4 +1,4 @@
-//! Whole spaces: listed, measured, removed.
+//! Spaces: list, inspect and delete.
 
 use std::collections::BTreeMap;
 
@@ -16,26 +16,26 @@ use crate::http::routes::usage::UsageTotalsResponse;
 use crate::keys::Keys;
 use crate::spaces::{Measured, Spaces};
 
-/// Which part of the list.
+/// Pagination of the space list.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListSpacesQuery {
-    /// Items on the page.
+    /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
 
-/// That the removal is meant.
+/// Confirmation of the deletion.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DeleteSpaceQuery {
-    /// The name of the space once more.
+    /// Must repeat the name of the space.
     #[serde(default)]
     confirm: Option<String>,
 }
@@ -44,7 +44,7 @@ pub struct DeleteSpaceQuery {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SpaceListResponse {
     pub items: Vec<SpaceNameResponse>,
-    /// Pass it as `cursor` to go on; null at the end.
+    /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -54,40 +54,40 @@ pub struct SpaceNameResponse {
     pub space: String,
 }
 
-/// What a space holds now, and what was asked of models for it.
+/// The current contents of a space and its model usage.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SpaceResponse {
     pub space: String,
     pub sources: i64,
     pub versions: i64,
-    /// Bytes of the texts of all versions.
+    /// Total size of the texts of all versions in bytes.
     pub text_bytes: i64,
     pub chunks: i64,
     pub categories: i64,
-    /// Receipts of queries.
+    /// Number of stored query receipts.
     pub queries: i64,
-    /// Keys that open this space alone, without those of the configuration.
+    /// Keys that open just this space, not counting keys from the configuration.
     pub api_keys: i64,
-    /// Jobs, by their state.
+    /// Number of jobs by state.
     pub jobs: BTreeMap<String, i64>,
-    /// As far back as the ledger goes.
+    /// Model usage since the start of the ledger.
     pub usage: UsageTotalsResponse,
 }
 
-/// The receipt of a removal.
+/// What the deletion removed.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DeletedSpaceResponse {
     pub space: String,
-    /// Jobs that were not over.
+    /// Number of unfinished jobs that were cancelled.
     pub jobs_cancelled: u64,
-    /// Rows that were removed, by table.
+    /// Number of deleted rows by table.
     pub removed: BTreeMap<String, u64>,
 }
 
 /// List spaces
 ///
-/// Every space that holds anything, in the order of their names, in pages. An admin of one space
-/// sees that space.
+/// Returns every space that contains data, sorted by name. An admin of one space sees only that
+/// space.
 #[utoipa::path(
     get, path = "/v1/admin/spaces", tag = "admin", operation_id = "list_spaces", params(ListSpacesQuery),
     responses((status = 200, description = "A page of spaces.", body = SpaceListResponse))
@@ -118,13 +118,13 @@ pub async fn list_spaces(
     Ok(Json(SpaceListResponse { items, next_cursor }))
 }
 
-/// Measure a space
+/// Get a space
 ///
-/// Counts what it holds now. 404 for a space that holds nothing.
+/// Returns counts of the current contents of the space. Returns 404 if the space is empty.
 #[utoipa::path(
     get, path = "/v1/admin/spaces/{space}", tag = "admin", operation_id = "get_space",
     params(("space" = String, Path, description = "The name of the space.")),
-    responses((status = 200, description = "The space, measured.", body = SpaceResponse))
+    responses((status = 200, description = "The space and its counts.", body = SpaceResponse))
 )]
 pub async fn get_space(
     Admin(caller): Admin,
@@ -134,8 +134,8 @@ pub async fn get_space(
     let space = managed(&caller, &name)?;
     if !spaces.exists(&space).await? {
         return Err(
-            ApiError::not_found(format!("the space {space} holds nothing"))
-                .fix("List the spaces that hold something with GET /v1/admin/spaces."),
+            ApiError::not_found(format!("the space {space} does not exist or is empty"))
+                .fix("List the existing spaces with GET /v1/admin/spaces."),
         );
     }
 
@@ -145,16 +145,19 @@ pub async fn get_space(
     )))
 }
 
-/// Remove a space
+/// Delete a space
 ///
-/// Everything in it, for good: sources, chunks, categories, jobs, receipts, the ledger, and the API
-/// keys that open this space alone. Its jobs are cancelled first. Needs `?confirm=` with the name
-/// once more. The answer comes when all is gone and counts it; the removal goes on when you hang
-/// up, and repeating it removes what is left. Later writes create the space again.
+/// Permanently deletes everything in the space: sources, chunks, categories, jobs, receipts, the
+/// ledger, and the API keys that open just this space. Unfinished jobs are cancelled first. Repeat
+/// the name in `?confirm=`.
+///
+/// The response is sent when the deletion is complete, and contains the number of deleted rows. The
+/// deletion continues if the client disconnects, and a repeated request deletes whatever is left. A
+/// later write creates the space again.
 #[utoipa::path(
     delete, path = "/v1/admin/spaces/{space}", tag = "admin", operation_id = "delete_space",
     params(("space" = String, Path, description = "The name of the space."), DeleteSpaceQuery),
-    responses((status = 200, description = "What was removed.", body = DeletedSpaceResponse))
+    responses((status = 200, description = "What was deleted.", body = DeletedSpaceResponse))
 )]
 pub async fn delete_space(
     Admin(caller): Admin,
@@ -165,7 +168,7 @@ pub async fn delete_space(
 ) -> Result<Json<DeletedSpaceResponse>, ApiError> {
     let space = managed(&caller, &name)?;
     if query.confirm.as_deref() != Some(space.as_str()) {
-        let rule = format!("must be {space}, the name of the space to remove");
+        let rule = format!("must be {space}, the name of the space to delete");
         return Err(ApiError::invalid_field("confirm", rule));
     }
 
@@ -182,16 +185,16 @@ pub async fn delete_space(
     }))
 }
 
-/// A space that this admin manages.
+/// Returns the space if this admin manages it.
 fn managed(caller: &Caller, name: &str) -> Result<Space, ApiError> {
     let space: Space = name
         .parse()
         .map_err(|()| ApiError::invalid_field("space", format!("must be {}", Space::RULE)))?;
     match caller.only_space() {
-        Some(own) if *own != space => Err(ApiError::forbidden(
-            "the API key opens another space than this one",
-        )
-        .fix("Name the key's own space, or use an admin key whose space is \"*\".")),
+        Some(own) if *own != space => {
+            Err(ApiError::forbidden("this API key does not open that space")
+                .fix("Use the key's own space, or an admin key whose space is \"*\"."))
+        }
         _ => Ok(space),
     }
 }

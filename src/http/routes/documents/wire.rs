@@ -1,4 +1,4 @@
-//! A input for a source and its answer on the wire.
+//! The wire format of document retrieval.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,7 +13,7 @@ use crate::sources::retrieval::{RetrievalInput, Retrieved, VersionDescription};
 const DEFAULT_K: i64 = 50;
 const DEFAULT_USER: &str = "default";
 
-/// A input for one source. Only `meta` is needed.
+/// A request for one document. Only `meta` is required.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
@@ -21,74 +21,75 @@ const DEFAULT_USER: &str = "default";
     "as_of": "2026-01-31T12:00:00Z"
 }))]
 pub struct RetrieveDocumentRequest {
-    /// What is known of the source.
+    /// What you know about the source.
     #[serde(deserialize_with = "object")]
     pub meta: DocumentDescription,
-    /// The end user whose sources these are; `default` if left out.
+    /// The end user who owns the sources; `default` if omitted.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 128)]
     pub user_id: Option<String>,
-    /// Most versions that are looked at more closely; 50 if left out.
+    /// Maximum number of versions to score; 50 if omitted.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1000)]
     pub k: Option<i64>,
-    /// Tags that are always wanted, besides `file_ingest`.
+    /// Tags that are always required in addition to `file_ingest`.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub default_tags: Option<Vec<String>>,
-    /// Which of the versions that fit is given; `latest` if left out.
+    /// Which of the matching versions to return; `latest` if omitted.
     #[serde(default)]
     pub strategy: Option<DocumentStrategy>,
-    /// With `latest`: the newest version of this moment.
+    /// With `latest`: returns the version that was current at this time.
     #[serde(default)]
     #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
     pub as_of: Option<String>,
-    /// Nothing is left out: a name, tags or a time that nothing fits are a 404.
+    /// Returns 404 if no source matches the name, the tags or the time, instead of ignoring that
+    /// filter.
     #[serde(default)]
     pub strict: bool,
-    /// Shows the candidates with their scores, and what was looked for.
+    /// Includes the candidates with their scores and the search query.
     #[serde(default)]
     pub explain: bool,
 }
 
-/// What is known of a source. Other fields are not looked at.
+/// What you know about a source. Other fields are ignored.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct DocumentDescription {
-    /// The file's name; of a path, the last segment is taken.
+    /// The file name. If you send a path, memoir uses its last segment.
     #[schema(max_length = 4000)]
     pub filename: Option<String>,
-    /// The same, in another spelling.
+    /// An alternative spelling of `filename`.
     #[schema(max_length = 4000)]
     pub file_name: Option<String>,
-    /// What it is about.
+    /// What the source is about.
     #[schema(max_length = 4000)]
     pub topic: Option<String>,
-    /// What else was said of it.
+    /// Additional notes about the source.
     #[schema(max_length = 4000)]
     pub note: Option<String>,
-    /// Where it comes from.
+    /// Where the source comes from.
     #[schema(max_length = 4000)]
     pub provider: Option<String>,
-    /// Tags that it carries, all of them.
+    /// Tags that the source must have, all of them.
     #[schema(max_items = 100)]
     pub tags: Option<Vec<String>>,
-    /// What to look for, instead of a query made of the other fields.
+    /// A search query that replaces the one built from the other fields.
     #[schema(max_length = 4000)]
     pub query: Option<String>,
 }
 
-/// Which of the versions that fit.
+/// Which of the matching versions to return.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentStrategy {
-    /// The newest, or the newest of the moment `as_of`.
+    /// The newest version, or the one that was current at `as_of`.
     Latest,
     /// The oldest.
     Earliest,
     /// The one with the most characters.
     Longest,
-    /// The one whose words fit best.
+    /// The one whose text matches best.
     Score,
 }
 
@@ -106,7 +107,7 @@ impl From<DocumentStrategy> for Choice {
 impl RetrieveDocumentRequest {
     pub fn into_wish(self) -> Result<RetrievalInput, ApiError> {
         let meta = VersionDescription {
-            // An empty name is none.
+            // An empty name counts as no name.
             filename: self
                 .meta
                 .filename
@@ -121,7 +122,7 @@ impl RetrieveDocumentRequest {
         Ok(RetrievalInput {
             meta,
             user_id: self.user_id.unwrap_or_else(|| DEFAULT_USER.to_owned()),
-            // What is below nothing is as wrong as nothing.
+            // Values below zero are as invalid as zero.
             k: usize::try_from(self.k.unwrap_or(DEFAULT_K)).unwrap_or(0),
             default_tags: self.default_tags.unwrap_or_default(),
             choice: self.strategy.unwrap_or(DocumentStrategy::Latest).into(),
@@ -135,39 +136,39 @@ impl RetrieveDocumentRequest {
 /// One version of one source.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentResponse {
-    /// The whole text, as it was brought in.
+    /// The whole text, as ingested.
     pub content: String,
     pub source_id: String,
-    /// Counted from 1.
+    /// Starts at 1.
     pub version: i64,
     pub metadata: DocumentMetadata,
-    /// The tags of the source, as they are now.
+    /// The current tags of the source.
     pub tags: Vec<String>,
-    /// How well its words fit, from 0 to 1, where that was looked at.
+    /// How well the text matches, from 0 to 1; null if it was not scored.
     pub score: Option<f64>,
-    /// The source, as it is now.
+    /// The current state of the source.
     pub source: SourceResponse,
     pub user_id: String,
     pub k: i64,
     pub strategy: String,
-    /// The moment that was asked for.
+    /// The requested time.
     #[schema(format = DateTime)]
     pub as_of: Option<String>,
     pub strict: bool,
-    /// `applied`, or `relaxed` if no source has that name; null if none was given.
+    /// `applied`, or `relaxed` if no source has that name; null if no name was given.
     pub filename_filter: Option<String>,
-    /// Whether no source carries all tags that were wanted.
+    /// Whether the tags were ignored because no source has all of them.
     pub tag_filter_relaxed: bool,
-    /// Whether there was no version at the moment that was asked for.
+    /// Whether `as_of` was ignored because no version existed at that time.
     pub as_of_fallback: bool,
-    /// The filters that were left out, and why.
+    /// The ignored filters and the reasons.
     pub relaxed: Vec<RelaxedFilter>,
     pub warnings: Vec<DocumentWarning>,
     /// Only with `explain`.
     pub explain: Option<DocumentExplanation>,
 }
 
-/// What is known of a version besides its text.
+/// Metadata of a version.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentMetadata {
     /// Always `file_ingest`.
@@ -189,7 +190,7 @@ pub struct DocumentMetadata {
     pub provider: Option<String>,
 }
 
-/// A filter that was left out, as nothing would have remained.
+/// A filter that was ignored because no version would have remained.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RelaxedFilter {
     /// `filename`, `tags` or `as_of`.
@@ -197,38 +198,38 @@ pub struct RelaxedFilter {
     pub reason: String,
 }
 
-/// Something that the caller should know.
+/// A warning to the caller.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentWarning {
     pub code: String,
     pub message: String,
 }
 
-/// How it came to this document.
+/// How the version was selected.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentExplanation {
-    /// What was looked for.
+    /// The search query.
     pub query: String,
-    /// Tags that a source must carry.
+    /// Tags that a source must have.
     pub required_tags: Vec<String>,
     pub k: i64,
     pub strategy: String,
     #[schema(format = DateTime)]
     pub as_of: Option<String>,
-    /// Versions that the store brought, before anything was left out.
+    /// Number of versions that the store returned before filtering.
     pub raw_candidates: usize,
-    /// Round trips to the store.
+    /// Number of round trips to the store.
     pub store_queries: usize,
     /// In the order of the store.
     pub candidates: Vec<DocumentCandidateInfo>,
 }
 
-/// A version that was looked at.
+/// A candidate version.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentCandidateInfo {
     pub source_id: String,
     pub version: i64,
-    /// Null where the texts before it are too many to be shown together.
+    /// Null if the texts before it already reach the size limit of the response.
     pub content: Option<String>,
     pub metadata: DocumentMetadata,
     pub tags: Vec<String>,
@@ -256,7 +257,7 @@ impl From<&VersionCandidate> for DocumentMetadata {
     }
 }
 
-/// The filters that were left out, and why.
+/// The ignored filters and the reasons.
 pub fn relaxed(retrieved: &Retrieved) -> Vec<RelaxedFilter> {
     let say = |filter: &str, reason: String| RelaxedFilter {
         filter: filter.to_owned(),
@@ -275,28 +276,27 @@ pub fn relaxed(retrieved: &Retrieved) -> Vec<RelaxedFilter> {
         all.push(say(
             "tags",
             format!(
-                "no such source carries all of {}",
+                "no such source has all of these tags: {}",
                 retrieved.required_tags.join(", ")
             ),
         ));
     }
 
     if let (true, Some(moment)) = (retrieved.relaxed.as_of, retrieved.input.as_of) {
-        all.push(say(
-            "as_of",
-            format!("there was no such version yet at {moment}"),
-        ));
+        all.push(say("as_of", format!("no such version existed at {moment}")));
     }
 
     all
 }
 
-/// What the caller should know besides.
+/// The warnings to include in the response.
 pub fn warnings(retrieved: &Retrieved) -> Vec<DocumentWarning> {
     let strategy = retrieved.input.choice.as_str();
     let ignored = retrieved.as_of_ignored.then(|| DocumentWarning {
         code: "as_of_ignored".to_owned(),
-        message: format!("as_of goes with the strategy latest; {strategy} does not look at it"),
+        message: format!(
+            "as_of applies only to the strategy latest; the strategy {strategy} ignores it"
+        ),
     });
 
     ignored.into_iter().collect()

@@ -1,7 +1,7 @@
-//! A file of the server, named by its path instead of sent: only below `ingestion.root` (K-21).
+//! Ingestion of a file on the server, given by its path: only below `ingestion.root`.
 //!
-//! What is outside of it and what is not there are refused in the same words, so that nobody can
-//! ask what the machine has.
+//! A file outside the root and a missing file get the same error, so that callers cannot probe the
+//! file system.
 
 use std::fs::Metadata;
 use std::io::Read as _;
@@ -15,7 +15,7 @@ use crate::http::body_budget::Reservation;
 use crate::http::error::ApiError;
 use crate::http::state::HttpSettings;
 
-/// The request with the text of the file that it names, if it has none of its own.
+/// Fills in the text of the file at `path` if the request has no text.
 pub async fn fill(
     mut request: CreateIngestionRequest,
     settings: &HttpSettings,
@@ -26,7 +26,7 @@ pub async fn fill(
         return Ok(request);
     };
 
-    // One file has one address: without doubled slashes, and (see `inside`) without detours.
+    // One file has one path: without doubled slashes, and (see `inside`) without detours.
     let path: PathBuf = Path::new(path).components().collect();
     request.path = Some(path.to_string_lossy().into_owned());
     let (root, most) = (root.clone(), settings.max_body_bytes);
@@ -49,7 +49,7 @@ pub async fn fill(
     Ok(request)
 }
 
-/// The bytes of a file below the root; 0 for any other, of which nobody learns anything.
+/// The size of a file below the root; 0 for any other file, so that nothing is revealed.
 fn size(root: &Path, path: &Path) -> usize {
     let facts = inside(root, path).and_then(|place| place.metadata().ok());
     facts.map_or(0, |facts| {
@@ -57,16 +57,20 @@ fn size(root: &Path, path: &Path) -> usize {
     })
 }
 
-/// The text, and when it was last changed.
+/// The text, and when the file was last modified.
 fn read(root: &Path, path: &Path, most: usize) -> Result<(String, Option<String>), ApiError> {
-    let unreadable =
-        || ApiError::invalid_field("path", "is no file below ingestion.root that can be read");
+    let unreadable = || {
+        ApiError::invalid_field(
+            "path",
+            "must be the path of a readable file below ingestion.root",
+        )
+    };
     let place = inside(root, path).ok_or_else(unreadable)?;
     upload::check_type(&place.file_name().unwrap_or_default().to_string_lossy())?;
     let file = std::fs::File::open(&place).map_err(|_| unreadable())?;
     let facts = file.metadata().map_err(|_| unreadable())?;
 
-    // Somebody may have put a link in its place meanwhile: what was opened must be what is inside.
+    // Someone may have replaced the file with a link meanwhile, so check the opened file.
     let same = |there: &Metadata| (there.dev(), there.ino()) == (facts.dev(), facts.ino());
     let still = inside(root, path).and_then(|place| place.symlink_metadata().ok());
     if !facts.is_file() || !still.is_some_and(|there| same(&there)) {
@@ -93,8 +97,8 @@ fn read(root: &Path, path: &Path, most: usize) -> Result<(String, Option<String>
     ))
 }
 
-/// Where a plain file really is, if that is below the root and not hidden there. What links lead to
-/// counts; `..` is refused, so that one file is not several sources.
+/// The real location of a plain file, if it is below the root and not hidden. Links are resolved;
+/// `..` is rejected, so that one file is not several sources.
 fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
     if path.components().any(|part| part == Component::ParentDir) {
         return None;

@@ -1,4 +1,4 @@
-//! A file as a form sends it: `file`, and `metadata` with the fields of the JSON form.
+//! A file uploaded as a form: `file`, and `metadata` with the fields of the JSON form.
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -10,7 +10,7 @@ use crate::http::error::ApiError;
 use crate::http::extract;
 use crate::model::source::TEXT_TYPES;
 
-/// Reads a form that has arrived whole.
+/// Parses a form that has been received in full.
 pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRequest, ApiError> {
     let named = headers
         .get(header::CONTENT_TYPE)
@@ -34,13 +34,13 @@ pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRe
             _ => {
                 return Err(ApiError::invalid_field(
                     name,
-                    "unknown field; a form has file and metadata",
+                    "unknown field; a form has only the fields `file` and `metadata`",
                 ));
             }
         };
 
         if twice {
-            return Err(ApiError::invalid_field(name, "must be there once"));
+            return Err(ApiError::invalid_field(name, "must appear only once"));
         }
     }
 
@@ -59,7 +59,10 @@ pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRe
     };
 
     if request.text.is_some() {
-        return Err(ApiError::invalid_field("metadata.text", "comes as file"));
+        return Err(ApiError::invalid_field(
+            "metadata.text",
+            "must not be set: the text is in the part `file`",
+        ));
     }
 
     request.filename = request.filename.or(filename);
@@ -72,7 +75,7 @@ pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRe
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         return Err(ApiError::invalid_field(
             "filename",
-            "a file needs a name, with it or in metadata",
+            "must be set in the part `file` or in `metadata`",
         ));
     };
 
@@ -83,7 +86,7 @@ pub async fn read(headers: &HeaderMap, bytes: Bytes) -> Result<CreateIngestionRe
     Ok(request)
 }
 
-/// Whether a file of this name is taken (R-ING-01).
+/// Whether the file extension is supported.
 pub fn check_type(name: &str) -> Result<(), ApiError> {
     let extension = name
         .rsplit_once('.')
@@ -98,15 +101,17 @@ pub fn check_type(name: &str) -> Result<(), ApiError> {
         "unsupported_file_type",
         "Unsupported file type",
         format!(
-            "{name:?} is not one of the files that are taken: {}",
+            "the file type of {name:?} is not supported; supported types: {}",
             types.join(", ")
         ),
     )
-    .fix("Convert it to text, or send its text as JSON.")
+    .fix("Convert the file to text, or send its text as JSON.")
     .with("supported", types))
 }
 
 fn broken(error: &multer::Error) -> ApiError {
-    ApiError::malformed(format!("the form cannot be read: {error}"))
-        .fix("Send multipart/form-data with a boundary, a part called file, and one called metadata if you like.")
+    ApiError::malformed(format!("the form cannot be parsed: {error}")).fix(
+        "Send multipart/form-data with a boundary, a part named file, and optionally a part \
+             named metadata.",
+    )
 }

@@ -1,4 +1,4 @@
-//! An ingestion on the wire.
+//! The wire format of an ingestion.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,44 +11,44 @@ use crate::http::extract::{object, object_or_null};
 use crate::http::routes::sources::{Tag, to_texts};
 use crate::ingestion::{Facts, GivenHelper, NewIngestion, Options};
 
-/// A text to bring in, and what is known of it. Only `text` is needed, or the `path` of a file of
-/// the server.
+/// A text to ingest and its metadata. Only `text` is required, or the `path` of a file on the
+/// server.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({
     "text": "The lighthouse on the northern cape was built in 1843.", "path": "/docs/lighthouse.md", "tags": ["coast"]
 }))]
 pub struct CreateIngestionRequest {
-    /// The text itself, kept verbatim (U+0000 alone is taken out, with a warning). May be left out
-    /// only where the service has an `ingestion.root`, and `path` names a text file below it: then
-    /// that file is read.
+    /// The text, stored verbatim except that U+0000 is removed with a warning. May be omitted only
+    /// if the service has an `ingestion.root` and `path` names a text file below it; memoir then
+    /// reads that file.
     #[schema(value_type = String, min_length = 1)]
     pub text: Option<String>,
-    /// The file's name; of a path, the last segment is taken.
+    /// The file name. If you send a path, memoir uses its last segment.
     #[schema(max_length = 255)]
     pub filename: Option<String>,
-    /// Where it lives: absolute, unique per user. The same path again is a new version of the
-    /// source.
+    /// The path of the source in your system: absolute, unique per user. Ingesting the same path
+    /// again creates a new version of the source.
     #[schema(max_length = 4096)]
     pub path: Option<String>,
-    /// The source that this is a new version of, instead of `path`.
+    /// The source to add a version to, instead of `path`.
     pub source_id: Option<String>,
-    /// When the file was last changed.
+    /// When the file was last modified.
     #[schema(format = DateTime)]
     pub mtime: Option<String>,
-    /// Its title; for its helper one is looked for in the text if left out.
+    /// The title. If omitted, the helper uses a title found in the text.
     #[schema(max_length = 2000)]
     pub title: Option<String>,
-    /// Tags to find it by; a source that is there keeps those it has, and gets these as well.
+    /// Tags to find the source by. An existing source keeps its tags and gains these.
     #[schema(max_items = 99)]
     pub tags: Vec<Tag>,
-    /// What it is about.
+    /// What the text is about.
     #[schema(max_length = 2000)]
     pub topic: Option<String>,
-    /// Anything else to know of it.
+    /// Additional notes about the text.
     #[schema(max_length = 2000)]
     pub note: Option<String>,
-    /// Where it comes from.
+    /// Where the text comes from.
     #[schema(max_length = 255)]
     pub provider: Option<String>,
     /// Who wrote it.
@@ -57,24 +57,23 @@ pub struct CreateIngestionRequest {
     /// When it was written.
     #[schema(max_length = 2000)]
     pub date: Option<String>,
-    /// The end user it belongs to; `default` if left out.
+    /// The end user who owns it; `default` if omitted.
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
-    /// A helper of the source in your words, which no model will replace.
+    /// A helper in your own words; a model replaces it only with `regenerate_helper`.
     pub contextual_helper: Option<HelperRequest>,
-    /// Whether a model may describe it where there is no helper; if not, the job waits for
-    /// yours.
+    /// Whether a model may write the helper if there is none; if false, the job waits for yours.
     pub auto_source_identification: Option<bool>,
-    /// Settings for this text alone.
+    /// Settings for this text only.
     #[serde(deserialize_with = "object_or_null")]
     pub options: Option<IngestionOptionsRequest>,
-    /// Has the helper written anew, even over your own.
+    /// Regenerates the helper, even if it replaces your own.
     pub regenerate_helper: Option<bool>,
-    /// Files the text anew although the source has said the same before.
+    /// Files the text again even if the source already has the same content.
     pub force: Option<bool>,
-    /// Answers when the job is over, or after `timeout_s`.
+    /// Waits until the job is over, or until `timeout_s` has passed.
     pub wait: Option<bool>,
-    /// Seconds to wait; 60 if left out.
+    /// Seconds to wait; 60 if omitted.
     #[schema(minimum = 0, maximum = 600)]
     pub timeout_s: Option<f64>,
 }
@@ -83,22 +82,22 @@ pub struct CreateIngestionRequest {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(
     untagged,
-    expecting = "must be a text, or an object with date, author, topic and description"
+    expecting = "must be a string, or an object with date, author, topic and description"
 )]
 pub enum HelperRequest {
     Text(String),
     Fields(#[serde(deserialize_with = "object")] HelperFieldsRequest),
 }
 
-/// What is known of a source. All four are needed; `unknown` is an answer to each.
+/// What you know about a source. All four fields are required; `unknown` is a valid value for each.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({"date": "2024-05-01", "author": "Ada Example", "topic": "Lighthouses", "description": "unknown"}))]
 pub struct HelperFieldsRequest {
-    /// When it was made: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`.
+    /// When the source was created: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`.
     #[schema(required, value_type = String)]
     pub date: Option<String>,
-    /// Who made it.
+    /// Who created it.
     #[schema(required, value_type = String)]
     pub author: Option<String>,
     /// What it is about.
@@ -109,34 +108,34 @@ pub struct HelperFieldsRequest {
     pub description: Option<String>,
 }
 
-/// Settings for one text; those of the installation where left out.
+/// Settings for one text; omitted fields use the settings of the installation.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IngestionOptionsRequest {
-    /// Texts after which a chunk may end.
+    /// Strings after which a chunk may end.
     #[schema(min_items = 1, max_items = 50)]
     pub delimiters: Option<Vec<String>>,
-    /// Least tokens of a chunk, wherever a delimiter allows it.
+    /// Minimum tokens per chunk, if the delimiters allow it.
     #[schema(minimum = 1, maximum = 100_000)]
     pub chunk_min_tokens: Option<u64>,
-    /// Most tokens of a chunk.
+    /// Maximum tokens per chunk.
     #[schema(minimum = 2, maximum = 100_000)]
     pub chunk_max_tokens: Option<u64>,
-    /// Chunks that are filed by one model call.
+    /// Number of chunks that one model call files.
     #[schema(minimum = 1, maximum = 50)]
     pub batch_size: Option<u64>,
     /// The model for this text, as `provider:model`.
     pub model: Option<String>,
-    /// What is written together.
+    /// What to store in one transaction.
     #[schema(inline)]
     pub transaction_scope: Option<TransactionScopeName>,
-    /// What the text is made found by; `[]` keeps it as a source that is found by its name alone.
+    /// Which indexes to build; with `[]`, the source can be found only by its name.
     #[schema(max_items = 10)]
     pub indexes: Option<Vec<IngestionIndex>>,
 }
 
-/// `taxonomy`: chunks under the hierarchy, which takes a model. `semantic`: chunks for searches
-/// by meaning. Either makes the text found by its words as well.
+/// `taxonomy`: chunks filed under the hierarchy, which requires a model. `semantic`: chunks for
+/// semantic search. Both also enable keyword search.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IngestionIndex {
@@ -144,7 +143,7 @@ pub enum IngestionIndex {
     Semantic,
 }
 
-/// What is written together: the whole ingestion, or each batch of chunks.
+/// What to store in one transaction: the whole ingestion, or each batch of chunks.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TransactionScopeName {
@@ -152,23 +151,24 @@ pub enum TransactionScopeName {
     Batch,
 }
 
-/// A file, and what is known of it.
+/// A file and its metadata.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its description is used")]
 pub struct IngestionUpload {
     /// A text file: .txt, .md, .json, .yml or .yaml, in UTF-8.
     #[schema(value_type = String, format = Binary)]
     file: Vec<u8>,
-    /// The fields of the JSON form but `text`, as JSON.
+    /// The fields of the JSON form except `text`, as JSON.
     metadata: Option<String>,
 }
 
 impl CreateIngestionRequest {
-    /// The same as the area takes it.
+    /// Converts the request to the type of the ingestion module.
     pub fn into_new(self) -> Result<NewIngestion, ApiError> {
         let text = self.text.ok_or_else(|| {
             let rule = if self.path.is_some() {
-                "missing field `text`; the service reads files of its own only below ingestion.root, which is not set"
+                "missing field `text`; memoir reads files on the server only if \
+                 ingestion.root is set"
             } else {
                 "missing field `text`"
             };
@@ -179,7 +179,7 @@ impl CreateIngestionRequest {
             None => None,
             Some(Some(moment)) => Some(moment.as_micros()),
             Some(None) => {
-                let rule = "must be a moment with its offset, like 2026-01-31T12:00:00Z";
+                let rule = "must be a timestamp with an offset, such as 2026-01-31T12:00:00Z";
                 return Err(ApiError::invalid_field("mtime", rule));
             }
         };

@@ -1,4 +1,4 @@
-//! Many jobs at once: cancel them or try them again, by state, kind, source, error and time.
+//! Bulk operations: cancel or retry jobs selected by state, kind, source, error and time.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,10 +11,10 @@ use crate::http::extract::{JsonBody, moment};
 use crate::jobs::Jobs;
 use crate::model::job::{JobFilter, JobState, Span};
 
-/// Jobs that one request changes at the most.
+/// The maximum number of jobs that one request changes.
 const MAX_LIMIT: usize = 1000;
 
-/// A state from which a job can be tried again.
+/// A state from which a job can be retried.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RetriedState {
@@ -50,123 +50,125 @@ impl From<CancelledState> for JobState {
     }
 }
 
-/// Which jobs to try again: those that match every filter given.
+/// Which jobs to retry: those that match all given filters.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"code": "worker_lost", "finished_after": "2026-01-31T12:00:00Z"}))]
 pub struct RetryJobsRequest {
-    /// `failed` or `cancelled`; `failed` if left out.
+    /// `failed` or `cancelled`; `failed` if omitted.
     #[serde(default)]
     pub state: Option<RetriedState>,
-    /// Only those of this kind.
+    /// Only jobs of this kind.
     #[serde(default)]
     pub kind: Option<String>,
-    /// Only those about this source.
+    /// Only jobs for this source.
     #[serde(default)]
     pub source_id: Option<String>,
-    /// Only those whose `error` has this code.
+    /// Only jobs whose `error` has this code.
     #[serde(default)]
     pub code: Option<String>,
-    /// Only those created at this moment or later.
+    /// Only jobs created at or after this time.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub created_after: Option<String>,
-    /// Only those created before this moment.
+    /// Only jobs created before this time.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub created_before: Option<String>,
-    /// Only those that ended at this moment or later.
+    /// Only jobs that ended at or after this time.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub finished_after: Option<String>,
-    /// Only those that ended before this moment.
+    /// Only jobs that ended before this time.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub finished_before: Option<String>,
-    /// Set to true to retry all failed jobs of the space; required if no filter is given. Filters
-    /// narrow it all the same.
+    /// Set to true to retry all failed jobs of the space; required if no filter is given. Filters,
+    /// if given, still apply.
     #[serde(default)]
     pub all: bool,
-    /// Jobs to try again at the most.
+    /// Maximum number of jobs to retry.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1000, default = 1000)]
     pub limit: Option<usize>,
 }
 
-/// Which jobs to cancel: those that match every filter given.
+/// Which jobs to cancel: those that match all given filters.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"state": "queued", "kind": "ingestion", "created_before": "2026-01-31T12:00:00Z"}))]
 pub struct CancelJobsRequest {
-    /// `queued`, `running` or `awaiting_helper`; all three if left out.
+    /// `queued`, `running` or `awaiting_helper`; all three if omitted.
     #[serde(default)]
     pub state: Option<CancelledState>,
-    /// Only those of this kind.
+    /// Only jobs of this kind.
     #[serde(default)]
     pub kind: Option<String>,
-    /// Only those about this source.
+    /// Only jobs for this source.
     #[serde(default)]
     pub source_id: Option<String>,
-    /// Only those whose `error`, the reason why they are tried again, has this code.
+    /// Only jobs whose `error` has this code; for an unfinished job, `error` is the reason for its
+    /// next retry.
     #[serde(default)]
     pub code: Option<String>,
-    /// Only those created at this moment or later.
+    /// Only jobs created at or after this time.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub created_after: Option<String>,
-    /// Only those created before this moment.
+    /// Only jobs created before this time.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub created_before: Option<String>,
-    /// Set to true to cancel all jobs of the space that are not over; required if no filter is
-    /// given. Filters narrow it all the same.
+    /// Set to true to cancel all unfinished jobs of the space; required if no filter is given.
+    /// Filters, if given, still apply.
     #[serde(default)]
     pub all: bool,
-    /// Jobs to cancel at the most.
+    /// Maximum number of jobs to cancel.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1000, default = 1000)]
     pub limit: Option<usize>,
 }
 
-/// What became of the jobs.
+/// The result of a bulk retry.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"matched": 60, "changed": 60, "superseded": 0, "more": false, "queue_full": false}))]
 pub struct RetryJobsResponse {
-    /// How many jobs matched, up to `limit` and without those superseded.
+    /// Number of matching jobs, up to `limit`, not counting superseded ones.
     pub matched: usize,
-    /// How many of them are queued again.
+    /// Number of jobs that were queued again.
     pub changed: usize,
-    /// How many more match but were left alone, counted up to `limit`: their source has got a newer
-    /// text since, which theirs would replace. `POST /v1/jobs/{id}/retry` tries one again
-    /// nevertheless.
+    /// Number of matching jobs, up to `limit`, that were skipped because their source has received
+    /// a newer text, which a retry would replace. `POST /v1/jobs/{id}/retry` retries such a job
+    /// anyway.
     pub superseded: usize,
-    /// Whether more jobs are left to try again: repeat the request.
+    /// Whether more jobs match; if so, repeat the request.
     pub more: bool,
-    /// Whether `jobs.max_queued` jobs wait already: repeat the request when some of them are done.
+    /// Whether the queue already holds `jobs.max_queued` jobs; repeat the request when some of them
+    /// have finished.
     pub queue_full: bool,
 }
 
-/// What became of the jobs.
+/// The result of a bulk cancellation.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"matched": 60, "changed": 60, "more": false}))]
 pub struct CancelJobsResponse {
-    /// How many jobs matched, up to `limit`.
+    /// Number of matching jobs, up to `limit`.
     pub matched: usize,
-    /// How many of them are cancelled; the others ended by themselves meanwhile.
+    /// Number of jobs that were cancelled; the others finished in the meantime.
     pub changed: usize,
-    /// Whether more jobs match: repeat the request.
+    /// Whether more jobs match; if so, repeat the request.
     pub more: bool,
 }
 
 /// Retry many jobs
 ///
-/// Queues all failed jobs of the space again that match the filters, or all cancelled ones; the
-/// steps that they have finished are not repeated. At least one filter or `"all": true` is needed.
-/// A job is left alone if its source has got a newer text since. One request changes up to `limit`
-/// jobs; while `more` is true, repeat it.
+/// Queues all failed (or all cancelled) jobs of the space that match the filters; completed steps
+/// are not repeated. Requires at least one filter or `"all": true`. Skips a job if its source has
+/// received a newer text since. One request changes up to `limit` jobs; while `more` is true,
+/// repeat it.
 #[utoipa::path(
     post, path = "/v1/jobs/retry", tag = "jobs", operation_id = "retry_jobs", request_body = RetryJobsRequest,
-    responses((status = 200, description = "How many jobs are queued again.", body = RetryJobsResponse))
+    responses((status = 200, description = "The number of jobs queued again.", body = RetryJobsResponse))
 )]
 pub async fn retry_jobs(
     caller: Caller,
@@ -206,12 +208,12 @@ pub async fn retry_jobs(
 
 /// Cancel many jobs
 ///
-/// Cancels all jobs of the space that match the filters and are not over. At least one filter or
-/// `"all": true` is needed. Whoever runs one of them stops within a second or two. One request
-/// changes up to `limit` jobs; while `more` is true, repeat it.
+/// Cancels all unfinished jobs of the space that match the filters. Requires at least one filter or
+/// `"all": true`. Running jobs stop within two seconds. One request changes up to `limit` jobs;
+/// while `more` is true, repeat it.
 #[utoipa::path(
     post, path = "/v1/jobs/cancel", tag = "jobs", operation_id = "cancel_jobs", request_body = CancelJobsRequest,
-    responses((status = 200, description = "How many jobs are cancelled.", body = CancelJobsResponse))
+    responses((status = 200, description = "The number of cancelled jobs.", body = CancelJobsResponse))
 )]
 pub async fn cancel_jobs(
     caller: Caller,
@@ -243,7 +245,7 @@ pub async fn cancel_jobs(
     }))
 }
 
-/// The stretch of time between `NAME_after` and `NAME_before`.
+/// The time range between `NAME_after` and `NAME_before`.
 pub(super) fn span(
     name: &str,
     after: Option<&str>,
@@ -266,12 +268,12 @@ fn limit(asked: Option<usize>) -> Result<usize, ApiError> {
     }
 }
 
-/// A body without a filter is more likely a slip than a wish for everything.
+/// A body without a filter is more likely a mistake than a request to change every job.
 fn check(filter: &JobFilter, all: bool) -> Result<(), ApiError> {
     if *filter == JobFilter::default() && !all {
         return Err(ApiError::invalid_field(
             "all",
-            "must be true where no filter is given: every job would match",
+            "must be true if no filter is given, because every job would match",
         ));
     }
     Ok(())

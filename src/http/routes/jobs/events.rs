@@ -1,4 +1,4 @@
-//! A job's events as a stream: from the database, so whichever process runs the job.
+//! Streams the events of a job from the database, so any process can serve them.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use tokio_util::sync::CancellationToken;
 use crate::jobs::Jobs;
 use crate::model::job::{Job, JobEvent, JobState};
 
-/// A comment now and then keeps proxies from closing a quiet connection.
+/// Periodic comments keep proxies from closing an idle connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Where a stream stands.
+/// The position of a stream.
 struct Watch {
     jobs: Jobs,
     job: Job,
     after: i64,
-    /// Whether the job was seen to be over.
+    /// Whether the job has been seen in a final state.
     final_seen: bool,
     over: bool,
 }
 
-/// Everything after an event, until the job is over or the service stops.
+/// Streams all events after the given one until the job is over or the service stops.
 pub fn stream(jobs: Jobs, job: Job, after: i64, stop: CancellationToken) -> Response {
     let watch = Watch {
         jobs,
@@ -43,7 +43,7 @@ pub fn stream(jobs: Jobs, job: Job, after: i64, stop: CancellationToken) -> Resp
         .into_response()
 }
 
-/// The next few events; none while nothing happens.
+/// The next events; empty while nothing happens.
 async fn next(mut watch: Watch) -> Option<(Vec<JobEvent>, Watch)> {
     while !watch.over {
         let Ok(events) = watch
@@ -61,15 +61,15 @@ async fn next(mut watch: Watch) -> Option<(Vec<JobEvent>, Watch)> {
             return Some((events, watch));
         }
 
-        // A client that has seen the last event already would wait for ever; so would one whose job
-        // was pruned.
+        // A client that has already received the last event would wait indefinitely, and so would
+        // one whose job was pruned.
         match watch
             .jobs
             .find(&watch.job.space, watch.job.id.as_str())
             .await
         {
             Ok(job) if !job.state.is_final() => {}
-            // Looked at once more: its last event may have come between the two looks.
+            // Read again: the last event may have been stored between the two reads.
             Ok(_) if !watch.final_seen => watch.final_seen = true,
             _ => watch.over = true,
         }

@@ -1,4 +1,4 @@
-//! The dialogue with the user of a job that awaits a description (M-2B.7).
+//! Helper dialogue with the user of a job that waits for a helper.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,10 +11,10 @@ use crate::http::routes::ingestions::HelperFieldsRequest;
 use crate::http::routes::sources::HelperPreviewResponse;
 use crate::http::state::AppState;
 
-/// Describe the source of a waiting job
+/// Propose a helper for a waiting job
 ///
-/// Gives the paragraph that would be stored and its tokens. Send it again to edit it; the job goes
-/// on once you confirm.
+/// Returns the paragraph that would be stored and its token count. Send another proposal to change
+/// it. The job continues when you confirm the helper.
 #[utoipa::path(
     put, path = "/v1/jobs/{id}/helper", tag = "jobs", operation_id = "update_job_helper",
     request_body = HelperFieldsRequest, params(("id" = String, Path, description = "The job's id.")),
@@ -41,12 +41,12 @@ pub async fn update_job_helper(
 
 /// Confirm the helper of a waiting job
 ///
-/// It is stored as yours, and the job goes on.
+/// Stores the helper as user-provided and resumes the job.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/helper/confirm", tag = "jobs", operation_id = "confirm_job_helper",
     params(("id" = String, Path, description = "The job's id.")),
     responses(
-        (status = 200, description = "The job, queued again.", body = JobResponse),
+        (status = 200, description = "The queued job.", body = JobResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]

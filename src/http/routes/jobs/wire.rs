@@ -1,4 +1,4 @@
-//! A job on the wire.
+//! The wire format of a job.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,25 +11,25 @@ use crate::model::job::{
 };
 use crate::model::llm_call::LlmCall;
 
-/// A piece of background work with all that is known of it.
+/// A background job with all its details.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobResponse {
     #[serde(flatten)]
     pub summary: JobSummaryResponse,
-    /// The log of each classification call.
+    /// A log entry for each classification call.
     pub batches: Vec<BatchResponse>,
-    /// Every attempt to ask a model, in order.
+    /// All model call attempts, in order.
     pub responses: Vec<LlmCallResponse>,
-    /// Where the helper of the source came from.
+    /// The origin of the source's helper.
     pub helper_events: Vec<HelperEventResponse>,
-    /// The last few errors, oldest first; those of earlier attempts too.
+    /// The most recent errors, oldest first, including those of earlier attempts.
     pub last_errors: Vec<Problem>,
-    /// How often the database was asked again, because it was away or busy; counted when an attempt
-    /// ends.
+    /// How often database calls were retried because the database was unreachable or busy; updated
+    /// when an attempt ends.
     pub db_retries: i64,
 }
 
-/// A piece of background work.
+/// A background job.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "id": "0199a7e0-1c2d-7000-8000-000000000000", "kind": "ingestion", "state": "running", "phase": "classifying",
@@ -39,37 +39,38 @@ pub struct JobResponse {
 }))]
 pub struct JobSummaryResponse {
     pub id: String,
-    /// What kind of work it is.
+    /// The kind of job.
     pub kind: String,
     pub state: JobStateName,
-    /// What a running job is doing. Of a queued one, `waiting_for_provider` if a provider does not
-    /// answer or is paused: `error` says why and what to do, `waiting` since when.
+    /// The current phase of a running job. For a queued job, `waiting_for_provider` if a provider
+    /// does not respond or is paused; `error` then contains the reason and the remedy, and
+    /// `waiting` the start of the wait.
     pub phase: Option<String>,
-    /// The end user inside the space.
+    /// The end user within the space.
     pub user_id: String,
-    /// The source it is about.
+    /// The source that the job works on.
     pub source_id: Option<String>,
-    /// How far it is.
+    /// Progress so far.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub progress: Option<Map<String, Value>>,
-    /// Since when it waits for a provider, or for room in the database; null if it does not.
-    /// Waiting costs no attempt: for up to `jobs.patience` during an outage, and indefinitely while
-    /// the provider is paused.
+    /// The current wait for a provider or for free space in the database; null if the job is not
+    /// waiting. Waiting uses no attempt: it lasts up to `jobs.patience` during an outage, and
+    /// indefinitely while the provider is paused.
     pub waiting: Option<JobWaitingResponse>,
-    /// How often it was begun. A run whose process died or froze does not count.
+    /// How often the job was started. A run whose process died or froze does not count.
     pub attempt: i64,
-    /// How often it is begun at the most.
+    /// Maximum number of attempts.
     pub max_attempts: i64,
-    /// How many processes in a row died or froze while they ran it; a saved step sets it back to 0.
-    /// At `jobs.max_losses` the job fails with the code `worker_lost`.
+    /// How many processes in a row died or froze while they ran the job; a saved step resets it to
+    /// 0. At `jobs.max_losses` the job fails with the code `worker_lost`.
     pub losses: i64,
     pub warnings: Vec<JobWarningResponse>,
-    /// What it has achieved, once it has succeeded. Of an ingestion also which chunks of others
-    /// it has moved to another category (`moved`: `chunk_id`, `from`, `to`), which only the
-    /// embedded model does.
+    /// The result of a successful job. For an ingestion it also lists existing chunks that were
+    /// moved to another category (`moved`: `chunk_id`, `from`, `to`), which only the embedded model
+    /// does.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub result: Option<Map<String, Value>>,
-    /// Why it failed, or why it is tried again.
+    /// Why the job failed, or why it will be retried.
     pub error: Option<Problem>,
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -79,20 +80,20 @@ pub struct JobSummaryResponse {
     pub finished_at: Option<String>,
 }
 
-/// How a job waits for a provider.
+/// A job's wait for a provider.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct JobWaitingResponse {
-    /// The first of these waits; begins anew when the job gets on.
+    /// When the first of these waits began; reset when the job makes progress.
     #[schema(format = DateTime)]
     pub since: String,
-    /// Waits since then.
+    /// Number of waits since then.
     pub waits: i64,
-    /// When it is tried again; sooner if the provider is known to answer again.
+    /// When the job will be retried; earlier if the provider is known to respond again.
     #[schema(format = DateTime)]
     pub next_try_at: String,
 }
 
-/// Where a job stands. The last three are final; `awaiting_helper` waits for its user.
+/// The state of a job. The last three are final; in `awaiting_helper` the job waits for the user.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStateName {
@@ -130,7 +131,7 @@ impl From<JobState> for JobStateName {
     }
 }
 
-/// Something that did not stop the job but should be known.
+/// A problem that did not stop the job.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct JobWarningResponse {
     pub code: String,
@@ -142,7 +143,7 @@ pub struct JobWarningResponse {
 pub struct BatchResponse {
     pub seq: i64,
     pub level: i64,
-    /// The category whose children were chosen from.
+    /// The category whose children were the options.
     pub parent_path: String,
     pub chunk_ordinals: Vec<i64>,
     pub chunks_sent: i64,
@@ -154,16 +155,16 @@ pub struct BatchResponse {
     pub started_at: String,
 }
 
-/// One attempt to ask a model.
+/// One attempt of a model call.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct LlmCallResponse {
-    /// Which task it was.
+    /// The stage of the call.
     pub stage: String,
     pub level: Option<i64>,
     pub attempt: i64,
     /// `ok`, `invalid`, `truncated`, `refused`, `transport_error` or `cancelled`.
     pub outcome: String,
-    /// What the model answered, once it was read.
+    /// The parsed output of the model.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub llm_output: Option<Value>,
     #[schema(format = DateTime)]
@@ -171,30 +172,30 @@ pub struct LlmCallResponse {
     pub latency_ms: f64,
     pub provider: String,
     pub model: String,
-    /// How the answer was made to keep its schema: `native`, `tool`, `prompted`, or `embedded`.
+    /// How the output schema was enforced: `native`, `tool`, `prompted` or `embedded`.
     pub mode: String,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// The part of `tokens_prompt` that the provider had in its cache.
+    /// The part of `tokens_prompt` that the provider served from its cache.
     pub tokens_cached: i64,
     pub cost_usd: Option<f64>,
-    /// The parameters as they were sent.
+    /// The parameters sent to the provider.
     #[schema(value_type = std::collections::HashMap<String, Value>)]
     pub provider_params: Value,
 }
 
-/// Where a helper of a source came from.
+/// The origin of a source's helper.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperEventResponse {
-    /// `generated`, `provided` with the text, or `confirmed` by its user.
+    /// `generated`, `provided` with the text, or `confirmed` by the user.
     pub event: String,
     /// `user` or `generated`.
     pub origin: String,
     #[schema(format = DateTime)]
     pub timestamp: String,
-    /// Tokens of the helper.
+    /// Token count of the helper.
     pub token_count: i64,
-    /// What it cost to have it written.
+    /// Prompt tokens used to generate the helper.
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
 }
@@ -203,7 +204,7 @@ pub struct HelperEventResponse {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct JobListResponse {
     pub items: Vec<JobSummaryResponse>,
-    /// Pass it as `cursor` to go on; null at the end.
+    /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -232,7 +233,7 @@ impl JobResponse {
 }
 
 impl JobResponse {
-    /// A job without its details: there are none yet, or nobody wants them.
+    /// The job without its details, because there are none yet or the caller does not want them.
     pub fn fresh(job: &Job) -> Self {
         Self {
             summary: JobSummaryResponse::from(job),

@@ -1,4 +1,4 @@
-//! Receipts and replays on the wire.
+//! The wire format of receipts and replays.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -15,7 +15,7 @@ use crate::queries::{
     SummaryPart, Totals,
 };
 
-/// A query that was asked.
+/// A past query.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QuerySummaryResponse {
     pub id: String,
@@ -23,13 +23,13 @@ pub struct QuerySummaryResponse {
     pub mode: String,
     #[schema(example = "one_shot")]
     pub strategy: String,
-    /// The end user whose sources were asked; null for everybody's.
+    /// The end user whose sources were queried; null for all users.
     pub user_id: Option<String>,
     /// `succeeded` or `failed`.
     pub state: String,
-    /// The code of the problem in which it ended.
+    /// The problem code if the query failed.
     pub error: Option<String>,
-    /// Characters of the answer.
+    /// Length of the answer in characters.
     pub answer_chars: i64,
     pub totals: QueryTotalsResponse,
     pub elapsed_ms: f64,
@@ -37,16 +37,16 @@ pub struct QuerySummaryResponse {
     pub created_at: String,
 }
 
-/// What a query took.
+/// The totals of a query: calls, tokens, cost and time.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryTotalsResponse {
-    /// Attempts, failed ones too.
+    /// Number of attempts, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// Null where a price is not known.
+    /// Null if a price is unknown.
     pub cost_usd: Option<f64>,
-    /// Milliseconds of all model calls and retrievals together.
+    /// Total time of all model calls and retrievals in milliseconds.
     pub total_latency: f64,
 }
 
@@ -54,16 +54,16 @@ pub struct QueryTotalsResponse {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryListResponse {
     pub items: Vec<QuerySummaryResponse>,
-    /// Pass it as `cursor` to go on; null at the end.
+    /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// What is kept of a query.
+/// The stored record of a query.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryReceiptResponse {
     #[serde(flatten)]
     pub summary: QuerySummaryResponse,
-    /// Every parameter as it was in force.
+    /// All parameters in force.
     pub parameters: Option<QuerySettings>,
     /// The walk, level by level.
     pub levels: Vec<QueryLevelResponse>,
@@ -73,13 +73,13 @@ pub struct QueryReceiptResponse {
     pub path_errors: Vec<PathError>,
     pub warnings: Vec<QueryWarning>,
     pub estimate: Option<PromptEstimate>,
-    /// How chunks were shortened, if they were.
+    /// How chunks were summarized, if they were.
     pub summarization: Option<QuerySummarizationResponse>,
-    /// The chunks that the answer was written from.
+    /// The chunks that the answer is based on.
     pub used_chunk_ids: Vec<i64>,
-    /// Every attempt to ask a model, in order.
+    /// All model call attempts, in order.
     pub responses: Vec<LlmCallResponse>,
-    /// A fingerprint of the whole result but for its times.
+    /// A hash of the whole result except times.
     pub result_sha256: String,
 }
 
@@ -87,14 +87,14 @@ pub struct QueryReceiptResponse {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryLevelResponse {
     pub level: i64,
-    /// Whether a model was asked; a single option is taken as it is.
+    /// Whether a model was called; a single option is selected without a call.
     pub asked: bool,
     pub max_selectable: i64,
-    /// What was offered, in order.
+    /// The options, in order.
     pub options: Vec<QueryOptionResponse>,
-    /// What was chosen, best first.
+    /// The selected options, best first.
     pub chosen: Vec<QueryChoiceResponse>,
-    /// What was not.
+    /// The rejected options.
     pub rejected: Vec<QueryOptionResponse>,
 }
 
@@ -102,11 +102,11 @@ pub struct QueryLevelResponse {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct QueryOptionResponse {
     pub category_id: i64,
-    /// The name, or the whole path where several parents were open.
+    /// The name, or the whole path if the options have different parents.
     pub label: String,
 }
 
-/// An option that was chosen.
+/// A selected option.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryChoiceResponse {
     pub category_id: i64,
@@ -114,7 +114,7 @@ pub struct QueryChoiceResponse {
     pub ranked_relevance: i64,
 }
 
-/// A path with the chunks that were read of it.
+/// A path and the chunks read from it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryPathResponse {
     pub names: Vec<String>,
@@ -123,7 +123,7 @@ pub struct QueryPathResponse {
     pub chunk_ids: Vec<i64>,
 }
 
-/// How chunks were shortened.
+/// How chunks were summarized.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QuerySummarizationResponse {
     pub ratio: f64,
@@ -133,22 +133,22 @@ pub struct QuerySummarizationResponse {
     pub allowed_char_count: i64,
 }
 
-/// How to do it again.
+/// How to replay the query.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"mode": "live", "strategy": "wide_branch"}))]
 pub struct ReplayQueryRequest {
-    /// `recorded` if left out.
+    /// `recorded` if omitted.
     #[serde(default)]
     pub mode: Option<ReplayMode>,
     /// `live` only: another strategy.
     #[serde(default)]
     pub strategy: Option<QueryStrategy>,
-    /// `live` only: categories chosen on level 1.
+    /// `live` only: number of categories to select on level 1.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     pub n: Option<i64>,
-    /// `live` only: by how many that changes from level to level.
+    /// `live` only: by how much that number changes from level to level.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 100)]
     pub n2: Option<i64>,
@@ -157,7 +157,7 @@ pub struct ReplayQueryRequest {
     pub model: Option<String>,
 }
 
-/// On the answers of then, or with models that are asked now.
+/// With the recorded model outputs, or with new model calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayMode {
@@ -173,38 +173,38 @@ pub struct QueryReplayResponse {
     pub identical: Option<bool>,
     pub original: QuerySummaryResponse,
     pub differences: QueryDifferencesResponse,
-    /// The code of the problem in which the replay ended.
+    /// The problem code if the replay failed.
     pub error: Option<String>,
-    /// What the replay led to.
+    /// The result of the replay.
     pub result: QueryResult,
 }
 
-/// What the replay changed; numbers are the replay's less the original's.
+/// What the replay changed; each number is the replay's value minus the original's.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryDifferencesResponse {
     pub leaves: QueryLeavesResponse,
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// Null where a price is not known.
+    /// Null if a price is unknown.
     pub cost_usd: Option<f64>,
     /// Milliseconds.
     pub total_latency: f64,
 }
 
-/// Leaves by their paths.
+/// Leaves, by path.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryLeavesResponse {
     /// Read by both.
     pub kept: Vec<Vec<String>>,
-    /// Read by the replay alone.
+    /// Read only by the replay.
     pub added: Vec<Vec<String>>,
-    /// Read by the original alone.
+    /// Read only by the original query.
     pub removed: Vec<Vec<String>>,
 }
 
 impl ReplayQueryRequest {
-    /// What is wished, checked.
+    /// Converts and checks the request.
     pub fn wish(self) -> Result<ReplayInput, ApiError> {
         let mut faults = Vec::new();
         let mut number = |field: &str, given: Option<i64>, least: u64| {
@@ -232,7 +232,7 @@ impl ReplayQueryRequest {
             if given && !live {
                 faults.push(FieldError::new(
                     field,
-                    "goes with mode live only: a record is what it is",
+                    "applies only to mode live: a recorded replay uses the recorded parameters",
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! A query and its estimate on the wire.
+//! The wire format of a query and its estimate.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,51 +7,52 @@ use crate::config::query::{Overflow, PromptLimiting, StrategyName};
 use crate::queries::input::{Mode, VersionScope};
 use crate::queries::{Bound, Estimates, LevelBound, QueryInput};
 
-/// A query. What is left out comes from the settings (`GET /v1/info`, section `query`).
+/// A query. Omitted fields use the settings (`GET /v1/info`, section `query`).
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"query": "What did we decide about refunds?", "strategy": "zoom_in"}))]
 pub struct QueryRequest {
-    /// What is asked.
+    /// The question to ask.
     #[schema(min_length = 1, max_length = 100_000, pattern = "\\S")]
     pub query: String,
-    /// Whether to answer (`answer`, if left out) or to give the chunks (`retrieve`).
+    /// Whether to generate an answer (`answer`, the default) or return only the chunks
+    /// (`retrieve`).
     #[serde(default)]
     pub mode: Option<QueryMode>,
-    /// How the hierarchy is walked.
+    /// How to walk the hierarchy.
     #[serde(default)]
     pub strategy: Option<QueryStrategy>,
-    /// Categories chosen on level 1.
+    /// Number of categories to select on level 1.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     pub n: Option<i64>,
-    /// By how many that falls (`zoom_in`) or rises (`branch_out`) from level to level.
+    /// By how much that number falls (`zoom_in`) or rises (`branch_out`) from level to level.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 100)]
     pub n2: Option<i64>,
-    /// Most categories that `branch_out` chooses on a level.
+    /// Maximum number of categories that `branch_out` selects on a level.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     pub per_level_max: Option<i64>,
-    /// What to do when the chunks do not fit the budget.
+    /// What to do if the chunks do not fit the budget.
     #[serde(default)]
     pub prompt_limiting_strategy: Option<QueryPromptLimiting>,
-    /// Most tokens of the prompt that asks for the answer: instruction, query, helpers,
-    /// frame and chunks. With `mode: retrieve` it holds only where it is given here.
+    /// Maximum tokens of the final prompt: instruction, query, helpers, frame and chunks. With
+    /// `mode: retrieve` it applies only if you set it here.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_token_budget: Option<i64>,
-    /// `PRUNE`: whether the path with the lowest rank is dropped first; else the last one.
+    /// `PRUNE`: whether to drop the path with the lowest rank first, rather than the last path.
     #[serde(default)]
     pub use_rankings: Option<bool>,
-    /// `PRUNE`, when the last path alone is over budget.
+    /// `PRUNE`: what to do if the last remaining path alone exceeds the budget.
     #[serde(default)]
     pub overflow: Option<QueryOverflow>,
     /// Only these sources.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub source_ids: Vec<String>,
-    /// Only sources that carry all of these tags.
+    /// Only sources that have all of these tags.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub tags: Vec<String>,
@@ -59,50 +60,51 @@ pub struct QueryRequest {
     #[serde(default)]
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
-    /// As the sources stood at this moment.
+    /// Uses the source versions that were current at this time.
     #[serde(default)]
     #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
     pub as_of: Option<String>,
-    /// Of which versions of the sources; `latest` if left out.
+    /// Which versions of the sources to read; `latest` if omitted.
     #[serde(default)]
     pub version_scope: Option<QueryVersionScope>,
-    /// Most chunks of one category.
+    /// Maximum number of chunks from one category.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 500)]
     pub per_path_limit: Option<i64>,
-    /// Most chunks in all; `next_cursor` leads on.
+    /// Maximum number of chunks in total; use `next_cursor` to get more.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 500)]
     pub limit: Option<i64>,
-    /// `next_cursor` of the same query, which then goes on with its paths, without a walk.
+    /// `next_cursor` from the same query; resumes pagination without repeating the walk.
     #[serde(default)]
     pub cursor: Option<String>,
-    /// The model for every task of this query, as `provider:model`.
+    /// The model for every stage of this query, as `provider:model`.
     #[serde(default)]
     #[schema(example = "openai:gpt-4o-mini")]
     pub model: Option<String>,
-    /// Asks for the same answer every time, as far as the model can: temperature 0, a fixed seed.
+    /// Requests the same output every time, as far as the model supports it: temperature 0, a fixed
+    /// seed.
     #[serde(default)]
     pub deterministic: bool,
-    /// Most model calls. Refused before the first where more may be needed.
+    /// Maximum number of model calls. A query that may need more is rejected before its first call.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub max_calls: Option<i64>,
-    /// Most US dollars, by the configured prices. Refused before the first call where more may be
-    /// needed.
+    /// Maximum cost in US dollars, based on the configured prices. A query that may cost more is
+    /// rejected before its first call.
     #[serde(default)]
     #[schema(exclusive_minimum = 0)]
     pub max_cost_usd: Option<f64>,
-    /// Whether to wait for the answer (yes, if left out) or to get a job.
+    /// Whether to wait for the answer (true, the default) or return a job.
     #[serde(default)]
     pub wait: Option<bool>,
-    /// Seconds that it may take.
+    /// Timeout in seconds.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 3600)]
     pub timeout_s: Option<i64>,
 }
 
-/// What to do with what was found.
+/// What to do with the chunks that were found.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryMode {
@@ -110,8 +112,9 @@ pub enum QueryMode {
     Retrieve,
 }
 
-/// How the hierarchy is walked: one category a level; `n` a level; `n`, then `n2` fewer each level;
-/// `n`, then `n2` more.
+/// How to walk the hierarchy: `one_shot` selects one category per level; `wide_branch` selects `n`
+/// per level; `zoom_in` starts with `n` and selects `n2` fewer on each level; `branch_out` starts
+/// with `n` and selects `n2` more on each level.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryStrategy {
@@ -121,7 +124,7 @@ pub enum QueryStrategy {
     BranchOut,
 }
 
-/// Drop whole paths, or shorten every chunk.
+/// Drop whole paths, or summarize every chunk.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum QueryPromptLimiting {
@@ -129,7 +132,7 @@ pub enum QueryPromptLimiting {
     Summarize,
 }
 
-/// Keep the chunks that match best, or refuse.
+/// Keep the chunks that match best, or fail.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryOverflow {
@@ -137,7 +140,7 @@ pub enum QueryOverflow {
     Error,
 }
 
-/// What each source says now, or whatever it said.
+/// Read only the current version of each source, or all versions.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryVersionScope {
@@ -203,50 +206,50 @@ impl From<QueryRequest> for QueryInput {
     }
 }
 
-/// The most that a query can take.
+/// Upper bounds for a query.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryEstimateResponse {
-    /// The model that would answer.
+    /// The model that would generate the answer.
     #[schema(example = "local:embedded")]
     pub model: String,
-    /// The encoding by which tokens are counted.
+    /// The encoding used to count tokens.
     pub tokenizer: String,
-    /// Whether that is the model's own.
+    /// Whether that is the model's own encoding.
     pub exact: bool,
     pub strategies: Vec<StrategyEstimateResponse>,
 }
 
-/// The most that a query can take with one strategy.
+/// Upper bounds for a query with one strategy.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StrategyEstimateResponse {
     #[schema(example = "one_shot")]
     pub strategy: String,
     pub n: u64,
     pub n2: u64,
-    /// Each level at its widest.
+    /// Upper bounds for each level.
     pub levels: Vec<LevelEstimateResponse>,
     pub select_calls: i64,
     pub summarize_calls: i64,
     pub answer_calls: i64,
-    /// All calls, each answered at the first attempt.
+    /// Total number of calls if every first attempt succeeds.
     pub calls: i64,
-    /// With every answer asked again as often as the settings allow.
+    /// Total number of calls if every call uses all retries that the settings allow.
     pub calls_with_retries: i64,
-    /// Tokens sent by `calls` at the most.
+    /// Maximum tokens sent by `calls`.
     pub tokens_prompt: i64,
-    /// Tokens received by `calls` at the most: the longest answer that is allowed, each time.
+    /// Maximum tokens received by `calls`, assuming the longest allowed output each time.
     pub tokens_completion: i64,
-    /// By the configured prices; null where one is not known.
+    /// Based on the configured prices; null if a price is unknown.
     pub cost_usd: Option<f64>,
 }
 
-/// One level at its widest.
+/// Upper bounds for one level.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LevelEstimateResponse {
     pub level: i64,
     pub options: i64,
     pub max_selectable: i64,
-    /// 0 where there is nothing to choose.
+    /// 0 if there is no choice to make.
     pub tokens_prompt: i64,
 }
 

@@ -1,4 +1,4 @@
-//! The helper of a source: read, preview, give one, have one written.
+//! The helper of a source: read, preview, provide and regenerate.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,10 +14,10 @@ use crate::http::routes::ingestions::HelperFieldsRequest;
 use crate::http::state::AppState;
 use crate::model::contextual_helper::{ContextualHelper, NewHelper};
 
-/// A helper of a source, in one version.
+/// One version of a source's helper.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperResponse {
-    /// Counted from 1; the highest is in force.
+    /// Starts at 1; the highest version is in force.
     pub version: i64,
     /// One paragraph; empty if nothing is known.
     pub text: String,
@@ -27,23 +27,23 @@ pub struct HelperResponse {
     pub date: Option<String>,
     pub topic: Option<String>,
     pub description: Option<String>,
-    /// Tokens of the paragraph.
+    /// Token count of the paragraph.
     pub token_count: i64,
-    /// What it cost to have it written.
+    /// Prompt tokens used to generate the helper.
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
     #[schema(format = DateTime)]
     pub created_at: String,
 }
 
-/// All helpers of a source, newest first, and where each came from.
+/// All helper versions of a source, newest first, and their origins.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperListResponse {
     pub items: Vec<HelperResponse>,
     pub helper_events: Vec<HelperOriginResponse>,
 }
 
-/// Where a helper came from.
+/// The origin of a helper.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperOriginResponse {
     pub version: i64,
@@ -56,22 +56,22 @@ pub struct HelperOriginResponse {
     pub tokens_completion: i64,
 }
 
-/// A helper as it would be stored.
+/// A helper as memoir would store it.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperPreviewResponse {
-    /// The one paragraph.
+    /// The paragraph.
     pub preview: String,
     pub token_count: i64,
 }
 
-/// A helper in your words: free text of at most 300 tokens, or the four fields.
+/// A helper in your own words: free text of at most 300 tokens, or the four fields.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({"text": "Notes of the harbour master, 1843 to 1851."}))]
 pub struct UpdateHelperRequest {
     /// Free text, instead of the fields.
     pub text: Option<String>,
-    /// When it was made: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`, or `unknown`.
+    /// When the source was created: `YYYY-MM-DD`, `YYYY-MM-DDTHH:MM:SS` or `unknown`.
     pub date: Option<String>,
     pub author: Option<String>,
     pub topic: Option<String>,
@@ -131,7 +131,7 @@ impl UpdateHelperRequest {
 
         match self.text {
             Some(_) if some => {
-                let rule = "give either text or the four fields";
+                let rule = "send either `text` or the four fields, not both";
                 Err(HelperError::Invalid(FieldError::new("text", rule).into()))
             }
             None => compose(&fields).map_err(HelperError::Invalid),
@@ -142,9 +142,9 @@ impl UpdateHelperRequest {
     }
 }
 
-/// Read the helper of a source
+/// Get the helper of a source
 ///
-/// The one in force, which stands in every prompt that speaks of the source.
+/// Returns the version in force, which is part of every prompt about the source.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/helper", tag = "sources", operation_id = "get_helper",
     params(("id" = String, Path, description = "The source's id.")),
@@ -164,11 +164,11 @@ pub async fn get_helper(
 
 /// List the helpers of a source
 ///
-/// Every version, newest first, with where it came from and what it cost.
+/// Returns all versions, newest first, with their origin and cost.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/helpers", tag = "sources", operation_id = "list_helpers",
     params(("id" = String, Path, description = "The source's id.")),
-    responses((status = 200, description = "All helpers.", body = HelperListResponse))
+    responses((status = 200, description = "All versions of the helper.", body = HelperListResponse))
 )]
 pub async fn list_helpers(
     caller: Caller,
@@ -186,7 +186,7 @@ pub async fn list_helpers(
 
 /// Preview a helper
 ///
-/// Puts the fields together and counts the tokens; nothing is stored.
+/// Composes the paragraph and counts its tokens without storing anything.
 #[utoipa::path(
     post, path = "/v1/sources/{id}/helper/preview", tag = "sources", operation_id = "preview_helper",
     request_body = HelperFieldsRequest, params(("id" = String, Path, description = "The source's id.")),
@@ -206,13 +206,13 @@ pub async fn preview_helper(
     }))
 }
 
-/// Give a helper
+/// Set the helper of a source
 ///
-/// In your words, as a new version; generation does not replace it unless it is asked to.
+/// Stores your text as a new version. A model replaces it only if you regenerate the helper.
 #[utoipa::path(
     put, path = "/v1/sources/{id}/helper", tag = "sources", operation_id = "update_helper",
     request_body = UpdateHelperRequest, params(("id" = String, Path, description = "The source's id.")),
-    responses((status = 200, description = "The helper, in force.", body = HelperResponse))
+    responses((status = 200, description = "The helper in force.", body = HelperResponse))
 )]
 pub async fn update_helper(
     caller: Caller,
@@ -230,14 +230,15 @@ pub async fn update_helper(
     Ok(Json(HelperResponse::from(&stored)))
 }
 
-/// Have a helper written anew
+/// Regenerate the helper of a source
 ///
-/// By a model, from what is known of the source and its first chunks; answers when it is there.
+/// Has a model write a new helper from the metadata of the source and its first chunks. Responds
+/// when the helper is stored.
 #[utoipa::path(
     post, path = "/v1/sources/{id}/helper/regenerate", tag = "sources", operation_id = "regenerate_helper",
     params(("id" = String, Path, description = "The source's id.")),
     responses(
-        (status = 200, description = "The helper, in force.", body = HelperResponse),
+        (status = 200, description = "The helper in force.", body = HelperResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse),
         (status = 502, response = crate::http::openapi::ProblemResponse),

@@ -1,4 +1,4 @@
-//! What a source said, and when: its versions, their texts, their chunks.
+//! The versions of a source, their texts and their chunks.
 
 use axum::Json;
 use axum::extract::State;
@@ -23,25 +23,25 @@ use crate::sources::retrieval::DocumentRetrieval;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SourceVersionResponse {
     pub source_id: String,
-    /// Counted from 1.
+    /// Starts at 1.
     pub version: i64,
-    /// Of the text as it is stored.
+    /// SHA-256 of the stored text.
     pub sha256: String,
     pub size_bytes: i64,
     pub char_count: i64,
     pub token_count: i64,
-    /// When the file was last changed, if that was said.
+    /// When the file was last modified, if given.
     #[schema(format = DateTime)]
     pub mtime: Option<String>,
     pub provider: Option<String>,
     pub topic: Option<String>,
     pub note: Option<String>,
-    /// Title, author, date, and the settings it was filed with.
+    /// Title, author, date, and the settings of the ingestion.
     #[schema(value_type = std::collections::HashMap<String, Value>)]
     pub metadata: Map<String, Value>,
-    /// Whether it shares the chunks of an earlier version that says the same.
+    /// Whether it shares the chunks of an earlier version with the same text.
     pub shares_chunks: bool,
-    /// The job that brought it.
+    /// The job that created the version.
     pub job_id: Option<String>,
     #[schema(format = DateTime)]
     pub ingested_at: String,
@@ -51,7 +51,7 @@ pub struct SourceVersionResponse {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SourceVersionListResponse {
     pub items: Vec<SourceVersionResponse>,
-    /// Pass it as `cursor` to go on; null at the end.
+    /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -77,61 +77,62 @@ impl From<SourceVersion> for SourceVersionResponse {
     }
 }
 
-/// Which part of the list.
+/// Pagination of the version list.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListVersionsQuery {
-    /// As it was at this moment.
+    /// Only versions that existed at this time.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
-    /// Items on the page.
+    /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
 
-/// What chunks were cut for.
+/// The purpose of the chunks.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileName {
     Taxonomy,
-    /// Cut for searches: longer, and overlapping.
+    /// Split for search: longer, and overlapping.
     Retrieval,
 }
 
-/// Which chunks.
+/// Filters and pagination of the chunk list.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SourceChunksQuery {
-    /// Of this version; the latest if left out.
+    /// The version to read; the latest if omitted.
     #[serde(default)]
     version: Option<i64>,
-    /// `taxonomy` (if left out): filed under the hierarchy.
+    /// `taxonomy` (the default): chunks filed under the hierarchy; `retrieval`: chunks split for
+    /// search.
     #[serde(default)]
     #[param(inline)]
     profile: Option<ProfileName>,
-    /// As it was at this moment.
+    /// Reads the version that was current at this time.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
-    /// Items on the page.
+    /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     #[serde(default)]
     cursor: Option<String>,
 }
 
 /// List the versions of a source
 ///
-/// Newest first, in pages; ingestions of the same text are versions too.
+/// Returns versions, newest first. Ingesting the same text again also creates a version.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/versions", tag = "sources", operation_id = "list_source_versions",
     params(("id" = String, Path, description = "The source's id."), ListVersionsQuery),
@@ -160,12 +161,12 @@ pub async fn list_source_versions(
     }))
 }
 
-/// Read a version of a source
+/// Get a version of a source
 ///
-/// What is known of it, without its text.
+/// Returns the metadata of the version without its text.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/versions/{version}", tag = "sources", operation_id = "get_source_version",
-    params(("id" = String, Path, description = "The source's id."), ("version" = String, Path, description = "The version's number.")),
+    params(("id" = String, Path, description = "The source's id."), ("version" = String, Path, description = "The version number.")),
     responses((status = 200, description = "The version.", body = SourceVersionResponse))
 )]
 pub async fn get_source_version(
@@ -179,12 +180,12 @@ pub async fn get_source_version(
     Ok(Json(found.into()))
 }
 
-/// Read the text of a version
+/// Get the text of a version
 ///
-/// As it was brought in.
+/// Returns the text as ingested.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/versions/{version}/content", tag = "sources", operation_id = "get_source_content",
-    params(("id" = String, Path, description = "The source's id."), ("version" = String, Path, description = "The version's number.")),
+    params(("id" = String, Path, description = "The source's id."), ("version" = String, Path, description = "The version number.")),
     responses((status = 200, description = "The text.", body = String, content_type = "text/plain"))
 )]
 pub async fn get_source_content(
@@ -195,7 +196,7 @@ pub async fn get_source_content(
     let content = sources
         .content(&caller.space, &id, number(&version, "version")?)
         .await?;
-    // Whatever the text is, a browser must not run it.
+    // A browser must not execute the text, whatever it contains.
     let headers = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -206,16 +207,15 @@ pub async fn get_source_content(
 
 /// Compare two versions of a source
 ///
-/// What changed from the first to the second, line by line, as unified text; nothing if they say
-/// the same.
+/// Returns a unified diff from version `a` to version `b`; empty if their texts are equal.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/versions/{a}/diff/{b}", tag = "sources", operation_id = "diff_source_versions",
     params(
         ("id" = String, Path, description = "The source's id."),
-        ("a" = String, Path, description = "The number of the version before."),
-        ("b" = String, Path, description = "The number of the version after."),
+        ("a" = String, Path, description = "The number of the old version."),
+        ("b" = String, Path, description = "The number of the new version."),
     ),
-    responses((status = 200, description = "The difference.", body = String, content_type = "text/plain"))
+    responses((status = 200, description = "The unified diff.", body = String, content_type = "text/plain"))
 )]
 pub async fn diff_source_versions(
     caller: Caller,
@@ -234,8 +234,8 @@ pub async fn diff_source_versions(
 
 /// List the chunks of a source
 ///
-/// Of its latest version or of another, in the order of the text. Those of the profile `taxonomy`,
-/// joined, are the text.
+/// Returns the chunks of the latest or a given version, in text order. The chunks of the profile
+/// `taxonomy`, joined, are the complete text.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/chunks", tag = "sources", operation_id = "list_source_chunks",
     params(("id" = String, Path, description = "The source's id."), SourceChunksQuery),
