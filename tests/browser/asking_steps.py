@@ -57,7 +57,7 @@ def a_question_without_an_answer_says_what_to_do():
     sound()
     b.click("button.primary", "Ask")
     b.sees("No chunks were found")
-    b.sees("Ask wider")
+    b.sees("Search more widely")
     return [404]
 
 
