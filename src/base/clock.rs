@@ -91,32 +91,29 @@ pub fn is_day(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// An ISO 8601 date, with or without a time of day; spaces may replace its separators (`2025 01
-/// 31`). `None` if it is not a calendar date.
+/// Whether a text is an ISO 8601 calendar date, with or without a time of day; spaces may replace
+/// its separators (`2025 01 31`).
 #[must_use]
-pub fn read_date(text: &str) -> Option<String> {
+pub fn is_date(text: &str) -> bool {
     let text = text.trim();
-    if let Some(moment) = Timestamp::parse_rfc3339(text) {
-        return Some(moment.to_string());
+    if Timestamp::parse_rfc3339(text).is_some() {
+        return true;
     }
 
     let allowed = |c: char| c.is_ascii_digit() || matches!(c, '-' | ':' | 'T' | 't' | ' ');
     let parts: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).collect();
     let widths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
     if !text.chars().all(allowed) || !matches!(widths.as_slice(), [4, 2, 2] | [4, 2, 2, 2, 2, 2]) {
-        return None;
+        return false;
     }
 
     let day = parts[..3].join("-");
     if parts.len() == 3 {
-        return is_day(&day).then_some(day);
+        return is_day(&day);
     }
 
     let moment = format!("{day}T{}", parts[3..].join(":"));
-    moment
-        .parse::<jiff::civil::DateTime>()
-        .is_ok()
-        .then_some(moment)
+    moment.parse::<jiff::civil::DateTime>().is_ok()
 }
 
 /// Returns the time.
@@ -164,25 +161,25 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_read_in_their_spellings() {
+    fn dates_are_known_in_their_spellings() {
         for (given, wanted) in [
-            ("2025-01-31", Some("2025-01-31")),
-            ("2025 01 31", Some("2025-01-31")),
-            ("2025-01-31T09:30:00", Some("2025-01-31T09:30:00")),
-            ("2025-01-31 09:30:00", Some("2025-01-31T09:30:00")),
-            ("2025 01 31T09 30 00", Some("2025-01-31T09:30:00")),
-            ("2025-01-31T09:30:00Z", Some("2025-01-31T09:30:00.000000Z")),
-            ("2025-13-40", None),
-            ("2025-02-29", None),
-            ("2025-1-31", None),
-            ("2025-01-31T25:00:00", None),
-            ("0000-00-00", None),
-            ("2025-W05", None),
-            ("20250131", None),
-            ("yesterday", None),
-            ("", None),
+            ("2025-01-31", true),
+            ("2025 01 31", true),
+            ("2025-01-31T09:30:00", true),
+            ("2025-01-31 09:30:00", true),
+            ("2025 01 31T09 30 00", true),
+            ("2025-01-31T09:30:00Z", true),
+            ("2025-13-40", false),
+            ("2025-02-29", false),
+            ("2025-1-31", false),
+            ("2025-01-31T25:00:00", false),
+            ("0000-00-00", false),
+            ("2025-W05", false),
+            ("20250131", false),
+            ("yesterday", false),
+            ("", false),
         ] {
-            assert_eq!(read_date(given).as_deref(), wanted, "{given}");
+            assert_eq!(is_date(given), wanted, "{given}");
         }
     }
 

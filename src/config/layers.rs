@@ -243,6 +243,10 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
         }
         (slot, given) => match coerce(slot, &given) {
             Ok(value) => *slot = value,
+            Err(_) if let Some(limit) = nearest_limit(slot, &given) => {
+                violations.note_out_of_range(path, &shown(path, &given.to_string()));
+                *slot = limit;
+            }
             Err(allowed) => violations.add(
                 Violation::new(path, shown(path, &given.to_string()))
                     .allowed(allowed)
@@ -301,6 +305,22 @@ fn overlay_providers(given: Value, llm: &mut Tree, violations: &mut Violations) 
             }
         }
     }
+}
+
+/// Of a whole number below or above all that its type holds: the limit that it exceeds. The check of
+/// the setting then names the true range.
+fn nearest_limit(default: &Value, given: &Value) -> Option<Value> {
+    if !default.is_u64() {
+        return None;
+    }
+
+    let text = match given {
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.trim().to_owned(),
+        _ => return None,
+    };
+    let number: i128 = text.parse().ok()?;
+    Some(if number < 0 { 0 } else { u64::MAX }.into())
 }
 
 /// Converts a value to the type of its default; the environment has only strings.

@@ -1,5 +1,6 @@
 //! Configuration errors with everything needed to fix them: key, value, rule, example.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A setting that breaks a rule.
@@ -37,17 +38,29 @@ impl Violation {
 
 /// The violations found so far.
 #[derive(Debug, Default)]
-pub struct Violations(Vec<Violation>);
+pub struct Violations {
+    found: Vec<Violation>,
+    /// Numbers that do not fit into their type, by key: a limit of the type took their place.
+    out_of_range: BTreeMap<String, String>,
+}
 
 impl Violations {
-    pub fn add(&mut self, violation: Violation) {
-        self.0.push(violation);
+    pub fn add(&mut self, mut violation: Violation) {
+        if let Some(given) = self.out_of_range.remove(&violation.key) {
+            violation.given = given;
+        }
+        self.found.push(violation);
+    }
+
+    /// Remembers a number that does not fit into its type, for the check of the setting's range.
+    pub fn note_out_of_range(&mut self, key: &str, given: &str) {
+        self.out_of_range.insert(key.to_owned(), given.to_owned());
     }
 
     /// Whether there already is a violation for this key or a key below it.
     #[must_use]
     pub fn concern(&self, key: &str) -> bool {
-        self.0
+        self.found
             .iter()
             .any(|violation| violation.key.starts_with(key))
     }
@@ -75,7 +88,13 @@ impl Violations {
     }
 
     pub fn into_result(self) -> Result<(), ConfigurationError> {
-        let mut violations = self.0;
+        let mut violations = self.found;
+        // The range of a setting without a check of its own is that of its type.
+        for (key, given) in self.out_of_range {
+            let rule = format!("a whole number from 0 to {}", i64::MAX);
+            violations.push(Violation::new(&key, given).allowed(&rule));
+        }
+
         // In the same order every time; the environment has none.
         violations.sort_by(|one, other| one.key.cmp(&other.key));
         if violations.is_empty() {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::clock::read_date;
+use crate::base::clock::is_date;
 use crate::base::field_error::FieldError;
 use crate::base::text::{char_count, has_control_but_breaks, one_line};
 use crate::base::tokens::TokenCounter;
@@ -68,7 +68,8 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
     let author = known("author", &fields.author);
     let topic = known("topic", &fields.topic);
     let description = known("description", &fields.description);
-    let date = given_date.as_deref().and_then(read_date);
+    // Kept as the user wrote it.
+    let date = given_date.clone().filter(|date| is_date(date));
     let bad_date = given_date.is_some() && date.is_none() && errors.is_empty();
 
     if given_date.is_some() && date.is_none() {
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn one_paragraph_without_what_is_not_known() {
         let helper = compose(&fields("2025 01 31", "Ada", "unknown", "About\nengines.")).unwrap();
-        assert_eq!(helper.text, "Author: Ada. Date: 2025-01-31. About engines.");
+        assert_eq!(helper.text, "Author: Ada. Date: 2025 01 31. About engines.");
         assert_eq!(helper.origin, HelperOrigin::User);
         assert_eq!(
             compose(&fields("unknown", "Unknown", "unknown", "unknown"))

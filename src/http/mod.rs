@@ -49,6 +49,7 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(health::get_live))
         .routes(routes!(health::get_ready))
         .routes(routes!(docs::get_openapi))
+        .routes(routes!(web::get_page))
         .routes(routes!(docs::get_docs))
         .routes(routes!(metrics::get_metrics))
         // For admins: keys and spaces.
@@ -139,7 +140,6 @@ pub fn router(state: AppState) -> Router {
         .and(NotForContentType::SSE)
         .and(middleware::NotProblem);
     let mut router = router
-        .route("/", axum::routing::get(web::get_page))
         .route("/assets/{file}", axum::routing::get(web::get_page_file))
         .route("/docs/", axum::routing::get(docs::get_docs))
         .route("/docs/{*file}", axum::routing::get(docs::get_docs_file))

@@ -27,9 +27,12 @@ pub fn of<T: Task>() -> Value {
     schema
 }
 
-/// The compiled form, for checking.
+/// The compiled form, for checking. Providers are told that every field is required; an answer may
+/// still leave out a field that may be null.
 pub fn validator(schema: &Value) -> Validator {
-    jsonschema::validator_for(schema)
+    let mut schema = schema.clone();
+    relax(&mut schema);
+    jsonschema::validator_for(&schema)
         .unwrap_or_else(|error| unreachable!("the schemas are checked by a test: {error}"))
 }
 
@@ -75,6 +78,35 @@ pub fn form(schema: &Value) -> Value {
         Some("boolean") => true.into(),
         _ => "…".into(),
     }
+}
+
+/// Requires only the fields that may not be null.
+fn relax(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else {
+        return;
+    };
+
+    if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
+        let needed = properties.iter().filter(|(_, field)| !may_be_null(field));
+        let names: Vec<Value> = needed.map(|(name, _)| name.as_str().into()).collect();
+        fields.insert("required".to_owned(), names.into());
+    }
+
+    for value in fields.values_mut() {
+        match value {
+            Value::Object(_) => relax(value),
+            Value::Array(list) => list.iter_mut().for_each(relax),
+            _ => {}
+        }
+    }
+}
+
+fn may_be_null(field: &Value) -> bool {
+    let is_null = |kind: &Value| kind == "null" || kind["type"] == "null";
+    ["type", "anyOf"].iter().any(|list| {
+        let kinds = field[*list].as_array();
+        kinds.is_some_and(|kinds| kinds.iter().any(is_null))
+    })
 }
 
 /// Leaves what every dialect knows.

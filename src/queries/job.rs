@@ -39,6 +39,8 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
     // The query has the job's id: an interrupted attempt has left its calls under it.
     let id = QueryId::from_stored(context.id().to_string());
     let store = &queries.inner.store;
+    // Its last calls may still wait to be written.
+    queries.inner.llm.flush().await?;
     let told = store.list_query_calls(context.space(), &id).await?;
     context.report("answering", serde_json::json!({}));
     let payer = store.find_job_payer(context.space(), context.id()).await?;

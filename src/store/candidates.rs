@@ -39,7 +39,7 @@ pub(super) enum Bound {
     Number(i64),
 }
 
-/// A statement with the values of its placeholders.
+/// A statement composed of parts, with the values of its placeholders.
 #[derive(Default)]
 pub(super) struct StatementBuilder {
     pub(super) sql: String,

@@ -621,6 +621,18 @@ fn mistakes_about_models_are_named_with_a_way_out() {
 }
 
 #[test]
+fn a_number_that_fits_no_type_is_told_the_true_range() {
+    for given in ["-1", "0", "101", "99999999999999999999999"] {
+        let settings = [("MEMOIR__TAXONOMY__HIERARCHY_DEPTH", given)];
+        let error = load(None, &settings).unwrap_err();
+        assert_eq!(keys(&error), ["taxonomy.hierarchy_depth"]);
+        let told = error.to_string();
+        assert!(told.contains("from 1 to 100"), "{told}");
+        assert!(told.contains(given), "{told}");
+    }
+}
+
+#[test]
 fn every_stage_can_have_a_model_of_its_own() {
     let llm = load(None, &[]).unwrap().llm;
     let stages: Vec<&str> = llm.models.keys().map(String::as_str).collect();

@@ -8,7 +8,13 @@ use crate::http::error::ApiError;
 use crate::http::middleware;
 use crate::web;
 
-/// The page itself.
+/// Open the page
+///
+/// The web page of the service: library, hierarchy, queries, searches, jobs and status.
+#[utoipa::path(
+    get, path = "/", tag = "system", operation_id = "get_page", security(()),
+    responses((status = 200, description = "The page.", content_type = "text/html", body = String))
+)]
 pub async fn get_page(headers: HeaderMap) -> Result<Response, ApiError> {
     web::file("index.html", &headers).ok_or_else(middleware::no_such_path)
 }

@@ -3,7 +3,11 @@ use crate::support::database::TestDatabase;
 
 #[tokio::test]
 async fn info_tells_what_is_in_force() {
-    let app = TestApp::with(&[("LIMITS__MAX_BODY_BYTES", "2048")]).await;
+    let app = TestApp::with(&[
+        ("LIMITS__MAX_BODY_BYTES", "2048"),
+        ("DATABASE__SQLITE_SYNCHRONOUS", "full"),
+    ])
+    .await;
     let info = app.get("/v1/info").await.json();
     insta::assert_json_snapshot!(info, { ".version" => "[version]", ".database.schema_version" => "[schema]" });
 }

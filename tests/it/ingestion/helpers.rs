@@ -568,3 +568,15 @@ async fn a_users_description_wins_until_a_new_one_is_asked_for() {
 
     assert_eq!(current["text"], "Anew.");
 }
+
+/// Small models leave fields out instead of answering null.
+#[tokio::test]
+async fn a_model_may_leave_out_what_it_does_not_know() {
+    let ingest = Ingest::with(FLAT).await;
+    ingest
+        .model
+        .push(helper_says(json!({"summary": "A note on boilers."})));
+    ingest.succeed(&document(&["A"], &json!({}))).await;
+    assert_eq!(ingest.asked("helper").len(), 1, "it was valid at once");
+    assert_eq!(used(&ingest), ["A note on boilers."]);
+}
