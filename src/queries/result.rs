@@ -122,7 +122,7 @@ pub struct DroppedPath {
     pub reason: String,
 }
 
-/// A chunk that did not fit the budget.
+/// A chunk that did not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DroppedChunk {
     pub chunk_id: i64,
