@@ -1,20 +1,20 @@
-# memoir as an image: compiled on Debian 12, run on distroless Debian 12 (the same glibc) without shell or root.
+# The memoir image: built on Debian 12, run on distroless Debian 12 (the same glibc) without a shell or root.
 #
 #   docker build -t memoir .
 #   docker run --read-only -p 127.0.0.1:8080:8080 -v memoir-data:/data \
 #     -e MEMOIR__AUTH__KEYS='[{"name":"app","key":"SECRET","role":"admin"}]' memoir
 #
-# Without auth.keys it ends at once with exit code 2: it listens beyond loopback, where an open service is refused.
+# Without auth.keys it exits immediately with code 2: it listens on all addresses, which requires a key.
 
-# The version of rust-toolchain.toml; scripts/lib/check-ship compares them. That file itself stays outside, as
-# rustup would answer it by downloading clippy and rustfmt, which no build needs.
-# SQLite and ring are compiled from C: slim brings gcc and libc6-dev, and they need nothing more.
+# The same version as in rust-toolchain.toml; scripts/lib/check-ship compares them. That file is not copied,
+# because rustup would then download clippy and rustfmt, which the build does not need.
+# SQLite and ring are compiled from C and need only gcc and libc6-dev, which the slim image contains.
 FROM rust:1.95.0-slim-bookworm AS build
 WORKDIR /build
 
-# The dependencies alone, in a layer that only Cargo.toml and Cargo.lock can make stale. Placeholder sources do
-# that without a tool; cargo-chef would have to be downloaded and compiled first. cargo wants a file for every
-# test or benchmark that Cargo.toml names, so those get a placeholder too, and are not built.
+# Build the dependencies in a layer of their own, which only Cargo.toml and Cargo.lock invalidate. Placeholder
+# sources need no extra tool; cargo-chef would have to be downloaded and compiled first. cargo requires a file for
+# every test and benchmark named in Cargo.toml, so those get a placeholder too; they are not built.
 COPY Cargo.toml Cargo.lock ./
 RUN mkdir src benches tests \
     && awk -F'"' '/^\[/ { folder = /^\[\[bench]]/ ? "benches" : /^\[\[test]]/ ? "tests" : "" } \
@@ -22,19 +22,19 @@ RUN mkdir src benches tests \
     && echo 'fn main() {}' > src/main.rs && touch src/lib.rs \
     && cargo build --release --locked --bin memoir
 
-# assets, config and migrations are compiled in.
+# assets, config and migrations are compiled into the binary.
 COPY assets assets
 COPY config config
 COPY migrations migrations
 COPY src src
-# cargo goes by the time of files, and a checkout may be older than the placeholders; hence touch. A placeholder
-# that was built all the same would not know its version, and fails the build.
+# cargo compares modification times, and a checkout may be older than the placeholders; hence touch. If a
+# placeholder were built all the same, it would print no version, and the check below would fail the build.
 RUN touch src/main.rs src/lib.rs \
     && cargo build --release --locked --bin memoir \
     && [ -n "$(target/release/memoir --version)" ] \
     && mkdir /data
 
-# cc has what the binary links: glibc, libm and libgcc_s.
+# The cc image contains the libraries the binary links to: glibc, libm and libgcc_s.
 FROM gcr.io/distroless/cc-debian12:nonroot
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="memoir" \
@@ -46,24 +46,24 @@ LABEL org.opencontainers.image.title="memoir" \
 
 COPY LICENSE-APACHE LICENSE-MIT /usr/share/doc/memoir/
 COPY --from=build /build/target/release/memoir /usr/local/bin/memoir
-# Copied, as there is no shell to make it with. A new volume takes over this owner.
+# Copied, because there is no shell to create it with. A new volume inherits this owner.
 COPY --from=build --chown=65532:65532 /data /data
 
-# The only place that is written. The default database, sqlite://memoir.db, is relative and thereby /data/memoir.db.
-# It is not set with ENV MEMOIR__DATABASE__URL: that would win over DATABASE_URL and over a file with settings, and
-# whoever names PostgreSQL there would silently get SQLite.
+# The only writable directory. The default database, sqlite://memoir.db, is a relative path and so /data/memoir.db.
+# MEMOIR__DATABASE__URL is not set here: it would override DATABASE_URL and the settings file, so that a user who
+# configures PostgreSQL there would silently get SQLite.
 WORKDIR /data
 VOLUME /data
 
 ENV MEMOIR__SERVER__LISTEN=0.0.0.0:8080
 EXPOSE 8080
 
-# By number, so that Kubernetes can tell that it is not root (runAsNonRoot).
+# A numeric id lets Kubernetes verify that it is not root (runAsNonRoot).
 USER 65532:65532
 STOPSIGNAL SIGTERM
 
-# Reads the same environment as the service; give a file with settings as MEMOIR_CONFIG, not as --config, and this
-# finds it as well. One check may wait 5 s each for the connection and for the answer.
+# The check reads the same environment as the service, so name a settings file with MEMOIR_CONFIG, not --config.
+# It waits up to 5 s for the connection and 5 s for the response.
 HEALTHCHECK --interval=15s --timeout=12s --start-period=30s --retries=3 \
     CMD ["/usr/local/bin/memoir", "healthcheck"]
 

@@ -1,5 +1,5 @@
-//! The composition root: settings in, a running service out. The binary and the tests build it the
-//! same way.
+//! The composition root: builds a running service from the settings. The binary and the tests use
+//! the same code.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,20 +32,20 @@ use crate::spaces::Spaces;
 use crate::store::{SCHEMA_VERSION, Store, StoreError};
 use crate::telemetry::Metrics;
 
-/// How often samples are folded into their histograms.
+/// How often samples are merged into their histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
-/// How long the result of a query that was asked as a job, or with a key, can be read again, and
-/// how often that is looked after.
+/// How long the result of a query that ran as a job, or with an idempotency key, can be read again,
+/// and how often expired ones are deleted.
 const RESULT_KEEP_SECONDS: i64 = 60 * 60;
 const FORGETTING: Duration = Duration::from_mins(5);
-/// How often expired rows are removed.
+/// How often expired rows are deleted.
 const PRUNING: Duration = Duration::from_hours(1);
 
-/// The service, built and ready to be served.
+/// The service, ready to run.
 pub struct App {
     config: Config,
     state: AppState,
-    /// What the embedded model knows of the categories, for filing and for asking.
+    /// What the embedded model knows about categories, for filing and for queries.
     samples: SampleCache,
     metrics: Metrics,
 }
@@ -53,7 +53,7 @@ pub struct App {
 /// Why the service cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The settings do not go with what the database holds.
+    /// The settings conflict with the data in the database.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
     /// The database cannot be used.
@@ -62,10 +62,10 @@ pub enum BuildError {
 }
 
 impl App {
-    /// Connects to the database, brings its schema up to date, and puts the parts together.
+    /// Connects to the database, brings its schema up to date, and assembles the parts.
     ///
     /// # Errors
-    /// The database cannot be used, or holds chunks that the settings do not go with.
+    /// The database cannot be used, or contains chunks that conflict with the settings.
     pub async fn build(config: Config, clock: Arc<dyn Clock>) -> Result<Self, BuildError> {
         fail_point::arm(&config.testing.fail_point);
         clock::set_ahead(config.testing.clock_ahead_ms);
@@ -163,8 +163,8 @@ impl App {
         })
     }
 
-    /// Serves and runs jobs until `stop` is cancelled, then lets both finish and closes the
-    /// database.
+    /// Serves requests and runs jobs until `stop` is cancelled, then lets both finish and closes
+    /// the database.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
         let runner = self.runner();
         let Self {
@@ -177,8 +177,8 @@ impl App {
         state.stop = stop.clone();
         let router = http::router(state.clone());
 
-        // While jobs and open requests get their time to finish, the API goes on answering, though
-        // it is not ready: whoever balances the load must be able to see that.
+        // While jobs and open requests finish, the API keeps answering but is not ready, so that
+        // load balancers can see it.
         let closing = CancellationToken::new();
         let work = async {
             tokio::join!(
@@ -219,7 +219,7 @@ impl App {
         close(&self.state).await;
     }
 
-    /// The one list of kinds of work.
+    /// The only list of job kinds.
     fn runner(&self) -> Runner {
         let mut work: Vec<Arc<dyn Work>> = vec![
             Arc::new(
@@ -254,8 +254,7 @@ impl App {
     }
 }
 
-/// Chunks are filed under the leaves of the hierarchy; with another depth these would no longer be
-/// leaves.
+/// Chunks belong to leaves; with another depth, their categories would no longer be leaves.
 async fn check_depth(config: &Config, store: &Store) -> Result<(), BuildError> {
     let depth = config.taxonomy.hierarchy_depth;
     let mut violations = Violations::default();
@@ -277,7 +276,7 @@ async fn check_depth(config: &Config, store: &Store) -> Result<(), BuildError> {
     Ok(violations.into_result()?)
 }
 
-/// A model that cannot be asked would fail every ingestion.
+/// An unusable model would fail every ingestion.
 fn check_embedding_model(config: &Config, llm: &Llm) -> Result<(), BuildError> {
     let mut violations = Violations::default();
     if let Err(error) = llm.check_model(&config.vector.model) {
@@ -291,7 +290,7 @@ fn check_embedding_model(config: &Config, llm: &Llm) -> Result<(), BuildError> {
     Ok(violations.into_result()?)
 }
 
-/// Waits for the stop, and then until no request is being answered or the time is up.
+/// Waits for the stop, and then until no request is in progress or the time is up.
 async fn requests_finished(state: &AppState, stop: &CancellationToken, grace: Duration) {
     stop.cancelled().await;
     let idle = async {
@@ -303,7 +302,7 @@ async fn requests_finished(state: &AppState, stop: &CancellationToken, grace: Du
     let _ = tokio::time::timeout(grace, idle).await;
 }
 
-/// Writes down the last model calls and closes the database; one that is away is not waited for.
+/// Writes the last model calls and closes the database, without waiting if it is unreachable.
 async fn close(state: &AppState) {
     let _ = tokio::time::timeout(Duration::from_secs(2), state.runs.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.queries.close()).await;
@@ -315,7 +314,7 @@ fn grace(config: &Config) -> Duration {
     Duration::from_secs(config.server.shutdown_grace)
 }
 
-/// Gets ready to compare vectors in the database; never ends.
+/// Prepares vector comparison in the database; never ends.
 async fn compare_in_database(state: &AppState) {
     state.search.complete_pgvector().await;
     std::future::pending::<()>().await;
@@ -328,7 +327,7 @@ async fn upkeep(metrics: &Metrics) {
     }
 }
 
-/// Removes what has expired, now and then.
+/// Deletes expired rows from time to time.
 async fn prune(state: &AppState) {
     loop {
         let now = state.clock.now();
@@ -357,8 +356,8 @@ async fn prune(state: &AppState) {
     }
 }
 
-/// Empties the results of queries that were asked as jobs or with a key, an hour after they
-/// ended: chunks are kept in one place.
+/// Clears the results of queries that ran as jobs or with an idempotency key, one hour after they
+/// ended, so that chunk text is stored in one place only.
 async fn forget(state: &AppState) {
     loop {
         let before = state.clock.now().minus_seconds(RESULT_KEEP_SECONDS);
@@ -373,7 +372,7 @@ async fn forget(state: &AppState) {
     }
 }
 
-/// What `GET /v1/info` answers, once and for all.
+/// The fixed response of `GET /v1/info`.
 fn info(config: &Config, store: &Store, key_required: bool) -> Bytes {
     let info = http::InfoResponse {
         name: "memoir".to_owned(),
@@ -398,8 +397,8 @@ fn info(config: &Config, store: &Store, key_required: bool) -> Bytes {
     serde_json::to_vec(&info).unwrap_or_default().into()
 }
 
-/// The settings that any caller may see: none of the keys, and not where the database and the
-/// providers are.
+/// The settings that any caller may see, without keys and without the addresses of the database and
+/// the providers.
 fn public_settings(config: &Config) -> Map<String, Value> {
     let mut settings = config.printable().clone();
     settings.shift_remove("auth");
@@ -409,7 +408,7 @@ fn public_settings(config: &Config) -> Map<String, Value> {
 
     if let Some(llm) = settings.get_mut("llm").and_then(Value::as_object_mut) {
         llm.insert("model".to_owned(), config.llm.model.as_str().into());
-        // GET /v1/models tells what may be known of them.
+        // GET /v1/models shows what may be known of them.
         llm.shift_remove("providers");
         llm.shift_remove("provider_defaults");
     }

@@ -1,9 +1,10 @@
 //! memoir: a memory service for LLM applications.
 //!
-//! The modules are listed floor by floor, lowest first; imports only point down
-//! (`tests/it/architecture.rs` holds the table and fails on any other arrow).
+//! The modules are listed from the lowest layer up; imports only point down
+//! (`tests/it/architecture.rs` fails on any other import).
 
-/// Short-lived threads and large texts leave less behind than with the system's, and it is quicker.
+/// mimalloc is faster than the system's allocator, and keeps less memory after short-lived threads
+/// and large texts.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -16,49 +17,49 @@ pub mod config;
 /// Logs and metrics, set up once.
 pub mod telemetry;
 
-/// The shared nouns as plain data.
+/// The shared domain types as plain data.
 pub mod model;
 
 /// Every SQL statement, transaction and migration; three engines, one set of statements.
 pub mod store;
 
-/// Everything that is asked of a model: providers, checked answers, the ledger, the embedded model.
+/// Model calls: providers, validated answers, the ledger, the embedded model.
 pub mod llm;
 
-/// Background work: claimed by lease, fenced, resumed, never lost and never done twice.
+/// Background jobs: claimed by lease, fenced, resumed, never lost and never done twice.
 pub mod jobs;
 
-/// API keys: known, limited, made, revoked.
+/// API keys: validation, limits, creation, revocation.
 pub mod keys;
 
-/// Whole spaces: listed, measured, removed.
+/// Whole spaces: list, measure, delete.
 pub mod spaces;
 
-/// Search beside the hierarchy: by words, by meaning, or by both.
+/// Search without a walk: by keyword, by meaning, or by both.
 pub mod search;
 
-/// Sources and their versions: register, read, tag, remove; retrieve one version as of a moment.
+/// Sources and their versions: register, read, tag, delete; retrieve one version as of a time.
 pub mod sources;
 
 /// The hierarchy: its rules, its limits, its paths.
 pub mod categories;
 
-/// One versioned paragraph for each source, generated or confirmed by its user.
+/// Contextual helpers: one versioned paragraph per source, generated or written by a user.
 pub mod contextual_helpers;
 
-/// Text in, cut, described, filed under the hierarchy, written once.
+/// Ingestion: cuts a text, files its chunks in the hierarchy, and writes everything once.
 pub mod ingestion;
 
-/// A question in, walked down the hierarchy, fitted to its budget, answered, with a receipt.
+/// Queries: walk the hierarchy, fit the chunks to a budget, answer, and store a receipt.
 pub mod queries;
 
-/// Work that does what a test tells it to; only with `testing.probe_jobs`.
+/// Jobs that do what a test tells them to; only with `testing.probe_jobs`.
 pub mod probe;
 
-/// A model server that answers by a script, for tests and benchmarks.
+/// A fake model server that follows a script, for tests and benchmarks.
 pub mod scripted_model;
 
-/// The page's files and their headers; it speaks only the public API.
+/// The files of the web page and their headers; it uses only the public API.
 pub mod web;
 
 /// Routes, wire types, authentication, the error envelope, OpenAPI.

@@ -1,8 +1,8 @@
-//! Work that does what its request says, for tests of the job engine: steps, waits, failures,
+//! Jobs that do what their request says, for tests of the job engine: steps, waits, failures,
 //! panics, an effect.
 //!
-//! Only there with `testing.probe_jobs`. Its effect is a source that carries the job's id as a tag:
-//! a job that was done twice shows as two of them.
+//! Available only with `testing.probe_jobs`. The effect is a source with the job's id as a tag: a
+//! job that ran twice leaves two of them.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -19,23 +19,23 @@ use crate::llm::tasks::classify::Classify;
 use crate::sources::{NewSource, SourceError, Sources};
 use crate::store::Store;
 
-/// The name of this kind of work.
+/// The name of this kind of job.
 pub const KIND: &str = "probe";
 
-/// What a probe is to do.
+/// What a probe does.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProbeRequest {
-    /// Steps that are saved one by one.
+    /// Steps, saved one by one.
     pub steps: u32,
     /// How long each takes.
     pub step_ms: u64,
     /// Attempts that end as `ending` says, before one succeeds.
     pub bad_attempts: i64,
     pub ending: Ending,
-    /// Whether it leaves a source behind.
+    /// Whether it creates a source.
     pub effect: bool,
-    /// Whether it first waits for its user.
+    /// Whether it first awaits its user.
     pub await_helper: bool,
     /// A warning to give.
     pub warning: Option<String>,
@@ -43,7 +43,7 @@ pub struct ProbeRequest {
     pub classify: Vec<String>,
 }
 
-/// How a bad attempt ends.
+/// How a failing attempt ends.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -59,7 +59,7 @@ pub struct Probe {
     pub store: Store,
     pub sources: Sources,
     pub llm: Llm,
-    /// Where to write what was begun and what was saved; empty for nowhere.
+    /// The file that logs which steps were begun and saved; empty: none.
     pub log: String,
 }
 
@@ -155,7 +155,7 @@ impl Probe {
         Ok(Outcome::Finished)
     }
 
-    /// Asks a model, as filing does: what was answered before is not asked again.
+    /// Calls a model as filing does: saved answers are not requested again.
     async fn classify(&self, context: &JobContext, texts: &[String]) -> Result<(), JobError> {
         if texts.is_empty() {
             return Ok(());

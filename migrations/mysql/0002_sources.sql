@@ -1,17 +1,17 @@
--- A source as its owner knows it; what it says at a time is in source_versions.
+-- Sources. Their texts are in source_versions.
 CREATE TABLE IF NOT EXISTS sources (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     user_id VARCHAR(128) NOT NULL,  -- the end user inside the space
     filename VARCHAR(255) NOT NULL,
     path LONGTEXT NOT NULL,
-    path_key VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- sha256 of path: a path is too long for an index
+    path_key VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- sha256 of path, because a path is too long for an index
     type VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     kind VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     eligible SMALLINT NOT NULL,  -- 0 or 1
     latest_version BIGINT NOT NULL,  -- 0 until the first ingestion
-    content_version_id BIGINT,  -- the version whose chunks are what it says now
-    created_at BIGINT NOT NULL,  -- times are microseconds UTC, everywhere
+    content_version_id BIGINT,  -- the version whose chunks are current
+    created_at BIGINT NOT NULL,  -- all times are microseconds UTC
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (space, id),
     UNIQUE KEY sources_path (space, user_id, path_key),
@@ -30,14 +30,14 @@ CREATE TABLE IF NOT EXISTS source_tags (
     KEY source_tags_tag (space, tag, source_id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- Every ingestion of a source, identical content included; nothing here is ever changed.
+-- Versions: one row per ingestion of a source, also for identical content. Rows are never changed.
 CREATE TABLE IF NOT EXISTS source_versions (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     version BIGINT NOT NULL,
     sha256 VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    settings_key VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',  -- how it was cut and filed: equal content under equal settings shares its chunks
+    settings_key VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',  -- how the text was cut and filed; equal content with equal settings shares its chunks
     size_bytes BIGINT NOT NULL,
     mtime BIGINT,
     char_count BIGINT NOT NULL,
@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS source_versions (
     topic LONGTEXT,
     note LONGTEXT,
     metadata_json LONGTEXT NOT NULL,
-    -- Last, so that the others can be read without going through the text.
+    -- Last, so that SQLite can read the other columns without reading through the text.
     content LONGTEXT NOT NULL,
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
     UNIQUE KEY source_versions_id (space, id),
@@ -58,7 +58,7 @@ CREATE TABLE IF NOT EXISTS source_versions (
     KEY source_versions_sha256 (space, sha256)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- One paragraph that says what a source is, written by a model or by its owner.
+-- Contextual helpers: one paragraph that says what a source is, written by a model or a user.
 CREATE TABLE IF NOT EXISTS contextual_helpers (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

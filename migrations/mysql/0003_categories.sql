@@ -3,11 +3,11 @@ CREATE TABLE IF NOT EXISTS categories (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     parent_id BIGINT,
-    parent_key BIGINT NOT NULL,  -- parent_id, or 0 at level 1: no engine holds two NULLs for equal
+    parent_key BIGINT NOT NULL,  -- parent_id, or 0 on level 1, because a unique index treats NULLs as different
     level BIGINT NOT NULL,
     name VARCHAR(100) NOT NULL,
-    name_key VARCHAR(400) NOT NULL,  -- the name folded: NFKC, case, spaces
-    chunk_count BIGINT NOT NULL DEFAULT 0,  -- chunks below it, of what the sources say now
+    name_key VARCHAR(400) NOT NULL,  -- the name, normalised: NFKC, case, spaces
+    chunk_count BIGINT NOT NULL DEFAULT 0,  -- chunks of current versions below it
     created_at BIGINT NOT NULL,
     CONSTRAINT categories_level CHECK (level BETWEEN 1 AND 100),
     CONSTRAINT categories_root CHECK ((level = 1 AND parent_id IS NULL AND parent_key = 0) OR (level > 1 AND parent_id IS NOT NULL AND parent_key <> 0)),
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS categories (
     KEY categories_level_index (space, level)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- A chunk, verbatim. Filed chunks (profile taxonomy) hang on a leaf of the hierarchy.
+-- Chunks, verbatim. Filed chunks (profile taxonomy) belong to a leaf of the hierarchy.
 CREATE TABLE IF NOT EXISTS chunks (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -27,13 +27,13 @@ CREATE TABLE IF NOT EXISTS chunks (
     profile VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     ordinal BIGINT NOT NULL,
     token_count BIGINT NOT NULL,
-    tokenizer VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',  -- by which the tokens were counted
+    tokenizer VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',  -- the tokenizer that counted the tokens
     char_count BIGINT NOT NULL,
     start_char BIGINT NOT NULL,
     end_char BIGINT NOT NULL,
     category_id BIGINT,
     created_at BIGINT NOT NULL,
-    -- Last, so that the others can be read without going through the text.
+    -- Last, so that SQLite can read the other columns without reading through the text.
     text_content LONGTEXT NOT NULL,
     CONSTRAINT chunks_filed CHECK (profile <> 'taxonomy' OR category_id IS NOT NULL),
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,

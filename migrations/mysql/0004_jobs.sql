@@ -1,4 +1,4 @@
--- Background work. Claiming, rescuing and pruning span spaces, so the indexes for them do not begin with space.
+-- Background jobs. Claiming, rescuing and pruning span spaces, so their indexes do not start with space.
 CREATE TABLE IF NOT EXISTS jobs (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -6,8 +6,8 @@ CREATE TABLE IF NOT EXISTS jobs (
     state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     phase VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin,
     user_id VARCHAR(128) NOT NULL,
-    source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,  -- no foreign key: the source may be written only at the end
-    source_seq BIGINT NOT NULL,  -- the order of the jobs about one source, by the database; 0 without a source
+    source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,  -- no foreign key, because the source may be written only when the job ends
+    source_seq BIGINT NOT NULL,  -- the order of the jobs for one source, counted by the database; 0 without a source
     plan_json LONGTEXT,
     progress_json LONGTEXT,
     result_json LONGTEXT,
@@ -15,14 +15,14 @@ CREATE TABLE IF NOT EXISTS jobs (
     warnings_json LONGTEXT,
     attempt BIGINT NOT NULL,
     max_attempts BIGINT NOT NULL,
-    losses BIGINT NOT NULL,  -- processes that died or froze while they ran it, since it last saved a step
-    turn BIGINT NOT NULL,  -- the queue's order; spaces take turns, see store/jobs.rs
-    run_after BIGINT NOT NULL,  -- by the database's clock, as lease_until
-    waiting_since BIGINT,  -- the first wait in a row for a provider; also by the database's clock
-    waits BIGINT NOT NULL DEFAULT 0,  -- waits since then
+    losses BIGINT NOT NULL,  -- processes that died or froze while running it, since it last saved a step
+    turn BIGINT NOT NULL,  -- position in the queue; spaces take turns, see store/jobs.rs
+    run_after BIGINT NOT NULL,  -- by the database's clock, like lease_until
+    waiting_since BIGINT,  -- start of the current wait for a provider, by the database's clock
+    waits BIGINT NOT NULL DEFAULT 0,  -- number of waits since then
     lease_owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,
     lease_until BIGINT,
-    fence BIGINT NOT NULL,  -- grows with every claim; a write under an older one affects no row
+    fence BIGINT NOT NULL,  -- grows with every claim; a write with an older fence affects no row
     created_at BIGINT NOT NULL,
     started_at BIGINT,
     finished_at BIGINT,
@@ -36,17 +36,17 @@ CREATE TABLE IF NOT EXISTS jobs (
     KEY jobs_created (space, created_at, id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What a job was asked to do, which may be a long text: beside its row, since SQLite writes a row anew with every change.
+-- The request of a job, which may be a long text. A table of its own, because SQLite rewrites a row with every change.
 CREATE TABLE IF NOT EXISTS job_requests (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     request_json LONGTEXT NOT NULL,
-    paid_by_json LONGTEXT,  -- the API key whose daily caps count its calls
+    paid_by_json LONGTEXT,  -- the API key whose daily caps its calls count against
     PRIMARY KEY (space, job_id),
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- Finished steps and model answers: whoever resumes a job starts from here.
+-- Finished steps and model answers, from which a job resumes.
 CREATE TABLE IF NOT EXISTS job_checkpoints (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE IF NOT EXISTS job_checkpoints (
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What happened to a job, in order; read by the event streams of every process.
+-- The events of a job, in order; every process streams them from here.
 CREATE TABLE IF NOT EXISTS job_events (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

@@ -1,4 +1,4 @@
--- Every attempt to ask a model: what came back, how long it took, what it cost. Never the prompt.
+-- Every model call: its answer, duration and cost. Never the prompt.
 CREATE TABLE IF NOT EXISTS llm_calls (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

@@ -1,4 +1,4 @@
--- What was asked of models on each day: kept when jobs are pruned, counted also when their records are not kept.
+-- Model usage per day. Kept when jobs are pruned, and counted even if call records are not stored.
 CREATE TABLE IF NOT EXISTS usage_days (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     day VARCHAR(10) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

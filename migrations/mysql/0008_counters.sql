@@ -1,4 +1,4 @@
--- Counts that several processes share: writes to a space's chunks, calls in a window of time.
+-- Counters that processes share: writes to a space's chunks, calls in a time window.
 CREATE TABLE IF NOT EXISTS counters (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     name VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

@@ -1,4 +1,4 @@
--- One narrow row for each version, to find it by its user, its source, its time or its length without reading its text.
+-- One narrow row per version, to find it by user, source, time or length without reading its text.
 CREATE TABLE IF NOT EXISTS document_versions (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     version_id BIGINT NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS document_versions (
     KEY document_versions_length (space, user_id, char_count, version_id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- The words that a source can be found by: of its name, of what is said of it, of its text. '=' and the folded name is its whole name.
+-- The words by which a source can be found: of its name, its metadata and its text. '=' and the normalised name stands for the whole name.
 CREATE TABLE IF NOT EXISTS document_words (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     user_id VARCHAR(128) NOT NULL,
@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS document_words (
     KEY document_words_source (space, source_id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What is there already; the words of its texts come with its next versions.
+-- Fills in existing sources. The words of their texts follow with their next versions.
 INSERT IGNORE INTO document_versions (space, version_id, source_id, user_id, ingested_at, char_count)
 SELECT v.space, v.id, v.source_id, s.user_id, v.ingested_at, v.char_count
 FROM source_versions v JOIN sources s ON s.space = v.space AND s.id = v.source_id;

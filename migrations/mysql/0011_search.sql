@@ -1,19 +1,19 @@
--- What a search compares by words: the terms of a chunk, each once, grouped by how often it occurs.
--- The full-text index spans spaces: whoever asks it names the space besides.
+-- For keyword search: the terms of a chunk, each once, grouped by frequency.
+-- The full-text index spans spaces, so a statement also names the space.
 CREATE TABLE IF NOT EXISTS chunk_terms (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     chunk_id BIGINT NOT NULL PRIMARY KEY,
     source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     version_id BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
-    length BIGINT NOT NULL,  -- terms, stop words not counted
+    length BIGINT NOT NULL,  -- number of terms without stop words
     tokens LONGTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     FOREIGN KEY (chunk_id) REFERENCES chunks (id) ON DELETE CASCADE,
     KEY chunk_terms_space (space, chunk_id),
     FULLTEXT KEY chunk_terms_tokens (tokens)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What a search compares by meaning. Owners are of several kinds, so no foreign key: the store removes both together.
+-- For search by meaning. Owners can be of several kinds, so there is no foreign key; the store deletes both together.
 CREATE TABLE IF NOT EXISTS embeddings (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

@@ -1,4 +1,4 @@
--- Counts that several processes share: writes to a space's chunks, calls in a window of time.
+-- Counters that processes share: writes to a space's chunks, calls in a time window.
 CREATE TABLE counters (
     space VARCHAR(64) NOT NULL,
     name VARCHAR(64) NOT NULL,

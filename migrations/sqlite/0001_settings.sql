@@ -1,4 +1,4 @@
--- Values that belong to the data rather than to the process, such as the depth of a space's hierarchy.
+-- Settings that belong to the data and not to the process, such as the depth of a space's hierarchy.
 CREATE TABLE settings (
     space TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -7,7 +7,7 @@ CREATE TABLE settings (
     PRIMARY KEY (space, name)
 );
 
--- Written and emptied again to see whether there is room.
+-- Written and emptied by the readiness check, to test whether the disk has space.
 CREATE TABLE write_probes (
     id TEXT NOT NULL,
     filler TEXT NOT NULL,

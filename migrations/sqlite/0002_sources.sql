@@ -1,17 +1,17 @@
--- A source as its owner knows it; what it says at a time is in source_versions.
+-- Sources. Their texts are in source_versions.
 CREATE TABLE sources (
     space TEXT NOT NULL,
     id TEXT NOT NULL,
     user_id TEXT NOT NULL,  -- the end user inside the space
     filename TEXT NOT NULL,
     path TEXT NOT NULL,
-    path_key TEXT NOT NULL,  -- sha256 of path: a path is too long for an index
+    path_key TEXT NOT NULL,  -- sha256 of path, because a path is too long for an index
     type TEXT NOT NULL,
     kind TEXT NOT NULL,
     eligible INTEGER NOT NULL,  -- 0 or 1
     latest_version INTEGER NOT NULL,  -- 0 until the first ingestion
-    content_version_id INTEGER,  -- the version whose chunks are what it says now
-    created_at INTEGER NOT NULL,  -- times are microseconds UTC, everywhere
+    content_version_id INTEGER,  -- the version whose chunks are current
+    created_at INTEGER NOT NULL,  -- all times are microseconds UTC
     updated_at INTEGER NOT NULL,
     PRIMARY KEY (space, id)
 );
@@ -30,14 +30,14 @@ CREATE TABLE source_tags (
 );
 CREATE INDEX source_tags_tag ON source_tags (space, tag, source_id);
 
--- Every ingestion of a source, identical content included; nothing here is ever changed.
+-- Versions: one row per ingestion of a source, also for identical content. Rows are never changed.
 CREATE TABLE source_versions (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,
     source_id TEXT NOT NULL,
     version INTEGER NOT NULL,
     sha256 TEXT NOT NULL,
-    settings_key TEXT NOT NULL DEFAULT '',  -- how it was cut and filed: equal content under equal settings shares its chunks
+    settings_key TEXT NOT NULL DEFAULT '',  -- how the text was cut and filed; equal content with equal settings shares its chunks
     size_bytes INTEGER NOT NULL,
     mtime INTEGER,
     char_count INTEGER NOT NULL,
@@ -49,7 +49,7 @@ CREATE TABLE source_versions (
     topic TEXT,
     note TEXT,
     metadata_json TEXT NOT NULL,
-    -- Last, so that the others can be read without going through the text.
+    -- Last, so that SQLite can read the other columns without reading through the text.
     content TEXT NOT NULL,
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE
 );
@@ -58,7 +58,7 @@ CREATE UNIQUE INDEX source_versions_version ON source_versions (space, source_id
 CREATE INDEX source_versions_ingested ON source_versions (space, source_id, ingested_at);
 CREATE INDEX source_versions_sha256 ON source_versions (space, sha256);
 
--- One paragraph that says what a source is, written by a model or by its owner.
+-- Contextual helpers: one paragraph that says what a source is, written by a model or a user.
 CREATE TABLE contextual_helpers (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,

@@ -3,11 +3,11 @@ CREATE TABLE categories (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,
     parent_id INTEGER,
-    parent_key INTEGER NOT NULL,  -- parent_id, or 0 at level 1: no engine holds two NULLs for equal
+    parent_key INTEGER NOT NULL,  -- parent_id, or 0 on level 1, because a unique index treats NULLs as different
     level INTEGER NOT NULL,
     name TEXT NOT NULL,
-    name_key TEXT NOT NULL,  -- the name folded: NFKC, case, spaces
-    chunk_count INTEGER NOT NULL DEFAULT 0,  -- chunks below it, of what the sources say now
+    name_key TEXT NOT NULL,  -- the name, normalised: NFKC, case, spaces
+    chunk_count INTEGER NOT NULL DEFAULT 0,  -- chunks of current versions below it
     created_at INTEGER NOT NULL,
     CONSTRAINT categories_level CHECK (level BETWEEN 1 AND 100),
     CONSTRAINT categories_root CHECK ((level = 1 AND parent_id IS NULL AND parent_key = 0) OR (level > 1 AND parent_id IS NOT NULL AND parent_key <> 0)),
@@ -18,7 +18,7 @@ CREATE UNIQUE INDEX categories_name ON categories (space, parent_key, name_key);
 CREATE INDEX categories_parent ON categories (space, parent_id);
 CREATE INDEX categories_level_index ON categories (space, level);
 
--- A chunk, verbatim. Filed chunks (profile taxonomy) hang on a leaf of the hierarchy.
+-- Chunks, verbatim. Filed chunks (profile taxonomy) belong to a leaf of the hierarchy.
 CREATE TABLE chunks (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,
@@ -27,13 +27,13 @@ CREATE TABLE chunks (
     profile TEXT NOT NULL,
     ordinal INTEGER NOT NULL,
     token_count INTEGER NOT NULL,
-    tokenizer TEXT NOT NULL DEFAULT '',  -- by which the tokens were counted
+    tokenizer TEXT NOT NULL DEFAULT '',  -- the tokenizer that counted the tokens
     char_count INTEGER NOT NULL,
     start_char INTEGER NOT NULL,
     end_char INTEGER NOT NULL,
     category_id INTEGER,
     created_at INTEGER NOT NULL,
-    -- Last, so that the others can be read without going through the text.
+    -- Last, so that SQLite can read the other columns without reading through the text.
     text_content TEXT NOT NULL,
     CONSTRAINT chunks_filed CHECK (profile <> 'taxonomy' OR category_id IS NOT NULL),
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,

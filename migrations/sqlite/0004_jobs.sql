@@ -1,4 +1,4 @@
--- Background work. Claiming, rescuing and pruning span spaces, so the indexes for them do not begin with space.
+-- Background jobs. Claiming, rescuing and pruning span spaces, so their indexes do not start with space.
 CREATE TABLE jobs (
     space TEXT NOT NULL,
     id TEXT NOT NULL,
@@ -6,8 +6,8 @@ CREATE TABLE jobs (
     state TEXT NOT NULL,
     phase TEXT,
     user_id TEXT NOT NULL,
-    source_id TEXT,  -- no foreign key: the source may be written only at the end
-    source_seq INTEGER NOT NULL,  -- the order of the jobs about one source, by the database; 0 without a source
+    source_id TEXT,  -- no foreign key, because the source may be written only when the job ends
+    source_seq INTEGER NOT NULL,  -- the order of the jobs for one source, counted by the database; 0 without a source
     plan_json TEXT,
     progress_json TEXT,
     result_json TEXT,
@@ -15,14 +15,14 @@ CREATE TABLE jobs (
     warnings_json TEXT,
     attempt INTEGER NOT NULL,
     max_attempts INTEGER NOT NULL,
-    losses INTEGER NOT NULL,  -- processes that died or froze while they ran it, since it last saved a step
-    turn INTEGER NOT NULL,  -- the queue's order; spaces take turns, see store/jobs.rs
-    run_after INTEGER NOT NULL,  -- by the database's clock, as lease_until
-    waiting_since INTEGER,  -- the first wait in a row for a provider; also by the database's clock
-    waits INTEGER NOT NULL DEFAULT 0,  -- waits since then
+    losses INTEGER NOT NULL,  -- processes that died or froze while running it, since it last saved a step
+    turn INTEGER NOT NULL,  -- position in the queue; spaces take turns, see store/jobs.rs
+    run_after INTEGER NOT NULL,  -- by the database's clock, like lease_until
+    waiting_since INTEGER,  -- start of the current wait for a provider, by the database's clock
+    waits INTEGER NOT NULL DEFAULT 0,  -- number of waits since then
     lease_owner TEXT,
     lease_until INTEGER,
-    fence INTEGER NOT NULL,  -- grows with every claim; a write under an older one affects no row
+    fence INTEGER NOT NULL,  -- grows with every claim; a write with an older fence affects no row
     created_at INTEGER NOT NULL,
     started_at INTEGER,
     finished_at INTEGER,
@@ -36,17 +36,17 @@ CREATE INDEX jobs_turn ON jobs (space, state, turn);
 CREATE INDEX jobs_source ON jobs (space, source_id, source_seq);
 CREATE INDEX jobs_created ON jobs (space, created_at, id);
 
--- What a job was asked to do, which may be a long text: beside its row, since SQLite writes a row anew with every change.
+-- The request of a job, which may be a long text. A table of its own, because SQLite rewrites a row with every change.
 CREATE TABLE job_requests (
     space TEXT NOT NULL,
     job_id TEXT NOT NULL,
     request_json TEXT NOT NULL,
-    paid_by_json TEXT,  -- the API key whose daily caps count its calls
+    paid_by_json TEXT,  -- the API key whose daily caps its calls count against
     PRIMARY KEY (space, job_id),
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 );
 
--- Finished steps and model answers: whoever resumes a job starts from here.
+-- Finished steps and model answers, from which a job resumes.
 CREATE TABLE job_checkpoints (
     space TEXT NOT NULL,
     job_id TEXT NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE job_checkpoints (
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 );
 
--- What happened to a job, in order; read by the event streams of every process.
+-- The events of a job, in order; every process streams them from here.
 CREATE TABLE job_events (
     space TEXT NOT NULL,
     job_id TEXT NOT NULL,

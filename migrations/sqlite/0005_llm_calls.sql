@@ -1,4 +1,4 @@
--- Every attempt to ask a model: what came back, how long it took, what it cost. Never the prompt.
+-- Every model call: its answer, duration and cost. Never the prompt.
 CREATE TABLE llm_calls (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,

@@ -1,8 +1,8 @@
--- The receipt of a query: what was asked, offered, chosen and left out. No text of a chunk.
+-- Query receipts: the query, the options, the choices and what was dropped. No chunk text.
 CREATE TABLE queries (
     space TEXT NOT NULL,
     id TEXT NOT NULL,
-    user_id TEXT NOT NULL,  -- the end user whose sources were asked; empty for all
+    user_id TEXT NOT NULL,  -- the end user whose sources were queried; empty for all
     request_json TEXT NOT NULL,
     receipt_json TEXT NOT NULL,
     state TEXT NOT NULL,  -- succeeded or failed

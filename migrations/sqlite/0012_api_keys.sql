@@ -1,22 +1,22 @@
--- API keys that were made over the API; those of the configuration are not here. Never the key itself, only its hash.
+-- API keys created over the API, without those of the configuration. Stores only the hash of a key, never the key.
 CREATE TABLE api_keys (
-    space TEXT NOT NULL,  -- the only space that it opens; * for all
+    space TEXT NOT NULL,  -- the space that it opens; * for all
     id TEXT NOT NULL,
     name TEXT NOT NULL,
     key_sha256 TEXT NOT NULL,
-    prefix TEXT NOT NULL,  -- its first characters, to recognise it by
+    prefix TEXT NOT NULL,  -- its first characters, to recognise it
     role TEXT NOT NULL,
     limits_json TEXT NOT NULL,
     expires_at INTEGER,
     created_at INTEGER NOT NULL,
     revoked_at INTEGER,
-    last_used_at INTEGER,  -- to some minutes
+    last_used_at INTEGER,  -- accurate to a few minutes
     PRIMARY KEY (space, id)
 );
--- Spans spaces: a caller names a key, and the key names its space.
+-- Spans spaces: a request names a key, and the key determines the space.
 CREATE UNIQUE INDEX api_keys_sha256 ON api_keys (key_sha256);
 
--- What each key, also one of the configuration, spent on models on each day. Spans spaces: a key may open all of them.
+-- Model spending of each key per day, including keys of the configuration. Spans spaces: a key may open all of them.
 CREATE TABLE key_days (
     key_id TEXT NOT NULL,
     day TEXT NOT NULL,

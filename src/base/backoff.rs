@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ids;
 
-/// The pause, give or take a quarter, so that those who failed together do not come back together.
+/// The pause, ±25 %, so that callers that failed together do not retry together.
 #[must_use]
 pub fn with_jitter(pause: Duration) -> Duration {
     pause.mul_f64(0.75 + ids::random_fraction() / 2.0)

@@ -1,7 +1,7 @@
-//! The one place that reads the system clock.
+//! The only place that reads the system clock.
 //!
-//! Everything that depends on time asks a `Clock`, so tests can stop it, move it,
-//! or name the moment in a request header (`testing.clock_header`).
+//! All code that depends on time uses a `Clock`, so tests can stop it, move it, or set the time in
+//! a request header (`testing.clock_header`).
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// See [`set_ahead`].
 static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
 
-/// A moment, as microseconds since 1970 in UTC: the form in which all three databases store and
-/// order it.
+/// A point in time, as microseconds since 1970 in UTC: the form in which all three databases store
+/// and order it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -25,19 +25,19 @@ impl Timestamp {
         self.0
     }
 
-    /// The moment `micros` microseconds after this one.
+    /// The time `micros` microseconds later.
     #[must_use]
     pub const fn plus_micros(self, micros: i64) -> Self {
         Self(self.0.saturating_add(micros))
     }
 
-    /// The moment `seconds` before this one.
+    /// The time `seconds` earlier.
     #[must_use]
     pub const fn minus_seconds(self, seconds: i64) -> Self {
         Self(self.0.saturating_sub(seconds.saturating_mul(1_000_000)))
     }
 
-    /// Its day in UTC: `2026-11-15`.
+    /// The day in UTC: `2026-11-15`.
     #[must_use]
     pub fn day(self) -> String {
         let mut day = self.to_string();
@@ -45,7 +45,7 @@ impl Timestamp {
         day
     }
 
-    /// Seconds until its day ends in UTC.
+    /// Seconds until the end of the day in UTC.
     #[must_use]
     pub const fn seconds_left_today(self) -> u64 {
         const DAY: i64 = 86_400;
@@ -60,14 +60,14 @@ impl Timestamp {
         )
     }
 
-    /// The time that a file carries.
+    /// The modification time of a file.
     #[must_use]
     pub fn of_file(time: std::time::SystemTime) -> Option<Self> {
         let micros = time.duration_since(std::time::UNIX_EPOCH).ok()?.as_micros();
         i64::try_from(micros).ok().map(Self)
     }
 
-    /// Reads RFC 3339 with an offset; anything else is `None`.
+    /// Parses RFC 3339 with an offset; anything else is `None`.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let parsed: jiff::Timestamp = text.parse().ok()?;
@@ -76,7 +76,7 @@ impl Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 in UTC with microseconds, the form of every time on the wire.
+    /// RFC 3339 in UTC with microseconds, the format of every time in the API.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_microsecond(self.0) {
             Ok(moment) => write!(f, "{moment:.6}"),
@@ -85,14 +85,14 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Whether a text is a day of the calendar, as `2026-11-15`.
+/// Whether a text is a calendar day, such as `2026-11-15`.
 #[must_use]
 pub fn is_day(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// Whether a text is a date of the calendar, with or without a time of day, as ISO 8601 spells it;
-/// spaces may replace its marks (`2025 01 31`).
+/// Whether a text is an ISO 8601 calendar date, with or without a time of day; spaces may replace
+/// its separators (`2025 01 31`).
 #[must_use]
 pub fn is_date(text: &str) -> bool {
     let text = text.trim();
@@ -116,18 +116,18 @@ pub fn is_date(text: &str) -> bool {
     moment.parse::<jiff::civil::DateTime>().is_ok()
 }
 
-/// Tells the time.
+/// Returns the time.
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
-/// Sets the clock of this process ahead, ids included, as that of a badly set host: for tests of
-/// several processes.
+/// Sets the clock of this process ahead, including its ids, as on a host with a wrong clock: for
+/// tests with several processes.
 pub fn set_ahead(milliseconds: u64) {
     AHEAD_MS.store(milliseconds, Ordering::Relaxed);
 }
 
-/// By how many milliseconds this process is ahead; 0 unless a test wants it otherwise.
+/// How many milliseconds this process is ahead; 0 except in tests.
 #[must_use]
 pub fn ahead() -> u64 {
     AHEAD_MS.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! Places where a test can end the process on the spot, as a power cut would.
+//! Points at which a test can kill the process, like a power cut.
 //!
 //! Nothing happens unless `testing.fail_point` names one.
 
@@ -27,7 +27,7 @@ pub fn arm(point: &str) {
     });
 }
 
-/// Ends the process here if this point is armed and its turn has come.
+/// Kills the process here if this point is armed and its count is reached.
 pub fn hit(name: &str) {
     if let Some(armed) = ARMED.get()
         && armed.name == name

@@ -1,6 +1,6 @@
-//! A field of a request that breaks a rule, as every error answer lists it.
+//! A request field that violates a rule, as every error response lists it.
 
-/// Which field, and what is wrong with it.
+/// The field and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
     pub field: String,

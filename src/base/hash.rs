@@ -1,4 +1,4 @@
-//! SHA-256, the one hash of the project: keys, contents, idempotent bodies.
+//! SHA-256, the only hash of the project: for keys, contents and idempotent bodies.
 
 use sha2::{Digest, Sha256};
 

@@ -1,19 +1,19 @@
-//! Identities: the space that walls tenants off, and the ids of rows.
+//! Identifiers: the space that separates tenants, and the ids of rows.
 //!
-//! Ids are UUID version 7, so they sort by the time they were made; a newtype per noun
-//! keeps one kind from being passed for another.
+//! Ids are UUID version 7, so they sort by creation time; a newtype for each kind keeps them from
+//! being confused.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::hash::sha256_hex;
 
-/// The boundary between tenants: every row belongs to exactly one space.
+/// The wall between tenants: every row belongs to exactly one space.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Space(String);
 
 impl Space {
-    /// What a space name may be, for messages.
+    /// The valid space names, for messages.
     pub const RULE: &str = "1 to 64 characters from a-z, 0-9, _ and -";
 
     #[must_use]
@@ -48,7 +48,7 @@ impl fmt::Display for Space {
     }
 }
 
-/// A fresh UUID version 7 as text.
+/// A new UUID version 7 as text.
 #[must_use]
 pub fn new_uuid() -> String {
     #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
@@ -58,23 +58,23 @@ pub fn new_uuid() -> String {
         return id.to_string();
     }
 
-    // Version 7 begins with 48 bits of milliseconds.
+    // Version 7 starts with 48 bits of milliseconds.
     uuid::Uuid::from_u128(id.as_u128().wrapping_add(u128::from(ahead) << 80)).to_string()
 }
 
-/// A fresh span id of a W3C trace context: 16 hexadecimal digits.
+/// A new span id of a W3C trace context: 16 hexadecimal digits.
 #[must_use]
 pub fn new_span_id() -> String {
     #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
     let (high, _) = uuid::Uuid::new_v4().as_u64_pair();
-    // All zeros is invalid in the standard, and cannot come from a version 4 UUID's upper half.
+    // The standard forbids all zeros, which the upper half of a version 4 UUID cannot be.
     format!("{high:016x}")
 }
 
-/// 32 bytes that nobody can guess, from the system's generator, for secrets.
+/// 32 unpredictable bytes from the system's generator, for secrets.
 #[must_use]
 pub fn random_bytes() -> [u8; 32] {
-    // A UUID of version 4 has 122 random bits; of three together a digest keeps 256.
+    // A version 4 UUID has 122 random bits; a digest of three keeps 256.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place that makes random numbers"
@@ -95,7 +95,7 @@ pub fn random_fraction() -> f64 {
         reason = "the one place that makes random numbers"
     )]
     let (_, low) = uuid::Uuid::new_v4().as_u64_pair();
-    // The upper bits of the lower half are fixed by the format; its lower 32 are plenty.
+    // The format fixes the upper bits of the lower half; its lower 32 bits are enough.
     let [.., a, b, c, d] = low.to_be_bytes();
     f64::from(u32::from_be_bytes([a, b, c, d])) / (f64::from(u32::MAX) + 1.0)
 }
@@ -113,7 +113,7 @@ macro_rules! uuid_id {
                 Self(new_uuid())
             }
 
-            /// Takes an id as the database holds it.
+            /// Wraps an id read from the database.
             #[must_use]
             pub fn from_stored(text: String) -> Self {
                 Self(text)
@@ -153,8 +153,7 @@ uuid_id!(
 );
 
 impl SourceId {
-    /// The id of a source that is not there yet but whose place is known: the same for all who
-    /// bring it at once.
+    /// The id of a new source at a known path: the same for all concurrent ingestions of it.
     #[must_use]
     pub fn of_path(space: &Space, user_id: &str, path: &str) -> Self {
         let digest = sha256_hex(format!("{space}\n{user_id}\n{path}").as_bytes());

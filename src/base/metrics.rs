@@ -1,18 +1,18 @@
-//! The name and meaning of every metric, in one place.
+//! The name and meaning of every metric.
 //!
-//! Names follow the Prometheus conventions: a prefix, a base unit, `_total` for counters. Spaces,
-//! users and ids are never labels.
+//! Names follow Prometheus conventions: a prefix, a base unit, `_total` for counters. Spaces, users
+//! and ids are never labels.
 
 /// Seconds from the arrival of a request to its response; labels `method`, `route`, `status`.
 pub const HTTP_REQUEST_DURATION_SECONDS: &str = "memoir_http_request_duration_seconds";
 
-/// Number of open connections.
+/// Open connections.
 pub const HTTP_CONNECTIONS: &str = "memoir_http_connections";
 
-/// Connections or requests rejected because every connection was busy with a request.
+/// Connections or requests rejected because every connection had a request in progress.
 pub const HTTP_CONNECTIONS_REFUSED_TOTAL: &str = "memoir_http_connections_refused_total";
 
-/// Idle connections closed to make room for new ones.
+/// Idle connections closed in favour of new ones.
 pub const HTTP_CONNECTIONS_EVICTED_TOTAL: &str = "memoir_http_connections_evicted_total";
 
 /// Panics caught in request handlers.
@@ -24,7 +24,7 @@ pub const STORE_RETRIES_TOTAL: &str = "memoir_store_retries_total";
 /// Store operations abandoned because the database was unreachable; label `operation`.
 pub const STORE_UNAVAILABLE_TOTAL: &str = "memoir_store_unavailable_total";
 
-/// Flushes of SQLite's write-ahead log to disk; concurrent commits share one.
+/// Flushes of SQLite's log to disk; concurrent commits share one.
 pub const STORE_FLUSHES_TOTAL: &str = "memoir_store_flushes_total";
 
 /// Unfinished jobs by state; label `state`.
@@ -45,26 +45,25 @@ pub const JOBS_RESCUED_TOTAL: &str = "memoir_jobs_rescued_total";
 /// Jobs that failed permanently; label `kind`.
 pub const JOBS_FAILED_TOTAL: &str = "memoir_jobs_failed_total";
 
-/// Attempts of model calls; labels `provider`, `stage`, `outcome`.
+/// Model calls; labels `provider`, `stage`, `outcome`.
 pub const LLM_CALLS_TOTAL: &str = "memoir_llm_calls_total";
 
-/// Seconds from a model request to its response; labels `provider`, `stage`.
+/// Seconds from a model call to its reply; labels `provider`, `stage`.
 pub const LLM_REQUEST_DURATION_SECONDS: &str = "memoir_llm_request_duration_seconds";
 
 /// Tokens; labels `provider`, `stage`, `direction` (`sent`, `received`, `cached`).
 pub const LLM_TOKENS_TOTAL: &str = "memoir_llm_tokens_total";
 
-/// Calls sent to the fallback model; label `stage`.
+/// Model calls sent to the fallback model; label `stage`.
 pub const LLM_FALLBACKS_TOTAL: &str = "memoir_llm_fallbacks_total";
 
-/// Model requests retried because the provider was busy or unreachable; labels `provider`,
-/// `reason`.
+/// Requests retried because the provider was busy or unreachable; labels `provider`, `reason`.
 pub const LLM_RETRIES_TOTAL: &str = "memoir_llm_retries_total";
 
-/// Queries that ended; labels `strategy`, `outcome` (`succeeded`, or the problem code).
+/// Queries that ended; labels `strategy`, `outcome` (`succeeded`, or the code of the problem).
 pub const QUERIES_FINISHED_TOTAL: &str = "memoir_queries_finished_total";
 
-/// Seconds that a query took, not counting its model calls; label `strategy`.
+/// Seconds that a query took without its model calls; label `strategy`.
 pub const QUERY_OWN_DURATION_SECONDS: &str = "memoir_query_own_duration_seconds";
 
 /// Always 1; labels `version`, `engine`.

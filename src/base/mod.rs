@@ -1,5 +1,5 @@
-//! What every floor may use: time, ids, hashes, tokens, text rules, metric names.
-//! Nothing here does input or output, and nothing here imports another module of ours.
+//! Basics for all layers: time, ids, hashes, tokens, text rules, metric names. Nothing here does
+//! input or output or imports another module of memoir.
 
 pub mod backoff;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! Rules about text that more than one floor follows.
+//! Text rules that several layers share.
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -8,7 +8,7 @@ pub fn char_count(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The last segment of a path, in Unix or Windows notation.
+/// The last segment of a path, with Unix or Windows separators.
 #[must_use]
 pub fn basename(path: &str) -> &str {
     path.rsplit(['/', '\\'])
@@ -25,23 +25,24 @@ pub fn is_absolute_path(path: &str) -> bool {
     path.starts_with('/') || path.starts_with("\\\\") || drive(path.as_bytes())
 }
 
-/// Whether the text holds a control character, which no name may (line breaks and tabs included).
+/// Whether the text contains a control character (including line breaks and tabs), which no name
+/// may.
 #[must_use]
 pub fn has_control(text: &str) -> bool {
     text.chars().any(char::is_control)
 }
 
-/// Whether the text holds a control character other than line breaks and tabs.
+/// Whether the text contains a control character other than line breaks and tabs.
 #[must_use]
 pub fn has_control_but_breaks(text: &str) -> bool {
     text.chars()
         .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
 }
 
-/// The key by which two category names are equal: NFKC, case folded, white space collapsed.
+/// The key by which category names are equal: NFKC, case folded, white space collapsed.
 #[must_use]
 pub fn name_key(name: &str) -> String {
-    // Most names are: of every list that a model chooses from the keys are made.
+    // Most names are ASCII, and keys are computed for every list that a model chooses from.
     if name.is_ascii() {
         one_line(&name.to_ascii_lowercase())
     } else {
@@ -50,7 +51,7 @@ pub fn name_key(name: &str) -> String {
 }
 
 fn folded(name: &str) -> String {
-    // Upper and then lower case folds what lower case alone leaves apart, such as ß and SS.
+    // Upper and then lower case folds what lower case alone does not, such as ß and SS.
     one_line(
         &name
             .nfkc()
@@ -62,24 +63,24 @@ fn folded(name: &str) -> String {
     .collect()
 }
 
-/// The text on one line: every run of white space is one space.
+/// The text on one line, with every run of white space as one space.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A category name in stored form: on one line, and without the separator of path names.
+/// A category name as it is stored: on one line, and without the separator of paths.
 #[must_use]
 pub fn category_name(name: &str) -> String {
     one_line(name).replace(" / ", "/")
 }
 
-/// Most characters of a category's name.
+/// Maximum characters of a category name.
 pub const MOST_NAME_CHARS: usize = 100;
-/// Most characters of its key; some letters fold to many.
+/// Maximum characters of its key; some letters fold to several.
 const MOST_KEY_CHARS: usize = 400;
 
-/// What is wrong with the name of a category.
+/// What is wrong with a category name.
 #[must_use]
 pub fn name_fault(name: &str) -> Option<String> {
     if name.is_empty() {
@@ -98,8 +99,7 @@ pub fn name_fault(name: &str) -> Option<String> {
         .then(|| "must contain a letter or a digit".to_owned())
 }
 
-/// Splits a text into sentences, each with what follows it up to the next one; joined, they are the
-/// text.
+/// Sentences, each with the white space that follows it; joined, they are the text.
 ///
 /// A sentence ends with `.`, `!` or `?` before white space or the end, or with `。`, `！` or `？`.
 pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
@@ -125,7 +125,7 @@ fn sentence_end(text: &str) -> usize {
                 let space = &text[index..];
                 return index + (space.len() - space.trim_start().len());
             }
-            // Without a space only the wide marks end a sentence: `3.50`, `e.g.x`.
+            // Without a space, only the full-width marks end a sentence: not `3.50` or `e.g.x`.
             _ if ended && text[..index].ends_with(['。', '！', '？']) => return index,
             _ => ended = false,
         }
@@ -134,9 +134,9 @@ fn sentence_end(text: &str) -> usize {
     text.len()
 }
 
-/// A text inside the frame of a prompt, whose own `"""` must not end it. Every quote of a run of
-/// three or more is escaped: of a longer run that is escaped in threes, the rest could still end
-/// the frame together with what follows.
+/// A text inside a delimited block of a prompt, which its own `"""` must not end. Every quote of a
+/// run of three or more is escaped: if a longer run were escaped in threes, the rest could still
+/// end the block together with what follows.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     if !text.contains("\"\"\"") {
@@ -217,7 +217,7 @@ mod tests {
         );
     }
 
-    /// All texts of up to seven of these characters: a property test without a dice.
+    /// All texts of up to seven of these characters: an exhaustive property test.
     #[test]
     fn no_text_leaves_its_frame_and_plain_texts_stay_as_they_are() {
         let alphabet = ['"', '\\', '\n', 'x'];
@@ -232,7 +232,7 @@ mod tests {
                     assert_eq!(sent, text);
                 }
 
-                // As it stands in a prompt: one line opens the frame and one closes it.
+                // As in a prompt: one line opens the block and one closes it.
                 let framed = format!("\"\"\"\n{sent}\n\"\"\"\n");
                 assert_eq!(framed.matches("\"\"\"").count(), 2, "{text:?}");
                 assert_eq!(

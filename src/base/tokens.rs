@@ -1,11 +1,11 @@
-//! Token counts: exact, with the model's own byte-pair encoding, and an estimate of four characters
-//! per token.
+//! Token counts: exact, by the model's own byte-pair encoding, or estimated as a quarter of the
+//! characters.
 //!
 //! Vocabularies are compiled in, compressed, and decompressed on first use, never at start.
 
 use super::text::char_count;
 
-/// The encoding that stands in for a model whose own is not public.
+/// The encoding used for models whose own is not public.
 const FALLBACK: &str = "o200k_base";
 
 /// Counts tokens for one model.
@@ -38,7 +38,7 @@ impl TokenCounter {
         }
     }
 
-    /// Whether the encoding is the model's own, not a stand-in.
+    /// Whether the encoding is the model's own and not a substitute.
     #[must_use]
     pub fn is_exact(self) -> bool {
         self.exact
@@ -50,8 +50,8 @@ impl TokenCounter {
         self.encoding
     }
 
-    /// The bytes of the longest beginning of `text` that has about `most` tokens, at the end of a
-    /// character.
+    /// The length in bytes of the longest prefix of `text` with about `most` tokens, on a character
+    /// boundary.
     #[must_use]
     pub fn prefix(self, text: &str, most: usize) -> usize {
         let Some(encoding) = tiktoken::get_encoding(self.encoding) else {
@@ -74,9 +74,10 @@ impl TokenCounter {
         }
     }
 
-    /// The number of tokens in `text`; special tokens count as the ordinary text they are.
+    /// The number of tokens in `text`; special tokens count as ordinary text.
     ///
-    /// Takes about 0.05 ms per 400 tokens: call it from a blocking thread above some 50 kB.
+    /// Takes about 0.05 ms per 400 tokens: call it from a blocking thread for more than about 50
+    /// kB.
     #[must_use]
     pub fn count(self, text: &str) -> usize {
         tiktoken::get_encoding(self.encoding)
@@ -84,7 +85,7 @@ impl TokenCounter {
     }
 }
 
-/// A quarter of the characters, rounded up.
+/// A quarter of the characters, rounded up: an estimate that needs no vocabulary.
 #[must_use]
 pub fn quarter_estimate(text: &str) -> usize {
     char_count(text).div_ceil(4)

@@ -1,5 +1,4 @@
-//! The words of a text, the way sources are found by them: folded, without marks, without what
-//! every text holds.
+//! The words by which sources are found: folded, without punctuation, without common words.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,14 +6,14 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::text::name_key;
 
-/// Longer ones are numbers of machines, which nobody asks for.
+/// Longer words are serial numbers and the like, which nobody searches for.
 const MOST_CHARS: usize = 64;
-/// Most characters of a text that are looked at for its telling words.
+/// Maximum characters of a text that are examined for its characteristic words.
 const MOST_READ: usize = 100_000;
-/// Most characters of a name's key.
+/// Maximum characters of a name's key.
 const MOST_KEY: usize = 256;
 
-/// Words that tell no source from another.
+/// Words that do not distinguish sources.
 const COMMON: &[&str] = &[
     "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by",
     "can", "do", "for", "from", "had", "has", "have", "he", "her", "his", "how", "if", "in",
@@ -23,7 +22,7 @@ const COMMON: &[&str] = &[
     "we", "were", "what", "when", "which", "who", "will", "with", "would", "you", "your",
 ];
 
-/// Hands over every word in lower case. Scripts that do not part their words are taken by pairs of
+/// Calls back with every word in lower case. Scripts without spaces between words yield pairs of
 /// characters.
 pub fn each(text: &str, mut take: impl FnMut(&str)) {
     if text.is_ascii() {
@@ -74,12 +73,12 @@ fn is_unparted(c: char) -> bool {
     matches!(c, '\u{0e00}'..='\u{0eff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
-/// Whether a word tells one source from another.
+/// Whether a word distinguishes sources.
 fn is_telling(word: &str) -> bool {
     word.len() > 1 && word.chars().nth(MOST_CHARS).is_none() && COMMON.binary_search(&word).is_err()
 }
 
-/// The different words of a text that tell something, in their order.
+/// The distinct characteristic words of a text, in order.
 #[must_use]
 pub fn telling(text: &str) -> Vec<String> {
     let mut seen = HashSet::new();
@@ -93,7 +92,7 @@ pub fn telling(text: &str) -> Vec<String> {
     found
 }
 
-/// The words that a long text uses most, those that came first before others.
+/// The most frequent words of a long text; equally frequent ones in order of appearance.
 #[must_use]
 pub fn frequent(text: &str, most: usize) -> Vec<String> {
     let end = text
@@ -116,7 +115,7 @@ pub fn frequent(text: &str, most: usize) -> Vec<String> {
     words.into_iter().take(most).map(|(word, _)| word).collect()
 }
 
-/// A file's whole name as one word, which no word of a text can be.
+/// A file's whole name as one word that differs from every word of a text.
 #[must_use]
 pub fn whole_name(filename: &str) -> String {
     format!("={}", name_key(filename))

@@ -1,23 +1,23 @@
-//! How many categories each level has room for: those that are there, and places held for leaves to
+//! How many categories each level can still take: existing ones, and places reserved for leaves to
 //! come.
 //!
-//! Limits per parent are counted where the children are; then every level has room here.
+//! Limits per parent are counted with the children; then every level has space here.
 
 use std::ops::Range;
 
 use super::Taxonomy;
 use crate::config::taxonomy::LimitScope;
 
-/// A limit from which on some places are kept free.
+/// The limit from which some places are reserved.
 const MANY: i64 = 64;
 
 #[derive(Debug)]
 pub struct LevelRoom {
     taxonomy: Taxonomy,
-    /// By level: categories that are there or planned, and places that are held.
+    /// By level: existing or planned categories, and reserved places.
     used: Vec<i64>,
     held: Vec<i64>,
-    /// Whether some are kept for subjects that are new.
+    /// Whether some are reserved for new subjects.
     keeps: bool,
 }
 
@@ -32,12 +32,12 @@ impl LevelRoom {
         }
     }
 
-    /// Keeps none: whatever was planned may be written, in whichever order.
+    /// Reserves none: everything planned may be written, in any order.
     pub fn keep_none(&mut self) {
         self.keeps = false;
     }
 
-    /// A category was made on a level.
+    /// A category was created on a level.
     pub fn take(&mut self, level: i64) {
         if let Some(used) = self.used.get_mut(place(level)) {
             *used += 1;
@@ -56,15 +56,15 @@ impl LevelRoom {
         }
     }
 
-    /// Whether each of these levels has a place that nobody holds.
+    /// Whether each of these levels has a free place.
     pub fn has_room(&self, mut levels: Range<i64>) -> bool {
         self.taxonomy.scope() == LimitScope::Parent || levels.all(|level| self.free(level) > 0)
     }
 
-    /// The same for what has siblings already: some places are kept for subjects that are new, so
-    /// that many texts on one matter do not leave others without a place.
+    /// The same for a category that has siblings: some places are reserved for new subjects, so
+    /// that many texts on one subject do not leave others without a place.
     pub fn has_room_beside(&self, mut levels: Range<i64>) -> bool {
-        // More are kept beside leaves, so that there is still room for new branches when there is
+        // More are reserved among leaves, so that there is space for new branches when there is
         // none for finer leaves.
         let of_leaves = levels.start == self.taxonomy.depth();
         let kept = |level| {
@@ -83,13 +83,13 @@ impl LevelRoom {
         self.taxonomy.limit(level) - self.used[place(level)] - self.held[place(level)]
     }
 
-    /// Whether what has leaves already gets no more of them, though a new subject would.
+    /// Whether a category with leaves gets no more of them, though a new subject would.
     pub fn keeps_the_rest(&self) -> bool {
         let leaves = self.taxonomy.depth();
         self.taxonomy.scope() == LimitScope::Level && !self.has_room_beside(leaves..leaves + 1)
     }
 
-    /// The first level on which no new subject finds room, and its limit.
+    /// The first level on which a new subject finds no place, and its limit.
     pub fn full_level(&self) -> Option<(i64, i64)> {
         let levels = match self.taxonomy.scope() {
             LimitScope::Level => 1..self.taxonomy.depth() + 1,

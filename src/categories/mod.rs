@@ -1,4 +1,4 @@
-//! The hierarchy for its callers: lists, paths, chunks, and checked creation.
+//! The hierarchy: lists, paths, chunks, and validated creation.
 
 mod level_room;
 pub mod options;
@@ -22,47 +22,47 @@ use crate::store::{
 
 pub use taxonomy::Taxonomy;
 
-/// The area's face, cheap to clone.
+/// Entry point of categories; cheap to clone.
 #[derive(Clone)]
 pub struct Categories {
     store: Store,
     taxonomy: Taxonomy,
 }
 
-/// A category to be made by hand.
+/// A category that a user creates.
 #[derive(Debug, Clone)]
 pub struct CategoryInput {
     pub name: String,
     pub parent_id: Option<i64>,
-    /// Follows from the parent where it is not given.
+    /// Derived from the parent if missing.
     pub level: Option<i64>,
 }
 
-/// A wish about the hierarchy could not be fulfilled.
+/// A request about categories failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CategoryError {
-    /// 422: some fields are invalid.
+    /// 422: fields violate a rule.
     #[error("the category is invalid")]
     Invalid(Vec<FieldError>),
     /// 404.
     #[error("there is no category {0} in this space")]
     NotFound(i64),
-    /// 422: the parent is a leaf.
+    /// 422: a leaf cannot have children.
     #[error("the hierarchy has {depth} levels; the last level cannot have children")]
     TooDeep { depth: i64 },
-    /// 409: the parent already has this name.
+    /// 409: the name exists.
     #[error("the parent already has a category with this name")]
     Exists { existing: i64 },
     /// 422: the level is full.
     #[error("level {level} already has {limit} categories, which is its limit")]
     Full { level: i64, limit: i64 },
-    /// 422: only leaves contain chunks.
+    /// 422: only leaves have chunks.
     #[error("category {id} is on level {level}; chunks are filed only on level {depth}")]
     NotALeaf { id: i64, level: i64, depth: i64 },
     /// 409: it is not empty.
     #[error("category {0} or its descendants contain chunks, possibly of earlier versions")]
     NotEmpty(i64),
-    /// 503 and 500, as the store says.
+    /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -100,7 +100,7 @@ impl Categories {
         Ok(found)
     }
 
-    /// Says how many chunks there were at a moment, instead of now.
+    /// Replaces chunk counts by those at a given time.
     async fn count_as_of(
         &self,
         space: &Space,
@@ -118,7 +118,7 @@ impl Categories {
         Ok(())
     }
 
-    /// How many categories each level has, or had at a moment.
+    /// The number of categories per level, now or at a time.
     pub async fn counts(
         &self,
         space: &Space,
@@ -130,7 +130,7 @@ impl Categories {
             .collect())
     }
 
-    /// A category as it is, or as it was at a moment.
+    /// A category, now or at a time.
     ///
     /// # Errors
     /// [`CategoryError::NotFound`], or the store's.
@@ -149,7 +149,7 @@ impl Categories {
         Ok(category)
     }
 
-    /// The ways down to categories.
+    /// The paths to categories.
     pub async fn paths(
         &self,
         space: &Space,
@@ -158,7 +158,7 @@ impl Categories {
         Ok(self.store.find_category_paths(space, ids).await?)
     }
 
-    /// Chunks of a leaf, in the order in which they came.
+    /// Chunks of a leaf, in order of arrival.
     ///
     /// # Errors
     /// [`CategoryError::NotFound`], [`CategoryError::NotALeaf`], or the store's.
@@ -193,7 +193,7 @@ impl Categories {
             .await?)
     }
 
-    /// A chunk, with the way down to it.
+    /// A chunk, with its path.
     pub async fn find_chunk(&self, space: &Space, id: i64) -> Result<Option<Chunk>, CategoryError> {
         Ok(self.store.find_chunk(space, id).await?)
     }
@@ -201,7 +201,7 @@ impl Categories {
     /// Creates a category inside the caller's transaction.
     ///
     /// # Errors
-    /// An invalid category, or the store's error.
+    /// A violated rule, or the store's.
     pub async fn create(
         &self,
         tx: &mut Tx,
@@ -214,7 +214,7 @@ impl Categories {
             return Err(CategoryError::Invalid(vec![FieldError::new("name", fault)]));
         }
 
-        // Nobody else makes or fills a category until this is written.
+        // No other transaction creates or fills a category until this is written.
         tx.lock_chunks(space).await?;
         let level = self.level_of(tx, space, &wish).await?;
         let parent_key = wish.parent_id.unwrap_or(0);
@@ -245,7 +245,7 @@ impl Categories {
         })?)
     }
 
-    /// Removes a category with all below it, if no chunk of any version lies there.
+    /// Deletes a category with everything below it, if it has no chunks of any version.
     ///
     /// # Errors
     /// [`CategoryError::NotFound`], [`CategoryError::NotEmpty`], or the store's.
@@ -253,7 +253,7 @@ impl Categories {
         self.store
             .retry_as("remove_category", || async {
                 let mut tx = self.store.begin().await?;
-                // Nobody files a chunk there until it is gone.
+                // No transaction files a chunk there until it is deleted.
                 tx.lock_chunks(space).await?;
                 tx.find_category(space, id)
                     .await?
@@ -346,7 +346,7 @@ impl Categories {
         }
     }
 
-    /// Whether the level has room, and every deeper level has room for the leaf that the category
+    /// Whether the level has space, and every deeper one has space for the leaf that the category
     /// needs.
     async fn check_room(
         &self,

@@ -1,9 +1,8 @@
-//! The names of a space's categories by their parents, kept in memory for whoever walks down the
-//! hierarchy.
+//! The names of a space's categories by parent, cached for walks.
 //!
-//! Categories are added under the space's lock and with rising numbers, so one look for those that
-//! have come since brings it up to date, whichever process made them. Removals, which are seldom,
-//! are counted: after one all are read anew.
+//! Categories are added under the space's lock and with rising ids, so one lookup finds all new
+//! ones, whichever process created them. A counter of deletions, which are rare, invalidates the
+//! cache.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -12,22 +11,22 @@ use crate::base::ids::Space;
 use crate::model::category::CategoryOption;
 use crate::store::{Store, StoreError};
 
-/// Spaces that are kept.
+/// Maximum cached spaces.
 const MOST_SPACES: usize = 64;
-/// A space with more is read level by level instead.
+/// A larger space is read level by level instead.
 const MOST_CATEGORIES: usize = 50_000;
 
-/// Keeps them by space; cheap to clone.
+/// Caches them by space; cheap to clone.
 #[derive(Clone)]
 pub struct OptionCache {
     store: Store,
     kept: Arc<Mutex<HashMap<Space, Arc<Options>>>>,
 }
 
-/// The categories of one space, as they came to be between two removals.
+/// The categories of one space between two deletions.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// How often some had been removed when these were read.
+    /// The deletion counter when these were read.
     removals: i64,
     known: RwLock<Known>,
 }
@@ -47,13 +46,13 @@ impl OptionCache {
         }
     }
 
-    /// The categories of a space as they are now; none where there are too many to keep.
+    /// The current categories of a space; `None` if there are too many to cache.
     pub async fn of(&self, space: &Space) -> Result<Option<Arc<Options>>, StoreError> {
         loop {
             let options = self.entry(space);
             let (last, full) = options.place();
 
-            // Of more than can be kept only the removals are of interest.
+            // If there are too many to cache, only the deletion counter matters.
             let limit = if full { 1 } else { MOST_CATEGORIES + 1 };
             let (removals, come) = self.store.list_options_after(space, last, limit).await?;
             if removals > options.removals {
@@ -61,7 +60,7 @@ impl OptionCache {
                 continue;
             }
 
-            // What was read before a removal that is known already adds nothing.
+            // What was read before a known deletion is discarded.
             if removals == options.removals && !full {
                 options.add(come);
             }
@@ -80,8 +79,8 @@ impl OptionCache {
         Arc::clone(kept.entry(space.clone()).or_default())
     }
 
-    /// Begins anew after a removal, unless another has done so; whoever walks down the former still
-    /// can.
+    /// Starts over after a deletion, unless another task has; running walks keep the previous
+    /// cache.
     fn replace(&self, space: &Space, former: &Arc<Options>, removals: i64) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept
@@ -114,14 +113,13 @@ impl Options {
         found
     }
 
-    /// The number of the last, and whether there are more than can be kept.
+    /// The id of the last, and whether there are more than can be cached.
     fn place(&self) -> (i64, bool) {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         (known.last, known.count > MOST_CATEGORIES)
     }
 
-    /// Adds what has come, in the order of their numbers; what another has added meanwhile is
-    /// passed over.
+    /// Adds new categories by ascending id; those that another task added meanwhile are skipped.
     fn add(&self, come: Vec<CategoryOption>) {
         if come.is_empty() {
             return;
@@ -198,8 +196,8 @@ mod tests {
         let under_way = cache.entry(&space);
         under_way.add(vec![option(1), option(2)]);
 
-        // Two that learn of the same removal: the second does not undo what the first has read
-        // since.
+        // Of two tasks that notice the same deletion, the second does not undo what the first has
+        // read since.
         cache.replace(&space, &under_way, 1);
         cache.entry(&space).add(vec![option(2), option(3)]);
         cache.replace(&space, &under_way, 1);

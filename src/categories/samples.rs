@@ -1,6 +1,6 @@
-//! What lies in each category, for the embedded model: other models know a category by its name,
-//! this one by some of its chunks. Kept between jobs, and read again when the space has been
-//! written to; never so often that reading it is what the service does.
+//! What each category contains, for the embedded model: other models know a category by its name,
+//! this one by some of its chunks. Cached between jobs and reloaded after writes to the space, but
+//! never so often that reloading dominates.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,23 +12,22 @@ use crate::model::category::{Category, CategoryContents};
 use crate::store::{CategoryFilter, CategoryPage, Sample, Store, StoreError};
 
 /// How many of the first and of the latest chunks are shown, and how much of each. The first ones
-/// are always among them: the embedded model goes by at least four of those as long as they are
-/// there (`llm::local::frame`).
+/// are always among them: the embedded model relies on at least four of them as long as they exist
+/// (`llm::local::frame`).
 pub const FIRST: usize = 4;
 pub const LATEST: usize = 12;
 pub const CHARS: usize = 600;
-/// Chunks of each leaf that are read, and most of a category that are told to whoever looks for
-/// an answer.
+/// Chunks of each leaf that are read, and maximum chunks of a category shown for a query.
 pub const READ: usize = 28;
 const SPREAD: usize = 64;
-/// Beyond this the names must do: reading would take too long.
+/// Beyond this, only names are used: reading would take too long.
 const MOST_CHUNKS: i64 = 200_000;
-/// Spaces that are kept.
+/// Maximum cached spaces.
 const MOST_SPACES: usize = 16;
-/// Reading takes at most this part of the time.
+/// Reading takes at most this share of the time.
 const SHARE: u32 = 20;
 
-/// What lies in the categories of one space, by their ids.
+/// The contents of the categories of one space, by id.
 #[derive(Debug, Default)]
 pub struct Samples {
     contents: HashMap<i64, CategoryContents>,
@@ -41,13 +40,13 @@ impl Samples {
         self.contents.get(&category)
     }
 
-    /// Chunks of a leaf that are known whole, oldest first.
+    /// Chunks of a leaf that are known in full, oldest first.
     pub fn filed(&self, leaf: i64) -> &[Sample] {
         self.filed.get(&leaf).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Keeps samples by space; cheap to clone.
+/// Caches samples by space; cheap to clone.
 #[derive(Clone)]
 pub struct SampleCache {
     store: Store,
@@ -57,7 +56,7 @@ pub struct SampleCache {
 #[derive(Clone)]
 struct Kept {
     samples: Arc<Samples>,
-    /// The space's count of writes when it was read.
+    /// The space's write counter when it was read.
     writes: i64,
     read: Instant,
     took: Duration,
@@ -71,7 +70,7 @@ impl SampleCache {
         }
     }
 
-    /// The samples of a space, as they are or as they were a moment ago.
+    /// The samples of a space, current or slightly outdated.
     pub async fn of(&self, space: &Space) -> Result<Arc<Samples>, StoreError> {
         let writes = self.store.find_chunk_writes(space).await?;
         let known = self
@@ -88,7 +87,7 @@ impl SampleCache {
         }
         let began = Instant::now();
 
-        // Without them the model goes by the names, which is better than not to file.
+        // Without samples the model uses the names, which is better than not filing.
         let samples = self.read(space).await.inspect_err(
             |error| tracing::warn!(%error, "cannot read sample chunks of the categories"),
         );
@@ -128,14 +127,14 @@ impl SampleCache {
     }
 }
 
-/// Leaves the first and the latest.
+/// Keeps the first and the latest.
 pub fn thin<T>(samples: &mut Vec<T>) {
     if samples.len() > FIRST + LATEST {
         samples.drain(FIRST..samples.len() - LATEST);
     }
 }
 
-/// The samples of leaves, and of all that is above them.
+/// The samples of leaves, and of their ancestors.
 fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
     let parents: HashMap<i64, Option<i64>> = categories
         .iter()
@@ -155,7 +154,7 @@ fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
             category = parents.get(&id).copied().flatten();
         }
 
-        // What has as many characters as are read may have more.
+        // A text of the maximum length read may be longer.
         if char_count(&sample.text) < CHARS {
             filed.entry(sample.category_id).or_default().push(sample);
         }

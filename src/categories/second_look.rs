@@ -1,22 +1,22 @@
-//! Whose turn it is to be looked at again when new chunks come. The first texts of a space are
-//! filed among few others; once there are more, some of them belong elsewhere.
+//! Which chunks to re-examine when new ones arrive. The first texts of a space are filed among few
+//! others; once there are more, some of them belong elsewhere.
 //!
-//! Nothing is remembered of who was looked at: multiples of the golden ratio, of which every
-//! stretch is spread evenly, let all that are at hand (`samples`: the first and the latest of each
-//! leaf) have their turn about as often.
+//! No history is stored: multiples of the golden ratio, of which every run is evenly spread, give
+//! all available chunks (`samples`: the first and the latest of each leaf) a turn about equally
+//! often.
 
-/// Chunks that are looked at for each new one.
+/// Chunks re-examined for each new one.
 const FOR_EACH: usize = 8;
-/// Most that are looked at for one source.
+/// Maximum re-examined for one source.
 pub const MOST: usize = 200;
-/// Chunks that must lie below a parent before any of them is looked at again.
+/// Minimum chunks below a parent before any of them is re-examined.
 pub const ENOUGH: usize = 50;
 
-/// The golden ratio's fraction, of 2^64.
+/// The fractional part of the golden ratio, times 2^64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The places of those whose turn it is, out of so many, for a source that is the space's
-/// `write`-th and brings `new` chunks; each once.
+/// The distinct indexes of the next chunks to re-examine, out of so many, for the space's
+/// `write`-th source with `new` chunks.
 pub fn turns(write: u64, new: usize, out_of: usize) -> Vec<usize> {
     let mut places: Vec<usize> = Vec::new();
     for turn in 0..new.saturating_mul(FOR_EACH).min(MOST).min(out_of) {

@@ -1,11 +1,11 @@
-//! The depth of the hierarchy, and the number of categories allowed.
+//! The depth of the hierarchy and its limits.
 
 use std::sync::Arc;
 
 use crate::config;
 use crate::config::taxonomy::LimitScope;
 
-/// The rules of every hierarchy of this installation.
+/// The rules of all hierarchies of this installation.
 #[derive(Debug, Clone)]
 pub struct Taxonomy {
     depth: i64,
@@ -34,12 +34,12 @@ impl Taxonomy {
         self.scope
     }
 
-    /// Whether chunks are looked at again as others come.
+    /// Whether filed chunks are re-examined as others arrive.
     pub fn second_look(&self) -> bool {
         self.second_look
     }
 
-    /// The most categories of a level, or of one parent's children on it.
+    /// Maximum categories of a level, or of one parent's children on it.
     pub fn limit(&self, level: i64) -> i64 {
         let place = usize::try_from(level - 1).unwrap_or(usize::MAX);
         self.limits.get(place).copied().unwrap_or(0)

@@ -1,9 +1,10 @@
-//! The hierarchy as a plan: what is stored, and what a source would add to it, within the limits.
+//! The hierarchy as a plan: the stored categories, and what a source would add to them, within the
+//! limits.
 //!
-//! A limit applies to a whole level, so a new category high up could end without room for a leaf
-//! below it. Therefore every selected category is *assured*: it has a leaf below it, or it reserves
-//! one free place on every level that its longest branch does not reach. Its reservations pass to
-//! the first of its children that is selected.
+//! A limit counts over a whole level, so a new category high up could end without space for a leaf
+//! below it. Hence every chosen category is *assured*: it has a leaf below it, or it reserves one
+//! free place on every level that its longest branch does not reach. Its first chosen child takes
+//! over what it reserves.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use crate::base::text::name_key;
 use crate::config::taxonomy::LimitScope;
 use crate::model::category::{Category, NewCategory};
 
-/// A place in a [`Tree`].
+/// A node of a [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Node(usize);
 
@@ -26,14 +27,14 @@ struct Entry {
     level: i64,
     name: String,
     key: String,
-    /// Its id, once it is stored.
+    /// Its id, if it is stored.
     stored: Option<i64>,
     children: Vec<Node>,
     assured: bool,
-    /// The deepest level of what is below it, itself included.
+    /// The deepest level below it, itself included.
     reach: i64,
-    /// The first of the levels, down to the last, on which it holds a place; beyond the last if it
-    /// holds none.
+    /// The first of the levels, down to the last, on which it reserves a place; beyond the last if
+    /// it reserves none.
     holds_from: i64,
 }
 
@@ -68,15 +69,15 @@ impl Tree {
         }
     }
 
-    /// One to write by: what was planned has room wherever there is any, whatever the order in
-    /// which it is written.
+    /// A tree for writing: anything planned is accepted where there is space, in whatever order it
+    /// is written.
     pub fn to_write(taxonomy: Taxonomy) -> Self {
         let mut tree = Self::new(taxonomy);
         tree.places.keep_none();
         tree
     }
 
-    /// Takes in what is stored, parents before children; what it knows already stays.
+    /// Adds stored categories, parents before children; known ones stay.
     pub fn load(&mut self, stored: &[Category]) {
         for category in stored {
             let Some(parent) = self.by_id.get(&category.parent_id.unwrap_or(0)).copied() else {
@@ -84,7 +85,7 @@ impl Tree {
             };
             let key = (parent, name_key(&category.name));
             let node = match self.by_key.get(&key) {
-                // Planned here, and made by somebody else meanwhile.
+                // Planned here, and created by another job meanwhile.
                 Some(node) => *node,
                 None => self.add(parent, &category.name, key.1),
             };
@@ -134,24 +135,23 @@ impl Tree {
         }
     }
 
-    /// Below the last level.
+    /// Beyond the last level.
     fn beyond(&self) -> i64 {
         self.taxonomy.depth() + 1
     }
 
-    /// The first level on which no new subject finds room, and its limit.
+    /// The first level on which a new subject finds no place, and its limit.
     pub fn full_level(&self) -> Option<(i64, i64)> {
         self.places.full_level()
     }
 
-    /// Whether categories that have leaves get no more of them: what is left is kept for subjects
-    /// that are new.
+    /// Whether categories with leaves get no more of them: the rest is reserved for new subjects.
     pub fn keeps_the_rest(&self) -> bool {
         self.places.keeps_the_rest()
     }
 
-    /// Gives a child what its parent holds, from the level that it needs on; the rest is taken, or
-    /// given back.
+    /// Passes what a parent reserves to a child, from the level that it needs; the rest is reserved
+    /// anew, or released.
     fn pass_on(&mut self, parent: Node, child: Node, needs_from: i64) {
         if self.taxonomy.scope() == LimitScope::Level {
             let held_from = self.entries[parent.0].holds_from;
@@ -164,7 +164,7 @@ impl Tree {
         self.mark_assured(child);
     }
 
-    /// How many categories are there or planned.
+    /// The number of existing or planned categories.
     pub fn len(&self) -> usize {
         self.entries.len() - 1
     }
@@ -198,7 +198,7 @@ impl Tree {
             .collect()
     }
 
-    /// Whether a new category may be made below a parent.
+    /// Whether a new category may be created below a parent.
     pub fn may_create(&self, parent: Node) -> bool {
         let entry = &self.entries[parent.0];
         match self.taxonomy.scope() {
@@ -223,8 +223,8 @@ impl Tree {
         }
     }
 
-    /// The category of this name below a parent, made if need be; none if the limits leave no room
-    /// for it.
+    /// The category of this name below a parent, created if necessary; `None` if the limits leave
+    /// no space for it.
     pub fn choose(&mut self, parent: Node, name: &str) -> Option<Node> {
         let key = name_key(name);
         if let Some(node) = self.by_key.get(&(parent, key.clone())).copied() {
@@ -244,7 +244,7 @@ impl Tree {
         }
 
         let node = self.add(parent, name, key);
-        // It is there already, and needs a place on the levels below its own.
+        // It exists, and needs a place on the levels below its own.
         self.pass_on(parent, node, self.entries[node.0].level + 1);
         Some(node)
     }
@@ -270,7 +270,7 @@ impl Tree {
         self.entries[node.0].stored
     }
 
-    /// What must be made on a level, whose parents are stored.
+    /// What must be created on a level whose parents are stored.
     pub fn new_on(&self, level: i64) -> Vec<NewCategory> {
         let new = self
             .entries
@@ -341,7 +341,7 @@ mod tests {
         let a = tree.choose(ROOT, "A").unwrap();
         let b = tree.choose(ROOT, "B").unwrap();
 
-        // Both hold one of the two places for leaves.
+        // Both reserve one of the two places for leaves.
         assert!(!tree.may_create(ROOT));
         assert_eq!(tree.choose(ROOT, "C"), None);
         let aa = tree.choose(a, "AA").unwrap();
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn branches_that_end_early_need_places_only_where_they_end() {
-        // Made by hand: two levels are full, and only leaves are missing.
+        // Created by a user: two levels are full, and only leaves are missing.
         let by_hand = [
             stored(1, None, 1, "A"),
             stored(2, None, 1, "B"),
@@ -444,7 +444,7 @@ mod tests {
         let x = full.choose(a, "x").unwrap();
         assert!(full.choose(x, "leaf").is_some());
 
-        // With a single place for a leaf, whoever comes first has it.
+        // With a single place for a leaf, the first one gets it.
         let mut tight = tree(3, &serde_json::json!({"3": 1}), "level");
         tight.load(&by_hand);
         let a = tight.choose(ROOT, "A").unwrap();
@@ -454,7 +454,7 @@ mod tests {
         assert!(tight.choose(x, "leaf").is_some());
         assert_eq!(tight.choose(x, "another"), None);
 
-        // A child that reaches less deep needs more.
+        // A child with a shorter branch needs more.
         let mut deep = tree(3, &serde_json::json!({"2": 2, "3": 1}), "level");
         deep.load(&[stored(1, None, 1, "A"), stored(3, Some(1), 2, "x")]);
         let a = deep.choose(ROOT, "A").unwrap();

@@ -1,4 +1,4 @@
-//! A helper in the user's own words: checked field by field, and composed into one paragraph.
+//! A helper in the user's words: checked field by field, and composed into one paragraph.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,12 @@ use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 
 /// Maximum tokens of a description.
 const MOST_DESCRIPTION_TOKENS: usize = 200;
-/// Beyond this a text need not be counted.
+/// A longer text need not be counted.
 const MOST_CHARS: usize = 20_000;
-/// What stands for a field that its user does not know.
+/// The value of a field that the user does not know.
 const UNKNOWN: &str = "unknown";
 
-/// What a user says of a source. All four must be there; `unknown` is an answer.
+/// The four fields of a helper. All are required; `unknown` is allowed.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct HelperFields {
     pub date: Option<String>,
@@ -29,7 +29,7 @@ pub struct HelperFields {
 #[derive(Debug)]
 pub struct Refused {
     pub errors: Vec<FieldError>,
-    /// The only error is an invalid date.
+    /// Only an invalid date.
     pub bad_date: bool,
 }
 
@@ -45,7 +45,7 @@ impl From<FieldError> for Refused {
 /// Checks the fields and composes the paragraph.
 ///
 /// # Errors
-/// Every field that breaks a rule.
+/// Every field that violates a rule.
 pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
     let mut errors = Vec::new();
     let mut known = |name: &str, value: &Option<String>| -> Option<String> {
@@ -119,7 +119,7 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
 /// A helper as free text.
 ///
 /// # Errors
-/// It is empty, too long, or holds what no text may.
+/// It is empty, too long, or contains invalid characters.
 pub fn from_text(field: &str, text: &str) -> Result<NewHelper, FieldError> {
     if text.trim().is_empty() {
         return Err(FieldError::new(field, "must not be empty"));

@@ -1,10 +1,10 @@
-//! The title that a source states at its beginning, for generating a helper.
+//! The title or headings at the head of a source, from which a helper is generated.
 
 use crate::base::text::{char_count, one_line};
 
-/// Lines from the start that may hold a title.
+/// Lines from the start that may contain a title.
 const HEAD_LINES: usize = 40;
-/// Headings that are told: the source's own and those of its first parts.
+/// Headings to use: the source's own and those of its first sections.
 const MOST_HEADINGS: usize = 3;
 /// A longer line is prose.
 const MOST_CHARS: usize = 120;
@@ -39,7 +39,7 @@ fn front_matter_title(text: &str) -> Option<String> {
     fitting(title.1.trim().trim_matches(['"', '\'']))
 }
 
-/// Markdown headings, with marks before (`# …`) or under them (`===`).
+/// Markdown headings, with marks before (`# …`) or below them (`===`).
 fn headings(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().take(HEAD_LINES).map(str::trim).collect();
     let heading = |(at, line): (usize, &&str)| {
@@ -63,7 +63,7 @@ fn headings(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A short first line with a blank one after it, that is no sentence.
+/// A short first line, not a sentence, followed by a blank line.
 fn first_line_alone(text: &str) -> Option<String> {
     let mut lines = text.trim_start().lines();
     let first = lines.next()?.trim();

@@ -1,5 +1,5 @@
-//! The paragraph that says what a source is: generated from its beginning or provided by the user,
-//! in versions. It is part of every prompt about the source.
+//! Contextual helpers: one paragraph that says what a source is, generated from its head or written
+//! by its user, with versions. It is part of every prompt about the source.
 
 mod compose;
 mod derive;
@@ -19,47 +19,47 @@ use crate::store::{AsStoreError, Store, StoreError};
 pub use compose::{HelperFields, Refused, compose, from_text};
 pub use derive::detect_title;
 
-/// Maximum number of chunks and tokens that a helper is generated from.
+/// Maximum chunks and tokens from which a helper is generated.
 pub const FIRST_CHUNKS: usize = 5;
 pub const FIRST_TOKENS: usize = 2000;
 
-/// The area's face, cheap to clone.
+/// Entry point of helpers; cheap to clone.
 #[derive(Clone)]
 pub struct ContextualHelpers {
     store: Store,
     llm: Llm,
 }
 
-/// What a helper is made from.
+/// The input for generating a helper.
 #[derive(Debug, Clone, Default)]
 pub struct SourceHead {
     pub filename: String,
-    /// Given by the user, or else found in the text.
+    /// Given by the user, or found in the text.
     pub title: Option<String>,
     pub metadata: Vec<(String, String)>,
     /// The first chunks with their token counts.
     pub chunks: Vec<(Arc<str>, usize)>,
 }
 
-/// A wish about a helper could not be fulfilled.
+/// A request about a helper failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
-    /// 422: some fields are invalid.
+    /// 422: fields violate a rule.
     #[error("the helper is invalid")]
     Invalid(Refused),
-    /// 404: the source is not there.
+    /// 404: the source does not exist.
     #[error("there is no source {0} in this space")]
     NoSource(String),
-    /// 404: it has none.
+    /// 404: the source has no helper.
     #[error("source {0} has no helper yet")]
     NotFound(String),
-    /// 409: there is no text to make it from.
+    /// 409: there is no text to generate it from.
     #[error("source {0} has no version yet")]
     NoText(String),
     /// 502 and others, as the model layer says.
     #[error(transparent)]
     Llm(#[from] LlmError),
-    /// 503 and 500, as the store says.
+    /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -80,7 +80,7 @@ impl ContextualHelpers {
         Self { store, llm }
     }
 
-    /// The helper in force.
+    /// The current helper.
     pub async fn current(
         &self,
         space: &Space,
@@ -98,7 +98,7 @@ impl ContextualHelpers {
         self.store.list_helpers(space, source, usize::MAX).await
     }
 
-    /// Stores a helper, which is in force from then on.
+    /// Stores a helper, which becomes current.
     ///
     /// # Errors
     /// [`HelperError::NoSource`], or the store's.
@@ -112,7 +112,7 @@ impl ContextualHelpers {
         self.store
             .retry_as("add_helper", || async {
                 let mut tx = self.store.begin().await?;
-                // Held, so that two at once get two versions.
+                // Locked, so that concurrent requests get different versions.
                 if tx.find_source(space, source).await?.is_none() {
                     return Err(HelperError::NoSource(source.to_string()));
                 }
@@ -178,7 +178,7 @@ impl ContextualHelpers {
         })
     }
 
-    /// Has a model write a new helper from the stored text, and stores it.
+    /// Has a model rewrite the helper from the stored text, and stores it.
     ///
     /// # Errors
     /// [`HelperError::NoText`], the model's, or the store's.
@@ -204,7 +204,7 @@ impl ContextualHelpers {
             .await?;
 
         if chunks.is_empty() {
-            // A source that is searched only.
+            // A source that is only searched.
             chunks = self
                 .store
                 .list_version_chunks(space, content, RETRIEVAL, 0, FIRST_CHUNKS)
@@ -239,7 +239,7 @@ impl ContextualHelpers {
             .collect();
 
         if chunks.is_empty() {
-            // One that is only kept has no chunks at all.
+            // A source that is only stored has no chunks at all.
             let text = self
                 .store
                 .find_content(space, id, version.version)
@@ -274,8 +274,7 @@ pub fn tags(tags: &[String]) -> Option<String> {
     (!own.is_empty()).then(|| own.join(", "))
 }
 
-/// As many of the first chunks as a helper may be made from; of the first one at least the
-/// beginning.
+/// As many of the first chunks as a helper may use; at least the beginning of the first one.
 fn first(chunks: Vec<(Arc<str>, usize)>) -> Vec<Arc<str>> {
     let mut room = FIRST_TOKENS;
     let mut found = Vec::new();

@@ -1,6 +1,6 @@
-//! Splits a text into chunks: lossless, at delimiters, within a range of tokens.
+//! Cuts a text into chunks: lossless, at the delimiters, within a range of tokens.
 //!
-//! Between the minimum and the maximum number of tokens a chunk ends after the last blank line,
+//! Between the minimum and the maximum number of tokens, a cut falls after the last blank line,
 //! else the last line break, else the last full stop before a space, else any delimiter; only if
 //! there is none, between two tokens. Joined, the chunks are the text.
 
@@ -9,10 +9,10 @@ use std::ops::Range;
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 
-/// How to cut.
+/// The rules of cutting.
 #[derive(Debug, Clone)]
 pub struct ChunkRules {
-    /// Texts after which a cut may fall.
+    /// Strings after which a cut may fall.
     pub delimiters: Vec<String>,
     pub min_tokens: usize,
     pub max_tokens: usize,
@@ -23,13 +23,13 @@ pub struct ChunkRules {
 pub struct TextChunk {
     /// In bytes.
     pub range: Range<usize>,
-    /// In characters, the end excluded.
+    /// In characters; the end is exclusive.
     pub start_char: usize,
     pub end_char: usize,
     pub token_count: usize,
 }
 
-/// How good a place is for a cut, worst first.
+/// How good a position is for a cut, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     Delimiter,
@@ -38,7 +38,7 @@ pub(super) enum Place {
     BlankLine,
 }
 
-/// What lies between two places where a cut may fall.
+/// The text between two possible cuts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fragment {
     pub start: usize,
@@ -47,11 +47,11 @@ pub(super) struct Fragment {
     pub place: Place,
 }
 
-/// Bytes after which a run of delimiters may be cut: counted together by then, and no longer than
-/// counting is quick for.
+/// Maximum bytes of a run of delimiters before it may be cut: long enough to be counted together,
+/// short enough to be counted quickly.
 const LONGEST_RUN: usize = 256;
 
-/// Cuts the text. An empty text has no chunk.
+/// Cuts the text. An empty text has no chunks.
 pub fn cut(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Vec<TextChunk> {
     cut_at(
         text,
@@ -61,7 +61,7 @@ pub fn cut(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Vec<TextChu
     )
 }
 
-/// Cuts the text where its fragments end.
+/// Cuts the text at the ends of its fragments.
 pub(super) fn cut_at(
     text: &str,
     fragments: &[Fragment],
@@ -101,7 +101,7 @@ fn chunk(
     }
 }
 
-/// Where the chunk that begins at `start` ends, and how many tokens it has.
+/// The end and the token count of the chunk that begins at `start`.
 fn next_cut(
     text: &str,
     start: usize,
@@ -119,7 +119,7 @@ fn next_cut(
 
     best_of(text, start, places, rules, counter)
         .or_else(|| {
-            // The sums promised too much; it takes longer to look further, and hardly any text
+            // The sums were too optimistic; searching further takes longer, and hardly any text
             // needs it.
             let (places, _) = self::places(text, start, fragments, rules, counter, true);
             best_of(text, start, places, rules, counter)
@@ -127,9 +127,9 @@ fn next_cut(
         .unwrap_or_else(|| forced_cut(text, start, rules, counter))
 }
 
-/// The places whose sums of tokens allow a cut, and whether the rest of the text may be a chunk
-/// as a whole. Sums are often above the count of the whole, as tokens grow together across places:
-/// with `recount` one that seems too large is counted, and goes on from there.
+/// The positions whose sums of tokens allow a cut, and whether the rest of the text may be one
+/// chunk. Sums often exceed the count of the whole, because tokens merge across positions: with
+/// `recount`, a sum that seems too large is counted exactly, and continues from there.
 fn places(
     text: &str,
     start: usize,
@@ -158,7 +158,7 @@ fn places(
             return (places, false);
         }
 
-        // A sum may also be too small by a little.
+        // A sum may also be slightly too small.
         if recount || tokens >= rules.min_tokens {
             places.push((fragment.place, fragment.end));
         }
@@ -167,8 +167,8 @@ fn places(
     (places, from == text.len())
 }
 
-/// The last of the best places, and the tokens up to there. The parts' counts do not add up
-/// exactly, so the whole is counted once more, and is to be neither too large nor too small.
+/// The last of the best positions, and the tokens up to there. The counts of parts do not add up
+/// exactly, so the whole is counted once more and must be within the range.
 fn best_of(
     text: &str,
     start: usize,
@@ -177,7 +177,7 @@ fn best_of(
     counter: TokenCounter,
 ) -> Option<(usize, usize)> {
     places.sort_unstable();
-    // What lies before a place that is too near, or behind one that is too far, need not be
+    // What lies before a position that is too near, or behind one that is too far, need not be
     // counted.
     let (mut near, mut far) = (start, usize::MAX);
     for (_, end) in places.into_iter().rev() {
@@ -198,8 +198,8 @@ fn best_of(
     None
 }
 
-/// The tokens of what a forced cut left of a fragment; of a long one only that they are too many, as
-/// it would be counted again after every cut.
+/// The tokens of what a forced cut left of a fragment; for a long one only that they are too many,
+/// because it would be counted again after every cut.
 fn rest(text: &str, rules: &ChunkRules, counter: TokenCounter) -> usize {
     let most = rules.max_tokens + 1;
     if counter.prefix(text, most) < text.len() {
@@ -214,7 +214,7 @@ fn fitting(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Option<usiz
     Some(counter.count(text)).filter(|tokens| *tokens <= rules.max_tokens)
 }
 
-/// The end of the maximum number of tokens per chunk; at least one character.
+/// The end of the maximum number of tokens; at least one character.
 fn forced_cut(
     text: &str,
     start: usize,
@@ -236,7 +236,7 @@ fn forced_cut(
     (end, counter.count(&text[start..end]))
 }
 
-/// A tail that is too short joins the chunk before it, if that stays within its limit.
+/// A tail that is too short joins the previous chunk, if that stays within its limit.
 fn join_short_tail(
     text: &str,
     found: &mut Vec<TextChunk>,
@@ -258,7 +258,7 @@ fn join_short_tail(
     }
 }
 
-/// The text between the places where a cut may fall, each counted once.
+/// The text between possible cuts, each part counted once.
 pub(super) fn fragments(text: &str, delimiters: &[String], counter: TokenCounter) -> Vec<Fragment> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -290,7 +290,7 @@ pub(super) fn fragments(text: &str, delimiters: &[String], counter: TokenCounter
     found
 }
 
-/// A delimiter and where it ends next; looked for again only once that lies behind.
+/// A delimiter and its next end; searched again only once that is passed.
 struct Delimiter<'d> {
     mark: &'d str,
     end: usize,
@@ -317,8 +317,8 @@ impl<'d> Delimiter<'d> {
     }
 }
 
-/// The first place after `start` where a cut may fall; an unbroken run of delimiters is one, as is
-/// one of line breaks. Dots in a row, for one, are far fewer tokens together than apart.
+/// The first possible cut after `start`. An unbroken run of delimiters or of line breaks counts as
+/// one, because a run, for example of dots, has far fewer tokens than its parts.
 fn next_place(
     text: &str,
     start: usize,
@@ -340,7 +340,7 @@ fn next_place(
     let sentence = text[..end].ends_with('.') && text[end..].starts_with(char::is_whitespace);
     let mut breaks = usize::from(ends_line(end));
 
-    // Blank lines may hold spaces; what is no space ends the run.
+    // Blank lines may contain spaces; any other character ends the run.
     while end < most && (breaks > 0 || delimiters.iter().any(|delimiter| delimiter.mark == "\n")) {
         let spaces = text[end..].len() - text[end..].trim_start_matches([' ', '\t', '\r']).len();
         if !text[end + spaces..].starts_with('\n') {

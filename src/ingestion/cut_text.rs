@@ -1,4 +1,4 @@
-//! A source as the job handles it: cut into chunks, measured.
+//! The text of an ingestion, cut into chunks and measured.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::jobs::{Failure, JobError};
 use crate::model::chunk::NewChunk;
 use crate::model::source_version::VersionFacts;
 
-/// A source, cut.
+/// A cut text.
 pub struct CutText {
     pub chunks: Vec<TextChunk>,
-    /// By which tokens were counted.
+    /// The tokenizer that counted the tokens.
     tokenizer: &'static str,
-    /// Chunks that are searched, where they are others than those that are filed.
+    /// Search chunks, if they differ from the filed ones.
     pub overlapping: Vec<TextChunk>,
     pub facts: VersionFacts,
-    /// What the source can be found by.
+    /// The words by which the source can be found.
     pub words: Vec<String>,
 }
 
 impl CutText {
-    /// Cuts the text on a thread of its own: a long one takes seconds. Tokens are counted as the
-    /// model counts them.
+    /// Cuts the text on a blocking thread, because a long one takes seconds. Tokens are counted
+    /// with the model's tokenizer.
     pub async fn cut(
         order: &Arc<Order>,
         model: String,
@@ -42,7 +42,7 @@ impl CutText {
             let counter = TokenCounter::for_model(Some(&model));
             let (text, rules) = (order.text.as_str(), order.rules());
 
-            // Counting tokens is what takes the time, so the fragments serve both.
+            // Counting tokens takes most of the time, so both cuts use the same fragments.
             let parts = fragments(text, &rules.delimiters, counter);
             let chunks = cut_at(text, &parts, &rules, counter);
             let usual = rules.delimiters == DELIMITERS;
@@ -101,12 +101,12 @@ impl CutText {
         })
     }
 
-    /// The chunks to be filed as they are stored, less their category.
+    /// The filed chunks as they are stored, without their category.
     pub fn chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
         rows(&self.chunks, text, self.tokenizer)
     }
 
-    /// The chunks to be searched as they are stored.
+    /// The search chunks as they are stored.
     pub fn overlapping_chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
         rows(&self.overlapping, text, self.tokenizer)
     }
@@ -142,7 +142,7 @@ fn rows<'t>(chunks: &[TextChunk], text: &'t str, tokenizer: &'t str) -> Vec<NewC
     rows
 }
 
-/// As the database counts.
+/// As the database's integer type.
 pub fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

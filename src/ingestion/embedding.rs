@@ -1,5 +1,5 @@
-//! The vectors of a source's chunks. What a model outside has answered is saved with the job,
-//! part by part: a run that starts over asks for the rest.
+//! The vectors of a source's chunks. Answers of an external model are saved with the job, part by
+//! part, so that a restarted run requests only the rest.
 
 use std::sync::Arc;
 

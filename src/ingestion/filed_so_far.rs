@@ -1,5 +1,5 @@
-//! What a source that is being filed has put where so far, over what was there before; for the
-//! embedded model.
+//! Where the running ingestion has filed chunks so far, in addition to what was filed before; for
+//! the embedded model.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use crate::categories::samples::{CHARS, Samples, thin};
 use crate::categories::tree::{Node, Tree};
 use crate::model::category::CategoryContents;
 
-/// What this document has put where so far, over what was there before.
+/// Where this ingestion has filed chunks so far, in addition to what was filed before.
 #[derive(Default)]
 pub struct FiledSoFar {
     stored: Arc<Samples>,
     own: HashMap<Node, FiledChunks>,
 }
 
-/// How many chunks were put into a category, and the first and the latest of them.
+/// The number of chunks filed in a category, and the first and the latest of them.
 #[derive(Default)]
 struct FiledChunks {
     count: usize,
@@ -30,7 +30,7 @@ impl FiledSoFar {
         }
     }
 
-    /// Puts a chunk into a category.
+    /// Files a chunk in a category.
     pub fn put(&mut self, node: Node, text: &str) {
         let own = self.own.entry(node).or_default();
         own.count += 1;
@@ -43,7 +43,7 @@ impl FiledSoFar {
         thin(&mut own.samples);
     }
 
-    /// What lies in the categories that may be chosen below a parent, in their order.
+    /// What the categories below a parent contain, in their order.
     pub fn below(&self, parent: Node, tree: &Tree) -> Arc<[CategoryContents]> {
         tree.offered(parent)
             .map(|node| self.contents(node, tree))

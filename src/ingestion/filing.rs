@@ -1,11 +1,10 @@
-//! Files chunks level by level: batches of one parent see the categories that earlier batches
-//! created, parents run in parallel, and while no new categories appear, calls are sent in growing
-//! waves.
+//! Files chunks level by level: batches of one parent see the categories that earlier ones created,
+//! parents run in parallel, and once nothing new is created the calls go out in growing waves.
 //!
-//! Every output is saved under a name that depends on the source and the outputs before it, so a
-//! repeated job finds them without calling a model. The limits are enforced here, not by the model:
-//! if there is no room for a new category, the chunk is classified again with only the existing
-//! ones to choose from.
+//! Every answer is saved under a name that follows from the source and the answers before it, so a
+//! restarted job continues without asking again. This module, not the model, decides which names
+//! fit the limits: a chunk whose new category finds no place is classified again with a closed
+//! list.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,11 +29,11 @@ use crate::llm::tasks::classify::Classify;
 use crate::llm::{Llm, Session};
 use crate::model::job::Batch;
 
-/// How often one run asks about a batch whose chunks find no room; the closed choice settles it
-/// the second time.
+/// How often one run retries a batch whose chunks find no place; the closed list settles it the
+/// second time.
 const MOST_ASKS: usize = 5;
 
-/// What a source's filing needs.
+/// What filing a source needs.
 pub struct Filing<'a> {
     pub llm: &'a Llm,
     pub session: &'a Session,
@@ -45,15 +44,14 @@ pub struct Filing<'a> {
     pub text: &'a str,
     pub chunks: &'a [TextChunk],
     pub batch_size: usize,
-    /// Calls at once, and so the largest wave.
+    /// Concurrent calls, which is also the largest wave.
     pub concurrency: usize,
     pub places: Semaphore,
     pub tree: Mutex<Tree>,
-    /// What lies where, if the model wants to know.
+    /// What categories contain, if the model uses it.
     pub filed_so_far: Option<Mutex<FiledSoFar>>,
     pub seq: AtomicI64,
-    /// Once a call has failed no other begins, but those under way are let finish: they are paid
-    /// for.
+    /// After a failed call no other starts, but running ones may finish, because they are paid for.
     pub failure: Mutex<Option<JobError>>,
 }
 
@@ -72,11 +70,11 @@ struct Call<'g> {
 }
 
 impl Filing<'_> {
-    /// Files one window; gives each chunk's leaf. `load` brings the children of parents into the
+    /// Files one window; returns each chunk's leaf. `load` adds the children of parents to the
     /// tree.
     ///
     /// # Errors
-    /// The model's first failure, once all calls under way have ended.
+    /// The first failure of a model, once all running calls have ended.
     pub async fn file<F>(
         &self,
         window: Range<usize>,
@@ -98,7 +96,7 @@ impl Filing<'_> {
                 .map(|(parent, ordinals)| Group { parent, ordinals })
                 .collect();
 
-            // The longest is the one that everybody will wait for.
+            // The longest first, because everything waits for it.
             groups
                 .sort_by_key(|group| (std::cmp::Reverse(group.ordinals.len()), group.ordinals[0]));
             let mut running: FuturesUnordered<_> = groups
@@ -180,7 +178,7 @@ impl Filing<'_> {
 
     /// The same for every run of the job: the window, the level, and the names above.
     fn group_name(&self, level: i64, parent: Node, window: usize) -> String {
-        // By keys: another job may have stored a name in another spelling meanwhile.
+        // By key: another job may have stored a name in another spelling meanwhile.
         let path = self
             .tree()
             .path(parent)
@@ -194,8 +192,7 @@ impl Filing<'_> {
         )
     }
 
-    /// Files a batch, from what was answered before and from the model; tells whether it made a
-    /// category.
+    /// Files a batch, from saved answers and from the model; returns whether it created a category.
     async fn file_batch(&self, call: &Call<'_>) -> Result<(Vec<(usize, Node)>, bool), JobError> {
         let mut decided: BTreeMap<usize, String> = BTreeMap::new();
         let mut layer = 0;
@@ -229,8 +226,8 @@ impl Filing<'_> {
         }
     }
 
-    /// Puts decisions into the tree, in the order of the source; gives those that have none, or
-    /// found no room.
+    /// Applies decisions to the tree, in the order of the source; returns those without a decision
+    /// or a place.
     fn settle(
         &self,
         call: &Call<'_>,
@@ -255,7 +252,7 @@ impl Filing<'_> {
         (filed, left)
     }
 
-    /// Asks a model about chunks, and saves what it says.
+    /// Classifies chunks with a model, and saves the answers.
     async fn ask(
         &self,
         call: &Call<'_>,
@@ -302,7 +299,7 @@ impl Filing<'_> {
             .filter_map(|chunk| Some((usize::try_from(chunk.id - 1).ok()?, chunk.category)))
             .collect();
 
-        // Nothing was sent: there is nothing to log, however often the job comes back to a paused
+        // Nothing was sent, so there is nothing to log, however often the job returns to a paused
         // provider.
         if answers.is_empty()
             && answered.calls.is_empty()
@@ -326,8 +323,8 @@ impl Filing<'_> {
             started_at,
         };
 
-        // Also when some or all have no answer: what is good is not asked again by the retry, and
-        // its calls go on in the log after this one.
+        // Also if some or all have no answer: the retry does not repeat valid ones, and its calls
+        // follow this one in the log.
         let step = (layer_name(&call.step, layer), write_layer(seq, &answers));
         self.saver.save(Saved { step, batch }).await?;
         match answered.error {
@@ -385,7 +382,7 @@ fn layer_name(step: &str, layer: usize) -> String {
     format!("{step}/{layer}")
 }
 
-/// An answer as it is saved; the number keeps the log's order when the job is run again.
+/// An answer as it is saved; the number keeps the order of the log when the job runs again.
 fn write_layer(seq: i64, answers: &BTreeMap<usize, String>) -> Value {
     let chunks: Vec<Value> = answers
         .iter()

@@ -1,4 +1,4 @@
-//! How a job gets the helper of its source: provided, kept from before, stored, generated, or
+//! How a job gets the helper of its source: sent with the text, saved before, stored, generated, or
 //! awaited.
 
 use serde_json::json;
@@ -13,16 +13,16 @@ use crate::llm::{Llm, Session};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::Record;
 
-/// The step that holds a job's helper.
+/// The step that stores a job's helper.
 pub const HELPER: &str = "helper";
 
-/// What a source is described by.
+/// The helper of a source, as far as it is known.
 pub enum HelperOutcome {
     /// The paragraph, and whether it must be stored.
     By(NewHelper, bool),
-    /// Its user must say it first.
+    /// The user must provide it first.
     Awaited,
-    /// No model will be asked.
+    /// No model will be called.
     NotNeeded,
 }
 
@@ -33,7 +33,7 @@ pub struct HelperStep<'a> {
 }
 
 impl HelperStep<'_> {
-    /// The helper that goes into every prompt; `same`: the source has said the same before.
+    /// The helper for every prompt; `same`: an earlier version has the same content.
     pub async fn describe(
         &self,
         session: &Session,
@@ -83,7 +83,7 @@ impl HelperStep<'_> {
         let helper = match self.helpers.generate(session, head(order, document)).await {
             Ok(helper) => helper,
             Err(error) => {
-                // What was paid for is written down before the job ends.
+                // Paid calls are recorded before the job ends.
                 self.llm.flush().await?;
                 return Err(error.into());
             }

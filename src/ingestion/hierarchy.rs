@@ -1,4 +1,4 @@
-//! The hierarchy as a job sees it: read as far as it is needed, and what is said when it is full.
+//! The hierarchy as a job sees it: loaded as far as needed, and the warnings when it is full.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,8 +10,8 @@ use crate::jobs::{JobContext, JobError};
 use crate::store::{CategoryFilter, CategoryPage};
 
 impl IngestionWork {
-    /// The hierarchy as it is. Where limits count over a level all of it is needed, and they keep
-    /// it small; otherwise children are loaded as their parents are chosen.
+    /// The current hierarchy. If limits count per level, all of it is needed, and the limits keep
+    /// it small; otherwise children are loaded when their parents are chosen.
     pub(super) async fn load_tree(&self, context: &JobContext) -> Result<Tree, JobError> {
         let mut tree = Tree::new(self.settings.taxonomy.clone());
         if self.settings.taxonomy.scope() == LimitScope::Level {
@@ -53,7 +53,7 @@ impl IngestionWork {
     }
 }
 
-/// What its user should know of a hierarchy that is full, or nearly so.
+/// The warnings for a hierarchy that is full, or nearly so.
 pub fn fullness(tree: &Tree, taxonomy: &Taxonomy) -> Option<String> {
     let kept = || tree.keeps_the_rest().then(|| kept_message(taxonomy));
     tree.full_level()

@@ -1,9 +1,9 @@
-//! Text in, filed verbatim under the hierarchy: cut, described, classified level by level, written
-//! once.
+//! Ingestion: cuts a text, gets its helper, classifies its chunks level by level, and writes
+//! everything once.
 //!
-//! `prepare` makes a job, which is queued at once and answered 202. The job (`work`) plans
-//! everything first, with no transaction open while a model is asked (`filing`, `saver`), and then
-//! writes it in one (`writing`).
+//! `prepare` makes a job, which is queued and answered with 202. The job (`work`) plans everything
+//! first, with no transaction open while a model is called (`filing`, `saver`), and then writes it
+//! in one (`writing`).
 
 pub mod chunker;
 mod cut_text;
@@ -43,24 +43,24 @@ use crate::store::{AsStoreError, Store, StoreError};
 pub use request::{Facts, GivenHelper, NewIngestion, Options};
 pub use work::{IngestionWork, KIND};
 
-/// A longer text is checked and written down apart from the requests of others.
+/// A longer text is checked and serialized on a blocking thread.
 const LARGE: usize = 128 * 1024;
 
-/// The settings that concern it.
+/// The settings of ingestion.
 #[derive(Debug, Clone)]
 pub struct IngestionSettings {
     pub ingestion: config::Ingestion,
     pub taxonomy: Taxonomy,
-    /// The budget that a chunk must leave room in.
+    /// The query budget, into which every chunk must fit.
     pub max_token_budget: u64,
-    /// Model calls of one job at once.
+    /// Concurrent model calls of one job.
     pub max_concurrency: usize,
-    /// Most tokens of a chunk that is searched, and how many two in a row share.
+    /// Maximum tokens of a search chunk, and how many two consecutive ones share.
     pub retrieval_tokens: u64,
     pub retrieval_overlap: u64,
 }
 
-/// The area's face, cheap to clone.
+/// Entry point of ingestion; cheap to clone.
 #[derive(Clone)]
 pub struct Ingestion {
     store: Store,
@@ -82,28 +82,28 @@ struct Identity {
     tags: Vec<String>,
 }
 
-/// A text cannot be taken.
+/// An ingestion was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestionError {
-    /// 422: fields break a rule.
+    /// 422: fields violate a rule.
     #[error("the ingestion is invalid")]
     Invalid(Vec<FieldError>),
-    /// 422: the helper for a waiting job is invalid.
+    /// 422: the helper of a waiting job violates a rule.
     #[error("the helper is invalid")]
     InvalidHelper(Refused),
-    /// 422: the model is not one of this installation.
+    /// 422: the model is unknown.
     #[error(transparent)]
     Model(LlmError),
-    /// As the sources say.
+    /// As `sources` says.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// As the queue says.
+    /// As `jobs` says.
     #[error(transparent)]
     Jobs(#[from] JobsError),
     /// 409: there is nothing to confirm yet.
     #[error("there is no helper to confirm yet")]
     NothingToConfirm,
-    /// 503 and 500, as the store says.
+    /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -139,7 +139,7 @@ impl Ingestion {
         }
     }
 
-    /// The work that carries ingestions out.
+    /// The job that runs ingestions.
     pub fn work(&self, helpers: ContextualHelpers, samples: SampleCache) -> IngestionWork {
         IngestionWork {
             store: self.store.clone(),
@@ -156,8 +156,8 @@ impl Ingestion {
         }
     }
 
-    /// Checks a text and makes the job that will file it; [`Jobs::enqueue`] queues it. Done before
-    /// any transaction is open: a long text takes its time.
+    /// Checks a text and makes the job that will file it; [`Jobs::enqueue`] queues it. This runs
+    /// before a transaction is open, because a long text takes time.
     ///
     /// # Errors
     /// [`IngestionError::Invalid`], the source's, or the store's.
@@ -208,8 +208,7 @@ impl Ingestion {
         })
     }
 
-    /// The source that a text is a version of: named, found at its path, or one that will be
-    /// made.
+    /// The source of a text: named, found at its path, or to be created.
     async fn identity(
         &self,
         space: &Space,
@@ -239,7 +238,7 @@ impl Ingestion {
             });
         }
 
-        // Checked now, so that a bad name is refused now and not by the job.
+        // Checked now, so that an invalid name is rejected now and not by the job.
         let wanted = NewSource {
             id: None,
             filename: new
@@ -261,7 +260,7 @@ impl Ingestion {
                 .await?
             {
                 Some(id) => {
-                    // Removed meanwhile, it will be made anew.
+                    // If it is deleted meanwhile, it will be created again.
                     if let Ok(found) = self.sources.find(space, id.as_str()).await {
                         self.sources.check_tags(&found.tags, &new.tags)?;
                     }
@@ -281,8 +280,8 @@ impl Ingestion {
         })
     }
 
-    /// Takes what the user of a waiting job says of its source; gives the paragraph that would be
-    /// stored.
+    /// Stores what the user of a waiting job says about its source; returns the paragraph that
+    /// would be stored.
     ///
     /// # Errors
     /// [`IngestionError::InvalidHelper`], or the queue's.
@@ -293,7 +292,7 @@ impl Ingestion {
         fields: &HelperFields,
         now: Timestamp,
     ) -> Result<NewHelper, IngestionError> {
-        // A job that waits for nobody is said before anything is wrong with the fields.
+        // A job that waits for nobody is reported before any invalid field.
         self.jobs.find_waiting(space, job_id).await?;
         let helper = compose(fields).map_err(IngestionError::InvalidHelper)?;
         let progress = serde_json::json!({
@@ -307,7 +306,7 @@ impl Ingestion {
         Ok(helper)
     }
 
-    /// Stores the previewed paragraph with the job, and lets the job go on.
+    /// Stores the previewed paragraph with the job, and resumes the job.
     ///
     /// # Errors
     /// [`IngestionError::NothingToConfirm`], or the queue's.

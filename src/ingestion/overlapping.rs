@@ -1,24 +1,23 @@
-//! Splits a text into chunks for search: longer than the filed ones, and overlapping, so that text
-//! at a boundary is complete in one of two chunks.
+//! Cuts a text into search chunks: longer than filed chunks, and overlapping, so that text at a
+//! boundary is complete in one of the two.
 //!
 //! A chunk ends after a blank line, else a line break, else a sentence, else a word, in its last
-//! quarter; the next begins about `overlap` tokens earlier, at a similar boundary.
+//! quarter; the next begins about `overlap` tokens before that, at such a position too.
 
 use super::chunker::{Fragment, Place, TextChunk};
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 
-/// Longest part of a text that is not taken apart, in tokens: short enough that an overlap can be
-/// met.
+/// Maximum tokens of a part that is not cut further: short enough to meet the overlap.
 const LONGEST: usize = 64;
 
-/// How often a place is looked for anew where the parts' counts do not add up.
+/// How often a position is searched again if the counts of parts do not add up.
 const TRIES: usize = 6;
 
-/// Where it may be cut, best places first.
+/// Where to cut, best positions first.
 pub const DELIMITERS: [&str; 2] = [".", "\n"];
 
-/// Cuts a text of fragments that end at [`DELIMITERS`]. An empty text has no chunk.
+/// Cuts a text of fragments that end at [`DELIMITERS`]. An empty text has no chunks.
 pub fn cut_overlapping(
     text: &str,
     fragments: &[Fragment],
@@ -48,7 +47,7 @@ pub fn cut_overlapping(
         let (mut end, mut token_count) =
             end_of(text, &units, (first, covered), max_tokens, counter);
         if end <= covered {
-            // What they share leaves no room for more: for once they share nothing.
+            // The overlap leaves no space for more, so here they share nothing.
             start_char += chars[first..covered].iter().sum::<usize>();
             first = covered;
             (end, token_count) = end_of(text, &units, (first, covered), max_tokens, counter);
@@ -76,8 +75,8 @@ pub fn cut_overlapping(
     found
 }
 
-/// Where the chunk that begins with a unit ends, beyond what is covered if that can be, and how
-/// many tokens it has.
+/// The end and the token count of the chunk that begins with a unit; beyond what is covered, if
+/// possible.
 fn end_of(
     text: &str,
     units: &[Fragment],
@@ -101,8 +100,7 @@ fn end_of(
             return best;
         }
 
-        // The parts' counts do not add up exactly: what was aimed at is moved by as much as the sum
-        // was wrong.
+        // The counts of parts do not add up exactly: the target moves by the error of the sum.
         let aim = limit.saturating_mul(max_tokens * 7 / 8) / tokens.max(1);
         if aim == limit || tokens > max_tokens && best.0 <= covered {
             break;
@@ -126,7 +124,7 @@ fn end_of(
     }
 }
 
-/// The best place in the last quarter of as many units as have at most `limit` tokens in sum.
+/// The best position in the last quarter of as many units as have at most `limit` tokens in sum.
 fn end_within(units: &[Fragment], (first, covered): (usize, usize), limit: usize) -> usize {
     let mut sum = 0;
     let fitting = units[first..].iter().take_while(|unit| {
@@ -151,7 +149,7 @@ fn end_within(units: &[Fragment], (first, covered): (usize, usize), limit: usize
         .map_or(last, |(end, _)| end)
 }
 
-/// [`begin_within`], such that the two share about `overlap` tokens as they are counted together.
+/// [`begin_within`], such that the two share about `overlap` tokens when counted together.
 fn begin_of(
     text: &str,
     units: &[Fragment],
@@ -183,7 +181,7 @@ fn begin_of(
     best.0
 }
 
-/// Where the next chunk begins: after the best place about `overlap` tokens, in sum, before the
+/// Where the next chunk begins: after the best position about `overlap` tokens, in sum, before the
 /// end of this one.
 fn begin_within(units: &[Fragment], first: usize, end: usize, overlap: usize) -> usize {
     let mut tokens = 0;
@@ -197,7 +195,7 @@ fn begin_within(units: &[Fragment], first: usize, end: usize, overlap: usize) ->
         let (place, off) = (units[start - 1].place, overlap.abs_diff(tokens));
         let near = tokens * 4 >= overlap * 3;
 
-        // Any place is better than none; among the near ones the best, and of these the nearest.
+        // Any position is better than none; among the near ones the best, and of these the nearest.
         if !near
             || best.0 == end
             || best.2 * 4 > overlap
@@ -210,7 +208,7 @@ fn begin_within(units: &[Fragment], first: usize, end: usize, overlap: usize) ->
     best.0
 }
 
-/// Takes a fragment apart at its words, or between two tokens, until no part is too long.
+/// Splits a fragment at words, or between two tokens, until no part is too long.
 fn split(
     text: &str,
     fragment: Fragment,

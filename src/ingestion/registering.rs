@@ -1,4 +1,4 @@
-//! The source that a text is a version of, as the transaction finds or makes it.
+//! The source of a text, as the transaction finds or creates it.
 
 use super::request::Order;
 use super::write_error::{During as _, WriteError};
@@ -11,8 +11,8 @@ use crate::sources::{NewSource, SourceError};
 use crate::store::{StoreError, Tx};
 
 impl Writer<'_> {
-    /// A name for a source that has none. Found before the source's own transaction, which
-    /// would keep others from finding theirs.
+    /// A name for a source without one. Chosen before the source's own transaction, which would
+    /// block others from choosing theirs.
     pub(super) async fn name(&self, order: &Order) -> Result<Option<String>, WriteError> {
         if order.filename.is_some() || order.path.is_some() {
             return Ok(order.filename.clone());
@@ -27,7 +27,7 @@ impl Writer<'_> {
         Ok(Some(format!("untitled-{number}.txt")))
     }
 
-    /// The source, which stays as it is until the transaction ends.
+    /// The source, locked until the transaction ends.
     pub(super) async fn held_source(
         &self,
         tx: &mut Tx,
@@ -76,7 +76,7 @@ impl Writer<'_> {
             return self.register(tx, order, (id, name), now).await;
         };
 
-        // Too many together, which nobody could know before: those that it has stay.
+        // Too many tags together, which could not be known before: the existing ones stay.
         let tags = self
             .sources
             .check_tags(&source.tags, &order.tags)
@@ -98,9 +98,9 @@ impl Writer<'_> {
         Ok(source)
     }
 
-    /// The number and the time of a source's next version. Time does not go back within a source:
-    /// the last version may come from a host whose clock is ahead. A request that names its time
-    /// means it.
+    /// The number and the time of a source's next version. Time never goes back within a source:
+    /// the last version may come from a host whose clock is ahead. A time set by the request is
+    /// used as it is.
     pub(super) async fn next_version(
         &self,
         tx: &mut Tx,
@@ -142,7 +142,8 @@ impl Writer<'_> {
                 table: "sources",
                 error,
             },
-            // Another has made it between the look and the write: the next look finds it.
+            // Another transaction created it between the lookup and the insert: the next lookup
+            // finds it.
             SourceError::AlreadyRegistered { .. } => WriteError::Store {
                 operation: "add the source",
                 table: "sources",

@@ -1,4 +1,4 @@
-//! What is asked for when a text is brought in: checked, and kept with the job until it is done.
+//! An ingestion request: checked, and stored with the job until it is done.
 
 use std::collections::HashSet;
 
@@ -19,18 +19,18 @@ use crate::contextual_helpers::{HelperFields, Refused, compose, from_text};
 use crate::model::chunk::{RETRIEVAL, TAXONOMY};
 use crate::model::contextual_helper::NewHelper;
 
-/// Most characters of a title, a topic, a note and the like.
+/// Maximum characters of a title, a topic, a note and the like.
 const MOST_FACT_CHARS: usize = 2000;
-/// Most words of a text that its source can be found by.
+/// Maximum words of a text by which its source can be found.
 const MOST_WORDS: usize = 192;
-/// Most characters of a provider's name.
+/// Maximum characters of a provider's name.
 const MOST_PROVIDER_CHARS: usize = 255;
 
-/// A text and what its bringer says of it.
+/// A text and its metadata.
 #[derive(Debug, Clone, Default)]
 pub struct NewIngestion {
     pub text: String,
-    /// An existing source that this is a new version of.
+    /// An existing source to which this adds a version.
     pub source_id: Option<String>,
     pub filename: Option<String>,
     pub path: Option<String>,
@@ -44,11 +44,11 @@ pub struct NewIngestion {
     pub options: Options,
     pub regenerate_helper: bool,
     pub force: bool,
-    /// The current time, if the request set it.
+    /// The time of the ingestion, if the request set one.
     pub at: Option<Timestamp>,
 }
 
-/// What is said of a source besides its text.
+/// The metadata of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     pub title: Option<String>,
@@ -59,14 +59,14 @@ pub struct Facts {
     pub provider: Option<String>,
 }
 
-/// A helper that comes with the text.
+/// A helper sent with the text.
 #[derive(Debug, Clone)]
 pub enum GivenHelper {
     Text(String),
     Fields(HelperFields),
 }
 
-/// Settings of one ingestion, over those of the installation.
+/// Settings of one ingestion, which override those of the installation.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub delimiters: Option<Vec<String>>,
@@ -78,7 +78,7 @@ pub struct Options {
     pub indexes: Option<Vec<IndexName>>,
 }
 
-/// The job's own copy of all this, once it is known to be right.
+/// The job's own copy of the request, after validation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -86,7 +86,7 @@ pub struct Options {
 )]
 pub struct Order {
     pub text: String,
-    /// The source, there already or to be made.
+    /// The source, existing or to be created.
     pub source_id: String,
     pub filename: Option<String>,
     pub path: Option<String>,
@@ -100,49 +100,49 @@ pub struct Order {
     pub chunk_min_tokens: usize,
     pub chunk_max_tokens: usize,
     pub batch_size: usize,
-    /// Kept with the job: what was written names it.
+    /// Stored with the job, because what was written refers to it.
     pub window: usize,
     pub model: Option<String>,
     #[serde(default = "only_filed")]
     pub indexes: Vec<IndexName>,
-    /// Most tokens of a chunk that is searched, and how many two in a row share.
+    /// Maximum tokens of a search chunk, and how many two consecutive ones share.
     #[serde(default)]
     pub retrieval: (usize, usize),
     pub whole: bool,
     pub regenerate_helper: bool,
     pub force: bool,
-    /// Number of U+0000 characters removed.
+    /// Number of U+0000 characters removed, which not every database can store.
     pub nul_removed: usize,
-    /// The current time in microseconds, if the request set it.
+    /// The time of the ingestion in microseconds, if the request set one.
     #[serde(default)]
     pub at: Option<i64>,
 }
 
-/// What a job does that was queued before there was a choice.
+/// The default for jobs queued before this choice existed.
 fn only_filed() -> Vec<IndexName> {
     vec![IndexName::Taxonomy]
 }
 
 impl Order {
-    /// As it is kept with the job. The text is nearly all of it, and about as long then as it is:
-    /// room for it is made at once, not by doubling.
+    /// Serialized for the job. The text is nearly all of it, so the buffer is allocated at once
+    /// instead of growing.
     pub fn written(&self) -> Result<String, serde_json::Error> {
         let mut written = Vec::with_capacity(self.text.len() + self.text.len() / 16 + 2048);
         serde_json::to_writer(&mut written, self)?;
         String::from_utf8(written).map_err(serde::ser::Error::custom)
     }
 
-    /// Whether its chunks are filed under the hierarchy.
+    /// Whether its chunks are filed in the hierarchy.
     pub fn is_filed(&self) -> bool {
         self.indexes.contains(&IndexName::Taxonomy)
     }
 
-    /// Whether it is cut for searches by meaning.
+    /// Whether it is cut for search by meaning.
     pub fn is_embedded(&self) -> bool {
         self.indexes.contains(&IndexName::Semantic)
     }
 
-    /// The chunks that searches find, if there are any.
+    /// The profile of chunks that searches find, if any.
     pub fn searched_profile(&self) -> Option<&'static str> {
         if self.is_embedded() {
             Some(RETRIEVAL)
@@ -159,7 +159,7 @@ impl Order {
         }
     }
 
-    /// The fingerprint by which two ingestions of one text are equal.
+    /// The key by which two ingestions of one text are the same.
     pub fn settings_key(&self, depth: i64, tokenizer: &str) -> String {
         let filed = json!([
             self.delimiters,
@@ -178,7 +178,7 @@ impl Order {
         sha256_hex(settings.to_string().as_bytes())
     }
 
-    /// The words that the source can be found by: of what is said of it, and of its text.
+    /// The words by which the source can be found: of its metadata and its text.
     pub fn words(&self) -> Vec<String> {
         let facts = &self.facts;
         let said = [
@@ -208,7 +208,7 @@ impl Order {
         words
     }
 
-    /// What is kept of the request with the version.
+    /// What the version keeps of the request.
     pub fn metadata(&self) -> Value {
         json!({
             "title": self.facts.title, "author": self.facts.author, "date": self.facts.date,
@@ -221,7 +221,7 @@ impl Order {
     }
 }
 
-/// Checks everything at once; names and path of the source are checked by `sources`.
+/// Checks everything at once, except name and path of the source, which `sources` checks.
 pub(super) fn check(
     mut new: NewIngestion,
     identity: Identity,
@@ -230,7 +230,7 @@ pub(super) fn check(
     let mut errors = Vec::new();
     let given = new.text.len();
 
-    // In place: it may be long.
+    // In place, because it may be long.
     new.text.retain(|c| c != '\0');
     if new.text.trim().is_empty() {
         errors.push(FieldError::new("text", "must not be empty"));
@@ -326,7 +326,7 @@ pub(super) fn check(
     })
 }
 
-/// Checks the options of one request.
+/// The chunk rules for one request.
 fn check_numbers(
     given: &Options,
     settings: &IngestionSettings,

@@ -1,7 +1,7 @@
-//! Saves finished answers with the job, all that have come meanwhile in one transaction.
+//! Saves finished answers with the job, all that are waiting in one transaction.
 //!
-//! A call counts as under way until its answer is saved: whoever asked waits here. So a kill costs
-//! at most the calls under way, and a fast model does not cost a commit for each of its answers.
+//! A call counts as running until its answer is saved: its caller waits here. So a killed process
+//! loses at most the running calls, and a fast model does not need a commit for each answer.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::jobs::{JobContext, JobError};
 use crate::llm::{Llm, Session};
 use crate::model::job::{Batch, Record};
 
-/// How often whoever watches the job hears of it.
+/// How often progress is reported.
 const REPORTS: Duration = Duration::from_millis(500);
 
 pub struct Saver<'a> {
@@ -36,7 +36,7 @@ pub struct Saved {
     pub batch: Batch,
 }
 
-/// How far the filing is.
+/// The progress of filing.
 #[derive(Debug, Clone, Copy)]
 struct Progress {
     depth: i64,
@@ -74,17 +74,17 @@ impl<'a> Saver<'a> {
         self.context.saved(step)
     }
 
-    /// Begins to count anew: everything is gone through again.
+    /// Restarts the count, because everything is repeated.
     pub async fn restart(&self) {
         self.writing.lock().await.done = 0;
     }
 
-    /// Counts decisions that were made before.
+    /// Counts decisions that were saved before.
     pub async fn count(&self, decisions: usize) {
         self.writing.lock().await.done += i64::try_from(decisions).unwrap_or(0);
     }
 
-    /// Saves an answer, together with those that wait as well.
+    /// Saves an answer, together with others that are waiting.
     ///
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
@@ -99,7 +99,7 @@ impl<'a> Saver<'a> {
         let some =
             std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
 
-        // Empty where the one before has taken ours along.
+        // Empty if the previous save included ours.
         if !some.is_empty() {
             let (entries, waiting): (Vec<Saved>, Vec<_>) = some
                 .into_iter()

@@ -1,8 +1,8 @@
-//! Looks again at chunks that are filed already, below the parents that a source's own chunks
-//! went to (`categories::second_look`). Only the embedded model does so: it goes by what lies in
-//! each category, of which there is more now, and it costs nothing but its time.
+//! Re-examines filed chunks below the parents that a source's own chunks went to
+//! (`categories::second_look`). Only the embedded model does this: it relies on the contents of
+//! each category, which have grown, and costs only time.
 //!
-//! What is found is written with the source. If it cannot be had, everything stays where it is.
+//! Moves are written with the source. If the second look fails, everything stays where it is.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,14 +28,14 @@ pub struct SecondLook<'a> {
 /// Chunks below one parent.
 struct Look {
     task: Classify,
-    /// By their number in the task, less one.
+    /// By their number in the task, minus one.
     chunks: Vec<Sample>,
     /// The categories of the task.
     leaves: Vec<i64>,
 }
 
 impl SecondLook<'_> {
-    /// Which chunks belong elsewhere, now that those of this document have found their leaves.
+    /// Which chunks belong elsewhere, now that those of this source have their leaves.
     ///
     /// # Errors
     /// The store's.
@@ -72,8 +72,8 @@ impl SecondLook<'_> {
             }
         }
 
-        // Nothing is saved with the job: another run looks again, for nothing. But its calls are
-        // told of when it ends.
+        // Nothing is saved with the job, because repeating it is free. Its calls are reported when
+        // it ends.
         self.llm.flush().await?;
         Ok(moves)
     }
@@ -101,7 +101,7 @@ fn plan(tree: &Tree, new: &[Node], samples: &Samples, write: u64) -> Vec<Look> {
     looks
 }
 
-/// Those below a parent whose turn it is.
+/// The next ones below a parent.
 fn look_below(
     tree: &Tree,
     parent: Node,
@@ -124,7 +124,7 @@ fn look_below(
     {
         return None;
     }
-    // One that lies alone stays.
+    // A single chunk stays.
     let full = (0..leaves.len()).filter(|at| contents[*at].count > 1);
     let pool: Vec<(usize, &Sample)> = full
         .flat_map(|at| {
@@ -197,8 +197,8 @@ impl Look {
     }
 }
 
-/// The moves that leave a chunk behind in every category: whoever walks there must find
-/// something. `held` says how many there are.
+/// The moves that leave a chunk in every category, so that a walk finds something there. `held`
+/// says how many there are.
 pub fn emptying_none(moves: &[Move], mut held: BTreeMap<i64, i64>) -> Vec<Move> {
     let may_go = |wish: &&Move| {
         let left = held.entry(wish.from).or_default();

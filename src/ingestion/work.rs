@@ -1,5 +1,5 @@
-//! The job behind an ingestion, from the text to its rows. Running it again from any point repeats
-//! no answer and no write.
+//! The job of an ingestion, from the text to its rows. Running it again from any point repeats no
+//! call and no write.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -37,17 +37,17 @@ use crate::search::Search;
 use crate::sources::Sources;
 use crate::store::Store;
 
-/// The name of this kind of work.
+/// The name of this kind of job.
 pub const KIND: &str = "ingestion";
-/// How often a source is filed anew because others filled the hierarchy before it was written.
+/// How often a source is filed again because others filled the hierarchy before it was written.
 const MOST_REFILINGS: usize = 5;
-/// From how many chunks on whoever watches is told of the write before it begins: on SQLite
-/// nothing else can be written until it ends.
+/// From this many chunks on, the write is reported before it begins: on SQLite nothing else can be
+/// written until it ends.
 const LONG_WRITE: usize = 200;
-/// Chunks written since the planner was last told, after which PostgreSQL is told again.
+/// Chunks written after which PostgreSQL's statistics are updated again.
 const ANALYZE_AFTER: i64 = 2000;
 
-/// Carries ingestions out.
+/// Runs ingestions.
 #[derive(Clone)]
 pub struct IngestionWork {
     pub(super) store: Store,
@@ -57,7 +57,7 @@ pub struct IngestionWork {
     pub(super) helpers: ContextualHelpers,
     pub(super) settings: Arc<IngestionSettings>,
     pub(super) samples: SampleCache,
-    /// Where texts are taken apart: as many as there are cores.
+    /// Limits how many texts are cut at once: one per core.
     pub(super) desks: Arc<Semaphore>,
     pub(super) unanalyzed: Arc<AtomicI64>,
 }
@@ -105,8 +105,8 @@ impl IngestionWork {
             .unwrap_or_else(|| self.llm.model_of("classify").to_owned());
 
         let depth = self.settings.taxonomy.depth();
-        // Texts that come together are taken apart one after another: the first is with the model,
-        // and written, while the others are at it.
+        // Concurrent texts are cut one after another: the first is filed and written while the
+        // others are cut.
         let desk = self
             .desks
             .acquire()
@@ -126,7 +126,7 @@ impl IngestionWork {
         };
 
         drop(desk);
-        // A helper is for whoever files.
+        // Only filing needs a helper.
         let needless = same.is_some() || !order.is_filed();
         let (helper, store_helper) = match self
             .describing(context)
@@ -173,14 +173,14 @@ impl IngestionWork {
         Ok(Outcome::Finished)
     }
 
-    /// The earlier version of the source with the same text, unless the text is to be filed again.
+    /// The earlier version of the source with the same content, unless it is to be filed again.
     async fn same_content(
         &self,
         context: &JobContext,
         order: &Order,
         document: &CutText,
     ) -> Result<Option<SourceVersion>, JobError> {
-        // Once parts are written they are this job's own.
+        // Once parts are written, the job continues with them.
         if order.force || context.saved(&part_name(0)).is_some() {
             return Ok(None);
         }
@@ -200,7 +200,7 @@ impl IngestionWork {
             .await?)
     }
 
-    /// What makes the source found by searches, as far as it is made here.
+    /// The terms and vectors that are computed locally.
     async fn searched<'d>(
         &self,
         context: &JobContext,
@@ -237,8 +237,8 @@ impl IngestionWork {
         }))
     }
 
-    /// Adds what a model outside has to say. After the helper: who cancels there has paid for
-    /// nothing else.
+    /// Adds the vectors of an external model. This follows the helper, so that a user who cancels
+    /// there has paid for nothing else.
     async fn embed_outside(
         &self,
         context: &JobContext,
@@ -420,7 +420,7 @@ impl IngestionWork {
             .await
     }
 
-    /// Stores each batch of a window separately; stored batches stay if a later one fails.
+    /// Writes each batch of a window separately; written batches stay.
     async fn write_batches(
         &self,
         context: &JobContext,
@@ -480,7 +480,7 @@ impl IngestionWork {
         }
     }
 
-    /// PostgreSQL plans badly over rows that it has not looked at.
+    /// Without statistics on new rows, PostgreSQL plans badly.
     async fn analyze(&self, written: i64) {
         let before = self.unanalyzed.fetch_add(written, Ordering::Relaxed);
         if before + written < ANALYZE_AFTER {

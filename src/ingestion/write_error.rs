@@ -1,4 +1,4 @@
-//! How a write can fail, and how the job tells it.
+//! How a write can fail, and how the job reports it.
 
 use serde_json::Value;
 
@@ -8,9 +8,9 @@ use crate::store::{AsStoreError, StoreError};
 /// A write that did not happen.
 #[derive(Debug)]
 pub enum WriteError {
-    /// Others have filled the hierarchy meanwhile: some chunks must be filed anew.
+    /// Others have filled the hierarchy meanwhile: some chunks must be filed again.
     NoRoom,
-    /// The job is not ours any more.
+    /// The lease of the job is lost.
     Job(JobError),
     /// The named step failed.
     Store {
@@ -46,7 +46,7 @@ impl<T> During<T> for Result<T, StoreError> {
 }
 
 impl WriteError {
-    /// The error as the job reports it.
+    /// As the job reports it.
     pub fn into_job_error(self, attempt: i64) -> JobError {
         let (operation, table, error) = match self {
             Self::NoRoom => return JobError::Interrupted,
@@ -59,7 +59,7 @@ impl WriteError {
         };
 
         let message = error.to_string();
-        // What a database says may quote a text: it stays with the job.
+        // A database message may quote a text, so it stays with the job.
         tracing::error!(operation, table, "ingestion rolled back");
         let named = |mut failure: Failure| {
             for (name, value) in [
@@ -94,7 +94,7 @@ impl WriteError {
     }
 }
 
-/// Whether the job was still ours to write to.
+/// Fails if the lease of the job is lost.
 pub fn held(ours: bool) -> Result<(), WriteError> {
     if ours {
         Ok(())

@@ -1,7 +1,7 @@
-//! Stores a planned source in one short, fenced transaction: no reader sees half of it, and a
-//! failed write leaves nothing. With `transaction_scope: "batch"` each batch of chunks is such a
-//! transaction, including its search index. The version becomes current with the last batch, so a
-//! failed or cancelled ingestion hides nothing.
+//! Writes a planned source in one short, fenced transaction: readers never see half of it, and a
+//! failed write leaves nothing. With `transaction_scope: "batch"`, each batch of chunks is such a
+//! transaction, including its search data; the version becomes current with the last one, so a
+//! failed or cancelled job hides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -28,30 +28,30 @@ use crate::search::prepare::Prepared;
 use crate::sources::Sources;
 use crate::store::{NewVersion, Store, StoreError, Tx};
 
-/// Everything that is to be written.
+/// Everything to write.
 pub struct Draft<'d> {
     pub order: &'d Order,
     pub facts: VersionFacts,
-    /// What the source can be found by.
+    /// The words by which the source can be found.
     pub words: &'d [String],
-    /// Chunks in the order of the text, less their category.
+    /// Chunks in the order of the text, without their category.
     pub chunks: Vec<NewChunk<'d>>,
-    /// The names from level 1 to the leaf of each chunk; as many as are planned.
+    /// The names from level 1 to the leaf of each planned chunk.
     pub paths: Vec<Vec<String>>,
-    /// Chunks of others that go to another category.
+    /// Chunks of other sources that move to another category.
     pub moves: Vec<Move>,
     /// A helper that is not stored yet.
     pub helper: Option<NewHelper>,
-    /// An earlier version that says the same: its chunks are shared.
+    /// An earlier version with the same content, whose chunks are shared.
     pub same: Option<SourceVersion>,
-    /// What makes it found by searches.
+    /// What makes it searchable.
     pub searched: Option<Searched<'d>>,
 }
 
 /// The chunks that searches find.
 pub struct Searched<'d> {
     pub profile: &'static str,
-    /// The model of their vectors, if they are to have any.
+    /// The model of their vectors, if they have any.
     pub model: Option<String>,
     /// Those that are not filed as well.
     pub chunks: Vec<NewChunk<'d>>,
@@ -67,10 +67,10 @@ pub struct Written {
     pub chunks: i64,
     pub categories: i64,
     pub helper_version: Option<i64>,
-    /// Chunks for searches alone.
+    /// Chunks only for search.
     #[serde(default)]
     pub searched: i64,
-    /// Chunks of others that went to another category.
+    /// Chunks of other sources that moved to another category.
     #[serde(default)]
     pub moved: Vec<Move>,
 }
@@ -128,7 +128,7 @@ impl Writer<'_> {
                 self.write_words(&mut tx, draft, &source).await?;
             }
 
-            // Only now: whoever writes to the space waits from here until the commit.
+            // Only now: from here until the commit, all writers of the space wait.
             let space = self.context.space();
             tx.lock_chunks(space)
                 .await
@@ -162,7 +162,7 @@ impl Writer<'_> {
                 )
                 .await?;
 
-                // Last: what this document said before stays where it was.
+                // Last, so that the previous version of this source stays where it was.
                 self.move_others(&mut tx, draft, &mut written).await?;
             }
 
@@ -199,7 +199,7 @@ impl Writer<'_> {
         written
     }
 
-    /// Remembers with the job that a part is written, in the same transaction.
+    /// Records with the job that a part is written, in the same transaction.
     async fn mark(
         &self,
         tx: &mut Tx,
@@ -218,7 +218,7 @@ impl Writer<'_> {
         )
     }
 
-    /// What the source can be found by.
+    /// The words by which the source can be found.
     async fn write_words(
         &self,
         tx: &mut Tx,
@@ -232,8 +232,8 @@ impl Writer<'_> {
             .during("add keywords", "document_words")
     }
 
-    /// The source and its new version, which nobody sees yet unless it is whole at once; and the
-    /// version's time.
+    /// The source and its new version, which is invisible until it is complete; and the version's
+    /// time.
     async fn write_head(
         &self,
         tx: &mut Tx,
@@ -245,14 +245,14 @@ impl Writer<'_> {
         let space = self.context.space();
         let source = self.source(tx, draft.order, name, now).await?;
 
-        // Behind the source, which whoever removes it holds as well.
+        // After the lock of the source, which a deletion takes as well.
         if let Some(same) = &draft.same
             && !tx
                 .has_source_version(space, same.id)
                 .await
                 .during("find the earlier version", "source_versions")?
         {
-            // Removed meanwhile: there is nothing to share any more, and the next run files it.
+            // Deleted meanwhile: there is nothing left to share, and the next run files the text.
             return Err(WriteError::Job(JobError::Interrupted));
         }
 
@@ -282,9 +282,8 @@ impl Writer<'_> {
         Ok((source, written, now))
     }
 
-    /// Makes the version what the source says, unless a newer one has come, and adds its
-    /// helper; what it said before is no longer counted. `counts` are the chunks in each
-    /// category, where they are known.
+    /// Makes the version current, unless a newer one exists, and adds its helper; the previous
+    /// version no longer counts. `counts` are the chunks in each category, if known.
     async fn complete(
         &self,
         tx: &mut Tx,
@@ -330,9 +329,9 @@ impl Writer<'_> {
         let current = tx.find_helper_origin(space, &source.id).await;
         let current = current.during("find the helper", "contextual_helpers")?;
 
-        // A helper that the user provided in the meantime stays in force.
+        // A helper that the user wrote meanwhile stays current.
         let outranked = current == Some(HelperOrigin::User) && !draft.order.regenerate_helper;
-        // One of a text that a newer one has overtaken describes what nobody reads any more.
+        // The helper of a superseded text describes what nobody reads any more.
         let outranked = outranked || (current.is_some() && source.latest_version > written.version);
         let stored = |helper: &&NewHelper| helper.origin == HelperOrigin::User || !outranked;
 
@@ -344,7 +343,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Adds the chunks of a version to the counts of their categories, or takes them away.
+    /// Adds the chunks of a version to the counts of their categories, or subtracts them.
     async fn count(
         &self,
         tx: &mut Tx,
@@ -376,7 +375,7 @@ impl Writer<'_> {
             .during("count chunks", "categories")
     }
 
-    /// Gives how many lie in each category.
+    /// Returns the counts by category.
     async fn write_chunks(
         &self,
         tx: &mut Tx,
@@ -412,7 +411,7 @@ impl Writer<'_> {
         Ok(counts)
     }
 
-    /// Moves chunks that were looked at again, as far as they lie where they lay then.
+    /// Moves re-examined chunks, if they are still in the same category.
     async fn move_others(
         &self,
         tx: &mut Tx,
@@ -457,8 +456,7 @@ impl Writer<'_> {
         self.add_counts(tx, &counts).await
     }
 
-    /// What makes the chunks of a range found by searches. Chunks for searches alone come with
-    /// the last part.
+    /// Makes the chunks of a range searchable. Chunks only for search come with the last part.
     async fn write_searched(
         &self,
         tx: &mut Tx,
@@ -496,8 +494,7 @@ impl Writer<'_> {
         };
 
         if !indexed.during("index chunks", "chunk_terms")? {
-            // The space has turned to another embedding model meanwhile: the next run asks that
-            // one.
+            // The space has switched to another embedding model: the next run uses that one.
             return Err(WriteError::Job(JobError::Interrupted));
         }
 
@@ -505,8 +502,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The ids of the leaves at the end of these paths, made where they are missing; and how many
-    /// were made.
+    /// The ids of the leaves of these paths, created where missing; and how many were created.
     async fn resolve(
         &self,
         tx: &mut Tx,
@@ -577,12 +573,12 @@ impl Writer<'_> {
     }
 }
 
-/// The name under which a job remembers that the part from this chunk on is written.
+/// The name of the step that records that the part starting at this chunk is written.
 pub fn part_name(start: usize) -> String {
     format!("{WRITTEN}{start}")
 }
 
-/// The result of the job, and which existing chunks it moved.
+/// The result of a job, including which chunks of other sources it moved.
 pub fn result(
     written: &Written,
     spent: crate::model::llm_call::Spent,

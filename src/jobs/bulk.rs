@@ -1,35 +1,34 @@
-//! Many jobs of a space at once: all that match a filter are cancelled or tried again.
+//! Cancels or retries all jobs of a space that match a filter.
 //!
-//! A request changes a bounded number of jobs, in short transactions of some each: neither the
-//! queue nor other writers wait for it, and what was changed stays so if it stops half-way.
+//! A request changes a limited number of jobs, in short transactions of a few each: neither the
+//! queue nor other writers wait for it, and what was changed stays changed if it stops halfway.
 
 use super::{Jobs, JobsError, count_cancelled};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{Job, JobFilter, JobState};
 
-/// Jobs in one transaction.
+/// Jobs per transaction.
 const AT_ONCE: usize = 50;
 
-/// What became of the jobs that match a filter.
+/// The result for the jobs that match a filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changed {
     /// How many matched, up to the limit.
     pub matched: usize,
-    /// How many of them were changed; the others came to another state meanwhile, or had no room in
-    /// the queue.
+    /// How many of them were changed; the others changed their state meanwhile, or found the queue
+    /// full.
     pub changed: usize,
-    /// How many matched and were left alone because a newer text of their source has come, up to
-    /// the limit.
+    /// How many matched and were skipped because their source has a newer text, up to the limit.
     pub superseded: usize,
     /// Whether more match than were changed.
     pub more: bool,
-    /// Whether the queue had no room for the rest.
+    /// Whether the queue was full before the rest.
     pub queue_full: bool,
 }
 
 impl Jobs {
-    /// Ends all jobs that match and are not over, up to `most`.
+    /// Cancels all unfinished jobs that match, up to `most`.
     ///
     /// # Errors
     /// The store's.
@@ -40,7 +39,7 @@ impl Jobs {
         most: usize,
         now: Timestamp,
     ) -> Result<Changed, JobsError> {
-        // Those that wait first: none of them begins while the others are being cancelled.
+        // Waiting jobs first, so that none of them starts while the others are being cancelled.
         let not_over = [
             JobState::Queued,
             JobState::AwaitingHelper,
@@ -52,12 +51,11 @@ impl Jobs {
             .await
     }
 
-    /// Queues all failed jobs that match again, or all cancelled ones, up to `most`. Those whose
-    /// source has got a newer text since are left alone: the older text would become its latest
-    /// version.
+    /// Retries all failed or all cancelled jobs that match, up to `most`. Jobs whose source has a
+    /// newer text are skipped: the older text would become the latest version.
     ///
     /// # Errors
-    /// [`JobsError::QueueFull`] if there is no room for a single one, or the store's.
+    /// [`JobsError::QueueFull`] if not even one fits into the queue, or the store's.
     pub async fn retry_many(
         &self,
         space: &Space,
@@ -120,8 +118,7 @@ impl Jobs {
         };
 
         for some in found.chunks_mut(AT_ONCE) {
-            // In the order in which leases are prolonged: two that wait for each other would be a
-            // deadlock.
+            // In the same order as lease renewals, to avoid deadlocks.
             some.sort();
             let (changed, queue_full) = self.change_some(space, some, states, next, now).await?;
             if next == JobState::Cancelled {
@@ -139,8 +136,8 @@ impl Jobs {
         Ok(done)
     }
 
-    /// Changes jobs that are still in one of the states; gives those, and whether the queue had no
-    /// room for the others.
+    /// Changes jobs that are still in one of the states; returns those, and whether the queue was
+    /// full before the others.
     async fn change_some(
         &self,
         space: &Space,

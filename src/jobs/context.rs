@@ -15,7 +15,7 @@ use crate::llm::Llm;
 use crate::model::job::{Claim, ClaimedJob, Job, JobRecord, Record, Report};
 use crate::store::{Ending, StoreError, Tx};
 
-/// A running job's own handle.
+/// The handle of a running job.
 #[derive(Clone)]
 pub struct JobContext {
     inner: Arc<Inner>,
@@ -29,18 +29,17 @@ struct Inner {
     claim: Claim,
     saved: Mutex<HashMap<String, Value>>,
     warnings: Mutex<Vec<Value>>,
-    /// What the job was doing since it last wrote something down.
+    /// Progress since the last write.
     reports: Mutex<Vec<Report>>,
-    /// Whether this run has achieved something that will not be done again.
+    /// Whether this run has completed something that will not be repeated.
     progressed: Arc<AtomicBool>,
     /// Whether the job's row still says that it waits for a provider.
     counts_waits: AtomicBool,
-    /// Held from when reports are taken until they are written, so that they are written in their
-    /// order.
+    /// Held from taking reports until they are written, so that they stay in order.
     telling: tokio::sync::Mutex<()>,
 }
 
-/// A job that is about to end, with what there is left to report of it.
+/// A job that is about to end, with its unwritten reports.
 pub struct Ended<'c> {
     context: &'c JobContext,
     reports: Vec<Report>,
@@ -98,7 +97,7 @@ impl JobContext {
         &self.inner.job.id
     }
 
-    /// What was asked for, once: it may be large, and is not kept twice.
+    /// The request, once: it may be large, and is not kept twice.
     pub fn take_request(&self) -> Value {
         std::mem::take(
             &mut *self
@@ -118,7 +117,7 @@ impl JobContext {
         &*self.inner.clock
     }
 
-    /// What a step left behind, if it was finished before.
+    /// The value of a step, if it was finished before.
     pub fn saved(&self, step: &str) -> Option<Value> {
         self.inner
             .saved
@@ -128,7 +127,7 @@ impl JobContext {
             .cloned()
     }
 
-    /// Saves a finished step, at once: whoever resumes the job does not do it again.
+    /// Saves a finished step immediately: a resumed job does not repeat it.
     ///
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
@@ -136,7 +135,7 @@ impl JobContext {
         self.record(Record::step(step.to_owned(), value)).await
     }
 
-    /// Writes down finished steps, batches and events together, at once.
+    /// Writes finished steps, batches and events together, immediately.
     ///
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
@@ -147,8 +146,7 @@ impl JobContext {
         self.recorded(&made, written)
     }
 
-    /// The same for steps that were paid for: what they cost is written down with them, never
-    /// later.
+    /// The same for paid steps: their cost is written with them, never later.
     ///
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
@@ -159,7 +157,7 @@ impl JobContext {
         self.recorded(&made, written)
     }
 
-    /// Takes along what there is to report.
+    /// Adds pending reports.
     fn made(&self, mut record: Record) -> JobRecord {
         record.reports = self.take_reports();
         JobRecord {
@@ -184,8 +182,8 @@ impl JobContext {
         Ok(())
     }
 
-    /// Writes down steps inside a transaction that writes their effect; `false`: the lease is lost,
-    /// drop the transaction.
+    /// Writes steps inside a transaction that writes their effect; `false`: the lease is lost, drop
+    /// the transaction.
     ///
     /// # Errors
     /// The store's.
@@ -198,7 +196,7 @@ impl JobContext {
         tx.add_job_record(&made).await
     }
 
-    /// Makes steps found again by this run; those of [`JobContext::record_in`], once they are
+    /// Makes steps available to this run; for those of [`JobContext::record_in`], once they are
     /// committed.
     pub fn remember(&self, record: &Record) {
         let mut saved = self
@@ -217,13 +215,13 @@ impl JobContext {
         }
     }
 
-    /// Says that something was achieved which will not be done again: waiting for a provider begins
-    /// anew after it. Finished steps say so by themselves.
+    /// Notes progress that will not be repeated: the wait for a provider starts over after it.
+    /// Finished steps do this automatically.
     pub fn note_progress(&self) {
         self.inner.progressed.store(true, Ordering::Relaxed);
     }
 
-    /// What can be read of the steps that are finished.
+    /// The finished steps that `read` can parse.
     pub fn read_saved<T>(&self, read: impl Fn(&str, &Value) -> Option<T>) -> Vec<T> {
         let saved = self
             .inner
@@ -236,9 +234,9 @@ impl JobContext {
             .collect()
     }
 
-    /// Tells what the job is doing. Whoever watches it sees it within a moment: it is written with
-    /// what the job writes down next, or else by the runner, so that a short job is not kept by
-    /// transactions that say it is under way.
+    /// Reports what the job is doing. Watchers see it shortly: it is written with the next record
+    /// of the job, or by the runner, so that a short job does not spend its transactions on
+    /// progress.
     pub fn report(&self, phase: &'static str, progress: Value) {
         let report = Report {
             phase,
@@ -262,7 +260,7 @@ impl JobContext {
         )
     }
 
-    /// What could not be written is written later, unless it may have been.
+    /// What could not be written is written later, unless it may have been written.
     fn put_back(&self, error: &StoreError, reports: &[Report]) {
         if !matches!(error, StoreError::Uncertain { .. }) {
             self.inner
@@ -273,8 +271,7 @@ impl JobContext {
         }
     }
 
-    /// Writes what there is to report, if anything, at once; `false` if the job is known to be no
-    /// longer ours.
+    /// Writes pending reports immediately; `false` if the job is known to be lost.
     pub async fn write_reports(&self) -> bool {
         let _telling = self.inner.telling.lock().await;
         let made = self.made(Record::default());
@@ -284,7 +281,7 @@ impl JobContext {
 
         match self.inner.jobs.store.add_job_record(&made).await {
             Ok(true) => self.inner.jobs.announce(),
-            // Whoever has the job now reports for itself.
+            // The new owner of the job reports for itself.
             Ok(false) => return false,
             Err(error) => {
                 tracing::debug!(job_id = %self.inner.job.id, %error, "cannot store the progress of a job; will retry");
@@ -295,14 +292,14 @@ impl JobContext {
         true
     }
 
-    /// What the runner writes now and then while the work goes on.
+    /// What the runner writes from time to time while the work runs.
     pub(super) async fn write_meanwhile(&self) {
         self.end_wait().await;
         self.write_reports().await;
     }
 
-    /// Writes down that a job which has waited for a provider has got on since, so that it is known
-    /// also after a crash.
+    /// Records that a job made progress after waiting for a provider, so that it is known even
+    /// after a crash.
     async fn end_wait(&self) {
         let inner = &*self.inner;
         if !inner.progressed.load(Ordering::Relaxed) || !inner.counts_waits.load(Ordering::Relaxed)
@@ -330,7 +327,7 @@ impl JobContext {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
             let warning = json!({"code": code, "message": message});
-            // A resumed job says it again.
+            // A resumed job repeats it.
             if !warnings.contains(&warning) {
                 warnings.push(warning);
             }
@@ -364,8 +361,8 @@ impl JobContext {
         Ok(())
     }
 
-    /// Gets ready to end the job; before the transaction that does, since whoever reports may wait
-    /// for that.
+    /// Prepares to end the job. Call it before opening the transaction that ends it, because a
+    /// reporter may wait for that.
     pub async fn ending(&self) -> Ended<'_> {
         let telling = self.inner.telling.lock().await;
         Ended {
@@ -377,7 +374,7 @@ impl JobContext {
 }
 
 impl Ended<'_> {
-    /// It does not end after all: what there was to report still is.
+    /// The job does not end after all: its reports are pending again.
     pub fn give_back(self) {
         let mut reports = self
             .context
@@ -388,7 +385,7 @@ impl Ended<'_> {
         reports.splice(0..0, self.reports);
     }
 
-    /// Ends the job inside the transaction that writes its effect: both last, or neither.
+    /// Ends the job inside the transaction that writes its effect: both are committed, or neither.
     ///
     /// # Errors
     /// [`JobError::LeaseLost`]: drop the transaction. Or the store's.
@@ -396,8 +393,7 @@ impl Ended<'_> {
         held(self.end(tx, result).await?)
     }
 
-    /// The same, saying which source the job was about after all; `false`: the lease is lost,
-    /// drop the transaction.
+    /// The same, and sets the source of the job; `false`: the lease is lost, drop the transaction.
     ///
     /// # Errors
     /// The store's.

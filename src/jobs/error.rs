@@ -1,4 +1,4 @@
-//! Why a job did not succeed: a temporary reason, a permanent one, or an interruption.
+//! Why a job did not succeed: a temporary error, a permanent one, or none of its own.
 
 use std::time::Duration;
 
@@ -14,17 +14,16 @@ pub enum JobError {
     /// Temporary: queued again until the attempts are used up.
     #[error("{0}")]
     Retry(Box<Failure>),
-    /// The provider that the job needs does not respond: handed back for a while without using an
-    /// attempt.
+    /// Its provider does not answer: handed back for a while, without using up an attempt.
     #[error("{0}")]
     Wait(Box<Failure>, Wait),
     /// Permanent: the job fails.
     #[error("{0}")]
     Fail(Box<Failure>),
-    /// The process is shutting down: handed back without using an attempt.
+    /// The process must stop: handed back without using up an attempt.
     #[error("the process is shutting down")]
     Interrupted,
-    /// The database was unreachable: handed back for a while without using an attempt.
+    /// The database was unreachable: handed back for a while, without using up an attempt.
     #[error("the database is unreachable")]
     Away,
     /// Another process has the job now, or it was cancelled: nothing may be written.
@@ -35,13 +34,13 @@ pub enum JobError {
 /// What a job waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// A provider that is unreachable or busy, with the delay that it requests. Lasts up to
-    /// `jobs.patience` before it uses an attempt.
+    /// An unreachable or busy provider, with the wait that it asks for. Up to `jobs.patience`
+    /// before an attempt is lost.
     Outage(Option<Duration>),
-    /// A paused provider, which is probed again after this time. An operator has to act, so there
-    /// is no limit.
+    /// A paused provider, which is tried again after this time. An operator must act, so there is
+    /// no limit.
     Paused(Duration),
-    /// Free space in the database. Lasts up to `jobs.patience` before it uses an attempt.
+    /// Space in the database. Up to `jobs.patience` before an attempt is lost.
     Storage,
 }
 
@@ -65,7 +64,7 @@ impl JobError {
     }
 }
 
-/// The contents of the problem document.
+/// What went wrong, as in a problem document.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub code: &'static str,
@@ -106,7 +105,7 @@ impl Failure {
         self
     }
 
-    /// The problem document of a job. A job has no request, so its own id is the request id.
+    /// The problem document of a job. A job has no request, so it carries the job's id instead.
     pub fn problem(&self, job_id: &str) -> Value {
         let mut problem = json!({
             "type": format!("urn:memoir:problem:{}", self.code), "title": self.title, "status": self.status,
@@ -134,7 +133,7 @@ impl Failure {
         )
     }
 
-    /// Too many processes died or froze while they ran the job, so it fails.
+    /// So many processes died or froze while running the job that it fails.
     pub fn workers_lost(losses: i64) -> Self {
         let detail = format!(
             "{losses} processes in a row died or froze while they ran this job, and it saved \
@@ -162,8 +161,8 @@ impl Failure {
 }
 
 impl From<LlmError> for JobError {
-    /// An unavailable model or a paused provider may recover; every other error needs an operator,
-    /// after which `retry` resumes the job.
+    /// An unreachable model or a paused provider may recover; everything else needs an operator,
+    /// and `retry` continues from there.
     fn from(error: LlmError) -> Self {
         let failure = Failure {
             code: error.code(),

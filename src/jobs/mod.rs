@@ -1,8 +1,8 @@
 //! Background jobs that are never lost and never done twice.
 //!
 //! A job is a row. A caller queues it in its own transaction; a `Runner` of this or another process
-//! claims it with a lease, runs it, and ends it with a fenced write. This module knows no kind of
-//! work: a feature implements `Work`, and the application registers it.
+//! claims it with a lease, runs it, and ends it with a fenced write. This folder knows no kind of
+//! job: a feature implements `Work`, and the application registers it.
 
 mod bulk;
 mod context;
@@ -29,43 +29,43 @@ pub use error::{Failure, JobError, Wait};
 pub use runner::Runner;
 pub use work::{Outcome, Work};
 
-/// How often a waiting caller looks for what another process did.
+/// How often a waiting caller polls for changes by other processes.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// After some news a watcher lets more gather before it looks: hundreds may watch, and every look
-/// is a query.
+/// After a change, a watcher waits for more before it reads: hundreds may watch, and every read is
+/// a statement.
 const GATHER: Duration = Duration::from_millis(20);
 /// How many of the last errors are shown.
 const ERRORS_KEPT: i64 = 5;
-/// How many of the other events.
+/// How many of the other events are shown.
 const EVENTS_KEPT: i64 = 100;
 
-/// The area's face, cheap to clone.
+/// Entry point of jobs; cheap to clone.
 #[derive(Clone)]
 pub struct Jobs {
     store: Store,
     settings: Arc<config::Jobs>,
-    /// Whether the log of a job outlives it.
+    /// Whether the log of a job is kept after it ends.
     keeps_records: bool,
-    /// Moves whenever this process queues or changes a job; wakes workers and waiting callers.
+    /// Changes whenever this process queues or changes a job; wakes workers and waiting callers.
     changed: Arc<watch::Sender<u64>>,
 }
 
-/// A wish about a job could not be fulfilled.
+/// A request about a job failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JobsError {
-    /// 404: there is none in this space.
+    /// 404: no such job in this space.
     #[error("there is no job {0} in this space")]
     NotFound(String),
-    /// 409: it is over, or not over yet.
+    /// 409: it has ended, or has not ended yet.
     #[error("the job is {}", .state.as_str())]
     WrongState {
         state: JobState,
         wanted: &'static str,
     },
-    /// 429: too many wait in this space.
+    /// 429: too many jobs wait in this space.
     #[error("{waiting} jobs are already waiting in this space")]
     QueueFull { waiting: u64 },
-    /// 503 and 500, as the store says.
+    /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -114,12 +114,12 @@ impl Jobs {
         i64::try_from(self.settings.max_queued).unwrap_or(i64::MAX)
     }
 
-    /// The attempts that a job has unless its kind says otherwise.
+    /// The maximum attempts of a job, unless its kind says otherwise.
     pub fn max_attempts(&self) -> i64 {
         i64::try_from(self.settings.max_attempts).unwrap_or(i64::MAX)
     }
 
-    /// Wakes whoever waits for work or for news. Other processes find out by looking.
+    /// Wakes everything that waits for jobs or changes. Other processes poll.
     pub fn announce(&self) {
         self.changed
             .send_modify(|count| *count = count.wrapping_add(1));
@@ -132,7 +132,7 @@ impl Jobs {
         found.ok_or_else(|| JobsError::NotFound(id.to_owned()))
     }
 
-    /// The job once it is over or awaits its user, or as it is when patience ends.
+    /// The job once it has ended or awaits its user, or as it is when the timeout expires.
     ///
     /// # Errors
     /// [`JobsError::NotFound`], or the store's.
@@ -183,7 +183,7 @@ impl Jobs {
             .await?)
     }
 
-    /// How often database calls were retried for a job; for a running job, before this attempt.
+    /// How often the database was retried for a job; for a running one, before this attempt.
     pub async fn db_retries(&self, job: &Job) -> Result<i64, JobsError> {
         let told = self
             .store
@@ -195,7 +195,7 @@ impl Jobs {
             .sum())
     }
 
-    /// Where the description of a job's source came from, oldest first.
+    /// The origins of the helper of a job's source, oldest first.
     pub async fn helper_events(&self, job: &Job) -> Result<Vec<JobEvent>, JobsError> {
         Ok(self
             .store
@@ -208,12 +208,12 @@ impl Jobs {
         Ok(self.store.list_job_batches(&job.space, &job.id).await?)
     }
 
-    /// Every attempt of a job to ask a model.
+    /// The model calls of a job.
     pub async fn calls(&self, job: &Job) -> Result<Vec<LlmCall>, JobsError> {
         Ok(self.store.list_job_calls(&job.space, &job.id).await?)
     }
 
-    /// Events after `seq`, waiting for some while at the most if there are none.
+    /// Events after `seq`; waits up to a timeout if there are none.
     pub async fn events(
         &self,
         space: &Space,
@@ -235,11 +235,11 @@ impl Jobs {
         Ok(self.store.list_job_events(space, id, after, 200).await?)
     }
 
-    /// Ends a job that is not over, at once; whoever runs it stops within a second or two and
-    /// writes nothing more.
+    /// Cancels an unfinished job immediately; its worker stops within a second or two and writes
+    /// nothing more.
     ///
     /// # Errors
-    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is over, or the store's.
+    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it has ended, or the store's.
     pub async fn cancel(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
         let job = self
             .change(
@@ -256,8 +256,8 @@ impl Jobs {
         Ok(job)
     }
 
-    /// Ends all jobs about a source that are not over, inside the caller's transaction; call
-    /// [`Jobs::announce_cancelled`] with them once that has ended.
+    /// Cancels all unfinished jobs of a source inside the caller's transaction; call
+    /// [`Jobs::announce_cancelled`] with them once that is committed.
     pub async fn cancel_about(
         &self,
         tx: &mut Tx,
@@ -280,7 +280,7 @@ impl Jobs {
         }
     }
 
-    /// Queues a failed or cancelled job again; what it has finished is not done again.
+    /// Queues a failed or cancelled job again; its finished steps are not repeated.
     ///
     /// # Errors
     /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is neither,
@@ -297,11 +297,11 @@ impl Jobs {
         .await
     }
 
-    /// Queues a job again whose user has given what it was waiting for, inside the caller's
-    /// transaction; call [`Jobs::announce`] once that is committed.
+    /// Queues a job whose user has provided the missing input, inside the caller's transaction;
+    /// call [`Jobs::announce`] once that is committed.
     ///
     /// # Errors
-    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it waits for nobody, or the store's.
+    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it awaits no user, or the store's.
     pub async fn resume(
         &self,
         tx: &mut Tx,
@@ -324,12 +324,12 @@ impl Jobs {
     /// A job that awaits its user.
     ///
     /// # Errors
-    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it waits for nobody, or the store's.
+    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it awaits no user, or the store's.
     pub async fn find_waiting(&self, space: &Space, id: &str) -> Result<Job, JobsError> {
         check_waiting(self.find(space, id).await?)
     }
 
-    /// The same, held until the caller's transaction ends.
+    /// The same, locked until the caller's transaction ends.
     ///
     /// # Errors
     /// As [`Jobs::find_waiting`].
@@ -343,7 +343,7 @@ impl Jobs {
         check_waiting(found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?)
     }
 
-    /// Writes what a waiting job has heard from its user so far.
+    /// Stores the input that a waiting job has received so far.
     ///
     /// # Errors
     /// As [`Jobs::find_waiting`].
@@ -363,7 +363,7 @@ impl Jobs {
         updated.await.inspect(|()| self.announce())
     }
 
-    /// Removes the log of a job that ends, where it is not to be kept.
+    /// Deletes the log of a job that ends, unless it is to be kept.
     async fn tidy(&self, tx: &mut Tx, claim: &Claim) -> Result<(), StoreError> {
         if self.keeps_records {
             Ok(())
@@ -387,7 +387,7 @@ impl Jobs {
             let found = tx.find_job(space, &parsed).await?;
             let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
 
-            // A user's wish to queue it again is for jobs that are over.
+            // A user can queue only jobs that have ended.
             let allowed =
                 job.state.may_become(next) && (next != JobState::Queued || job.state.is_final());
             if !allowed {
@@ -398,7 +398,7 @@ impl Jobs {
             }
 
             if !self.apply(&mut tx, &job, next, now).await? {
-                // It moved between the look and the write: look again.
+                // It changed between the read and the write: read again.
                 return Err(StoreError::Contended {
                     cause: "the job changed its state".to_owned(),
                 }
@@ -414,8 +414,8 @@ impl Jobs {
         self.find(space, id).await
     }
 
-    /// Cancels a job that the transaction has read, or queues it again; `false` if it moved between
-    /// the look and the write.
+    /// Cancels or requeues a job that the transaction has read; `false` if it changed between the
+    /// read and the write.
     async fn apply(
         &self,
         tx: &mut Tx,
@@ -438,12 +438,12 @@ impl Jobs {
         Ok(tx.requeue_job(job, now).await?)
     }
 
-    /// How much waits or is under way, over all spaces.
+    /// How many jobs wait or run, over all spaces.
     pub async fn queue_depth(&self) -> Result<QueueDepth, JobsError> {
         Ok(self.store.queue_depth().await?)
     }
 
-    /// Removes finished jobs that are older than `jobs.keep_days`.
+    /// Deletes finished jobs older than `jobs.keep_days`.
     pub async fn prune(&self, now: Timestamp) -> Result<u64, JobsError> {
         let days = i64::try_from(self.settings.keep_days).unwrap_or(i64::MAX);
         let before = now.minus_seconds(days.saturating_mul(24 * 60 * 60));
@@ -476,7 +476,7 @@ fn count_cancelled(job: &Job) {
     .increment(1);
 }
 
-/// An id that is none names nothing, which is the same as naming something that is not there.
+/// A malformed id is treated as not found.
 fn parse(id: &str) -> Result<JobId, JobsError> {
     id.parse()
         .map_err(|_| JobsError::NotFound(id.chars().take(64).collect()))

@@ -1,4 +1,4 @@
-//! Claims jobs, runs them, keeps their leases, and gives them back at a stop.
+//! Claims jobs, runs them, renews their leases, and hands them back on shutdown.
 
 mod hold;
 mod waiting;
@@ -23,13 +23,13 @@ use crate::store::{Ending, Store, StoreError, count_retries};
 use hold::{Holds, Stopped};
 use waiting::Waited;
 
-/// How often an idle process looks for work that another one has queued.
+/// How often an idle process polls for jobs that another one has queued.
 const LOOK_FOR_WORK: Duration = Duration::from_millis(500);
-/// How long what a job is doing may go unwritten while the job itself writes nothing.
+/// How long progress may stay unwritten while the job itself writes nothing.
 const REPORTS: Duration = Duration::from_millis(250);
-/// How long handing jobs back may take at a stop.
+/// How long handing back jobs may take on shutdown.
 const HAND_BACK: Duration = Duration::from_secs(3);
-/// How long to leave a database alone that is away.
+/// The pause after the database was unreachable.
 const LEAVE_ALONE: Duration = Duration::from_secs(1);
 
 /// Runs the jobs of one process.
@@ -41,16 +41,16 @@ struct Shared {
     jobs: Jobs,
     clock: Arc<dyn Clock>,
     work: HashMap<&'static str, Arc<dyn Work>>,
-    /// This process, among all that share the database.
+    /// The id of this process among all that share the database.
     owner: String,
     holds: Holds,
-    /// Moves whenever a provider answers again.
+    /// Changes whenever a provider recovers.
     recovered: watch::Receiver<u64>,
 }
 
 impl Runner {
-    /// A runner for the kinds of work that are registered here and nowhere else. Jobs that wait for
-    /// a provider are tried at once when `recovered` moves.
+    /// A runner for the kinds of work registered here. Jobs that wait for a provider are retried
+    /// immediately when `recovered` changes.
     #[must_use]
     pub fn new(
         jobs: Jobs,
@@ -73,8 +73,8 @@ impl Runner {
         }
     }
 
-    /// Runs jobs until `stop`; then takes no more, gives those that run `grace` to finish, and
-    /// hands the rest back.
+    /// Runs jobs until `stop`; then claims no more, gives running ones `grace` to finish, and hands
+    /// back the rest.
     pub async fn run(self, stop: CancellationToken, grace: Duration) {
         let shared = self.shared;
         let running = TaskTracker::new();
@@ -89,7 +89,8 @@ impl Runner {
                 fail_point::hit("in_shutdown");
                 shared.holds.stop_all(Stopped::ShuttingDown);
 
-                // With the database away they cannot be handed back; their leases will run out.
+                // If the database is unreachable, they cannot be handed back; their leases will
+                // expire.
                 let _ = tokio::time::timeout(HAND_BACK, running.wait()).await;
             }
         };
@@ -137,8 +138,8 @@ async fn claim_until_stopped(
 
         let claimed = tokio::select! {
             claimed = claiming => claimed,
-            // A stop does not wait for a database that is away; what may have been claimed runs
-            // out.
+            // A shutdown does not wait for an unreachable database; what may have been claimed
+            // expires.
             () = async { stop.cancelled().await; tokio::time::sleep(HAND_BACK).await } => return,
         };
 
@@ -173,7 +174,7 @@ impl Shared {
         &self.jobs.store
     }
 
-    /// Sees one job through, from its claim to its end.
+    /// Runs one job from its claim to its end.
     async fn attend(self: Arc<Self>, claimed: ClaimedJob, place: OwnedSemaphorePermit) {
         let retries = Arc::<AtomicI64>::default();
         count_retries(
@@ -199,7 +200,7 @@ impl Shared {
         let (waited, progressed) = (claimed.waited, Arc::<AtomicBool>::default());
         let outcome = self.run_work(claimed, &stop, &retries, &progressed).await;
         if matches!(outcome, Err(JobError::Away)) {
-            // It comes back to what could not be done now.
+            // It resumes what could not be done now.
             retries.fetch_add(1, Ordering::Relaxed);
         }
 
@@ -219,7 +220,7 @@ impl Shared {
         tracing::info!(%job_id, kind, attempt, outcome, ms, "job released");
     }
 
-    /// Runs the work on a task of its own, so that a panic or a stop ends it and nothing else.
+    /// Runs the work in its own task, so that a panic or a stop ends only that.
     async fn run_work(
         self: &Arc<Self>,
         claimed: ClaimedJob,
@@ -232,7 +233,7 @@ impl Shared {
             return Err(JobError::Interrupted);
         };
 
-        // The first to run it finds nothing saved.
+        // On the first run, nothing is saved.
         let saved = match job.fence {
             1 => HashMap::new(),
             _ => self.store().list_checkpoints(&job.space, &job.id).await?,
@@ -266,8 +267,8 @@ impl Shared {
                         _ => JobError::LeaseLost,
                     });
                 }
-                // Seen to its end, even if the work ends meanwhile: what was taken to be written is
-                // in no other hands.
+                // Completed even if the work ends meanwhile: reports taken for writing exist
+                // nowhere else.
                 () = tokio::time::sleep(REPORTS) => {
                     tokio::select! { () = context.write_meanwhile() => {}, () = stop.cancelled() => {} }
                 }
@@ -284,8 +285,8 @@ impl Shared {
         ended
     }
 
-    /// Writes how the job ended. While the database is away it keeps trying, until the job is lost
-    /// or the process stops.
+    /// Writes how the job ended. While the database is unreachable it keeps trying, until the job
+    /// is lost or the process stops.
     async fn end(
         &self,
         job: &Job,

@@ -1,6 +1,6 @@
 //! All keys, in memory. A counter in the database tells when the table has changed; it is read at
-//! most once in [`FRESH`], by the first request that comes after that time. So an unknown key costs
-//! no query either.
+//! most once per [`FRESH`], by the first request after that time. So an unknown key costs no
+//! statement either.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,36 +13,35 @@ use super::Key;
 use crate::config::Auth;
 use crate::store::{Store, StoreError};
 
-/// How long what is known of the table is taken for true: a key that another process made or
-/// revoked is seen within it.
+/// How long the cached table counts as current: a key that another process created or revoked is
+/// seen within this time.
 pub const FRESH: Duration = Duration::from_secs(2);
-/// How long a request waits for that, and how long for the whole table where it has changed.
+/// How long a request waits for the counter, and for the whole table if it has changed.
 const PATIENCE: Duration = Duration::from_secs(1);
 const RELOAD: Duration = Duration::from_secs(10);
 
-/// Keys by their digests.
+/// Keys by digest.
 type Table = Arc<HashMap<[u8; 32], Arc<Key>>>;
 
 pub struct Directory {
     store: Store,
     config: Vec<Arc<Key>>,
     known: RwLock<Known>,
-    /// Set once the table held a row: from then on the service does not open again before it is
-    /// started anew.
+    /// Set once the table had a row: from then on the service requires keys until it restarts.
     had_keys: AtomicBool,
-    /// One look at the database at a time; the others wait for it.
+    /// One check of the database at a time; the others wait for it.
     turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
 struct Known {
     table: Table,
-    /// Rows of the table, also those that cannot be read.
+    /// Number of rows in the table, including unreadable ones.
     rows: usize,
     /// The counter's value when the table was read.
     changes: i64,
     checked: Instant,
-    /// Why the last look failed.
+    /// Why the last check failed.
     failure: Option<StoreError>,
 }
 
@@ -54,7 +53,7 @@ impl Directory {
             .map(|key| Arc::new(Key::of_config(key)))
             .collect();
 
-        // Before the table: a change in between is found by the next look.
+        // Before the table, so that the next check finds a change in between.
         let changes = store.find_key_changes().await?;
         let (table, rows) = read(&store).await?;
         let known = RwLock::new(Known {
@@ -75,19 +74,19 @@ impl Directory {
         })
     }
 
-    /// Whether there is any key at all, or was one since the start.
+    /// Whether there is any key, or was one since the start.
     pub async fn has_keys(&self) -> bool {
         if !self.config.is_empty() {
             return true;
         }
 
-        // What was known last holds while the database is unreachable.
+        // The last known keys apply while the database is unreachable.
         let _ = self.current().await;
         self.had_keys.load(Ordering::Relaxed)
     }
 
     pub async fn find(&self, digest: &[u8; 32]) -> Result<Option<Arc<Key>>, StoreError> {
-        // Looks at every key, so that the time tells nothing about which one nearly fitted.
+        // Compares with every key, so that the time reveals nothing about a near match.
         let mut found = None;
         for key in &self.config {
             if bool::from(key.digest.ct_eq(digest)) {
@@ -123,7 +122,7 @@ impl Directory {
         }
 
         let _turn = self.turn.lock().await;
-        // Somebody else may have looked meanwhile.
+        // Another task may have checked meanwhile.
         if let Some(known) = self.fresh() {
             return known;
         }
@@ -187,7 +186,7 @@ impl Directory {
             .clone()
     }
 
-    /// Never goes back: a table that was read before a key was revoked must not bring the key back.
+    /// Never goes back: a table that was read before a key was revoked must not restore the key.
     fn learn(&self, next: Known) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if next.changes >= known.changes {
@@ -199,7 +198,7 @@ impl Directory {
     }
 }
 
-/// The keys that can be read, and how many rows there are.
+/// The readable keys, and the number of rows.
 async fn read(store: &Store) -> Result<(Table, usize), StoreError> {
     let rows = store.list_api_keys().await?;
     let keys = rows

@@ -1,4 +1,4 @@
-//! One API key, wherever it comes from.
+//! One API key, from the configuration or the table.
 
 use crate::base::clock::Timestamp;
 use crate::base::hash::{hex, parse_sha256_hex, sha256_hex};
@@ -7,14 +7,14 @@ use crate::config::auth::{ApiKey, KeyLimits, Role};
 use crate::model::llm_call::Payer;
 use crate::store::{ALL_SPACES, ApiKeyRow};
 
-/// Where a key was made.
+/// Where a key was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     Config,
     Api,
 }
 
-/// Whether a key opens anything.
+/// Whether a key is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Active,
@@ -28,9 +28,9 @@ pub struct Key {
     pub id: String,
     pub name: String,
     pub origin: Origin,
-    /// Its first characters; of a key of the configuration nothing is shown.
+    /// Its first characters; empty for a key of the configuration.
     pub prefix: Option<String>,
-    /// The only space that it opens; `None` opens every one.
+    /// The only space that it opens; `None`: all.
     pub space: Option<Space>,
     pub role: Role,
     pub limits: KeyLimits,
@@ -42,7 +42,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key of the configuration. Its id follows from its name, so that it is the same after a
+    /// A key of the configuration. Its id is derived from its name, so that it is the same after a
     /// restart.
     pub(super) fn of_config(key: &ApiKey) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Key {
         }
     }
 
-    /// A key of the table; `None` if its row cannot be read, which opens nothing.
+    /// A key of the table; `None` if its row cannot be read, which makes it invalid.
     pub(super) fn of_row(row: &ApiKeyRow) -> Option<Self> {
         let space = if row.space == ALL_SPACES {
             None
@@ -84,7 +84,7 @@ impl Key {
         })
     }
 
-    /// Its row; none for a key of the configuration.
+    /// Its row; `None` for a key of the configuration.
     pub(super) fn row(&self) -> Option<ApiKeyRow> {
         Some(ApiKeyRow {
             space: self
@@ -113,7 +113,7 @@ impl Key {
         }
     }
 
-    /// Its place in a list: those of the configuration first, then the oldest.
+    /// Its position in a list: those of the configuration first, then the oldest.
     pub fn place(&self) -> String {
         let origin = if self.origin == Origin::Config {
             '0'
@@ -123,7 +123,7 @@ impl Key {
         format!("{origin}{}", self.id)
     }
 
-    /// Who pays for what is asked of models with this key.
+    /// Who pays for model calls with this key.
     pub fn payer(&self) -> Payer {
         let day = self.limits.day;
         Payer {

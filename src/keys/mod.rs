@@ -1,8 +1,8 @@
-//! API keys: those of the configuration and those that were made over the API; who may make which,
-//! and what each may ask.
+//! API keys, from the configuration and created over the API: who may create which, and their
+//! limits.
 //!
-//! `directory` keeps all keys in memory, so that a request costs no query; `rate` counts requests a
-//! minute over all processes. What a key may spend on models is counted where models are asked.
+//! `directory` holds all keys in memory, so that a request costs no statement; `rate` counts
+//! requests per minute over all processes. `llm` counts what a key spends on models.
 
 mod directory;
 mod key;
@@ -30,20 +30,20 @@ pub use key::{Key, Origin, State};
 use directory::Directory;
 use rate::Rates;
 
-/// What every key that is made here begins with, so that people and scanners recognise one.
+/// The prefix of every created key, by which people and scanners recognise one.
 const MARK: &str = "memoir_";
-/// Characters of a key that are kept and shown.
+/// Characters of a key that are stored and shown.
 const PREFIX_CHARS: usize = 12;
-/// Most characters of a key's name.
+/// Maximum characters of a key's name.
 const MOST_NAME_CHARS: usize = 100;
-/// The use of a key is written once in this many seconds.
+/// The use of a key is stored at most once in this many seconds.
 const USE_SECONDS: i64 = 300;
-/// Seconds that the counts of requests in a minute are kept.
+/// Seconds that request counts are kept.
 const KEEP_WINDOWS_SECONDS: i64 = 60 * 60;
-/// Days that what keys spent is kept.
+/// Days that spending is kept.
 const KEEP_DAYS: i64 = 90;
 
-/// The area's face, cheap to clone.
+/// Entry point of keys; cheap to clone.
 #[derive(Clone)]
 pub struct Keys {
     inner: Arc<Inner>,
@@ -54,23 +54,23 @@ struct Inner {
     clock: Arc<dyn Clock>,
     directory: Directory,
     rates: Rates,
-    /// When the use of each key was last written.
+    /// When the use of each key was last stored.
     used: Mutex<HashMap<String, Timestamp>>,
     writes: TaskTracker,
 }
 
-/// A key to be made.
+/// A key to create.
 #[derive(Debug, Clone)]
 pub struct NewKey {
     pub name: String,
-    /// The only space that it opens; `None` opens every one.
+    /// The only space that it opens; `None`: all.
     pub space: Option<Space>,
     pub role: Role,
     pub expires_at: Option<Timestamp>,
     pub limits: KeyLimits,
 }
 
-/// A change to a key; what is `None` stays.
+/// Changes to a key; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct KeyChange {
     pub name: Option<String>,
@@ -78,10 +78,10 @@ pub struct KeyChange {
     pub limits: Option<KeyLimits>,
 }
 
-/// A key does not open anything, or a wish about keys cannot be granted.
+/// A key is invalid, or a request about keys failed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
-    /// 401: no key hashes to this.
+    /// 401: no key has this hash.
     #[error("the API key is unknown")]
     Unknown,
     /// 401
@@ -93,22 +93,22 @@ pub enum KeysError {
     /// 429
     #[error("the API key has used up its {limit} requests for this minute")]
     TooMany { limit: u64, resets_in: u64 },
-    /// 404: there is none that the caller may see.
+    /// 404: no such key that the caller may see.
     #[error("there is no API key {0}")]
     NotFound(String),
-    /// 403: the new key would be worth more than the caller's own.
+    /// 403: the new key would have more rights than the caller's own.
     #[error("{0}")]
     Beyond(&'static str),
     /// 409: only the configuration can change it.
     #[error("the API key {0:?} is defined in the configuration")]
     OfConfiguration(String),
-    /// 409: whoever makes it could do nothing afterwards.
+    /// 409: its creator would lose access.
     #[error("the first API key must have the role admin for all spaces, without expiry and limits")]
     First,
     /// 422
     #[error("the API key is invalid")]
     Invalid(Vec<FieldError>),
-    /// 503 and 500, as the store says.
+    /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -138,13 +138,13 @@ impl Keys {
         })
     }
 
-    /// Whether callers need a key: as soon as there is one, of the configuration or made over the
+    /// Whether requests need a key: as soon as one exists, in the configuration or created over the
     /// API.
     pub async fn are_required(&self) -> bool {
         self.inner.directory.has_keys().await
     }
 
-    /// The key that a caller has sent, if it opens anything now.
+    /// The key of a request, if it is valid now.
     ///
     /// # Errors
     /// [`KeysError::Unknown`], [`KeysError::Expired`], [`KeysError::Revoked`],
@@ -170,8 +170,7 @@ impl Keys {
         Ok(key)
     }
 
-    /// Keys that a caller may manage, in a fixed order; of these only those of one space, if it is
-    /// named.
+    /// Keys that a caller may manage, in a fixed order; only those of one space, if it is named.
     ///
     /// # Errors
     /// The store's.
@@ -199,7 +198,7 @@ impl Keys {
         found.ok_or_else(|| KeysError::NotFound(id.chars().take(64).collect()))
     }
 
-    /// Makes a key; gives it with its secret, which is known to nobody else from then on.
+    /// Creates a key; returns it with its secret, which is not stored anywhere.
     ///
     /// # Errors
     /// [`KeysError::Invalid`], [`KeysError::Beyond`], [`KeysError::First`], or the store's.
@@ -221,7 +220,7 @@ impl Keys {
             ));
         }
 
-        // Without a key the caller may do everything, and from the first key on nothing without
+        // Without a key the caller may do everything; once the first key exists, nothing without
         // one.
         let of_all = new.role == Role::Admin && new.space.is_none();
         let free = new.expires_at.is_none() && new.limits == KeyLimits::default();
@@ -281,8 +280,8 @@ impl Keys {
         self.write(caller, &row, &written).await
     }
 
-    /// Makes a key open nothing any more: at once in this process, in others within [`FRESH`].
-    /// Requests under way end.
+    /// Revokes a key: immediately in this process, within [`FRESH`] in others. Requests in progress
+    /// finish.
     ///
     /// # Errors
     /// [`KeysError::NotFound`], [`KeysError::OfConfiguration`], or the store's.
@@ -302,7 +301,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Reads all keys again, for instance after their space was removed.
+    /// Reads all keys again, for example after their space was deleted.
     ///
     /// # Errors
     /// The store's.
@@ -310,7 +309,7 @@ impl Keys {
         Ok(self.inner.directory.list().await.map(|_| ())?)
     }
 
-    /// Forgets old counts.
+    /// Deletes old counts.
     ///
     /// # Errors
     /// The store's.
@@ -339,7 +338,7 @@ impl Keys {
         self.find(caller, &row.id).await
     }
 
-    /// Writes now and then that a key is used, without holding up its request.
+    /// Stores from time to time that a key is used, without delaying its request.
     fn note_use(&self, key: &Key, now: Timestamp) {
         let Some(row) = key.row() else { return };
         {
@@ -366,13 +365,13 @@ impl Keys {
     }
 }
 
-/// An admin of one space manages the keys of that space; an admin of all spaces every key.
+/// An admin of one space manages the keys of that space; an admin of all spaces manages all keys.
 fn may_manage(caller: Option<&Key>, key: &Key) -> bool {
     caller.is_none_or(|caller| caller.space.is_none() || caller.space == key.space)
 }
 
-/// The expiry of a key that this caller makes or changes: not later than the caller's own, nor for
-/// a caller with limits, since one key could make many.
+/// The expiry of a key that this caller creates or changes: no later than the caller's own. A
+/// caller with limits can neither create nor change keys, because it could exceed its limits.
 fn within(caller: Option<&Key>, wanted: Option<Timestamp>) -> Result<Option<Timestamp>, KeysError> {
     let Some(caller) = caller else {
         return Ok(wanted);

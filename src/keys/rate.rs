@@ -1,9 +1,9 @@
-//! Requests a minute, counted over all processes.
+//! Requests per minute, counted over all processes.
 //!
-//! A process takes some of a key's requests of the minute at once (a twentieth of the limit, at
-//! least one), so that few requests wait for the database. All processes together never let more
-//! through than the limit; what a process has taken and does not use is lost to the others until
-//! the next minute.
+//! A process reserves some of a key's requests for the minute at once (a twentieth of the limit, at
+//! least one), so that few requests wait for the database. All processes together never exceed the
+//! limit; what a process reserves and does not use is unavailable to the others until the next
+//! minute.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,8 @@ use crate::base::clock::Timestamp;
 use crate::store::{Store, StoreError};
 
 const MINUTE: i64 = 60_000_000;
-/// How long a request waits for the database, and for another of its key that takes some, together.
+/// How long a request waits for the database and for another request of its key that reserves,
+/// together.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub struct Rates {
@@ -22,15 +23,15 @@ pub struct Rates {
     windows: Mutex<HashMap<String, Window>>,
 }
 
-/// What this process knows of a key's minute.
+/// What this process knows about a key's minute.
 #[derive(Default)]
 struct Window {
     start: i64,
-    /// Requests that were taken and not used.
+    /// Reserved and unused requests.
     left: i64,
-    /// Whether there are no more to take.
+    /// Whether the limit is reached.
     empty: bool,
-    /// One takes at a time; the others then find what it took.
+    /// One request reserves at a time; the others then use what it reserved.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -65,7 +66,7 @@ impl Rates {
         if taken { Ok(()) } else { Err(too_many()) }
     }
 
-    /// Uses one, and takes some more if there is none left; `false` if there are none to take.
+    /// Uses one, and reserves more if none is left; `false` if the limit is reached.
     async fn take(&self, id: &str, start: i64, limit: u64) -> Result<bool, StoreError> {
         let turn = self
             .windows()
@@ -96,7 +97,7 @@ impl Rates {
         Ok(taken > 0)
     }
 
-    /// Uses one of those that were taken; `None` if more must be taken.
+    /// Uses a reserved one; `None` if more must be reserved.
     fn use_one(&self, id: &str, start: i64) -> Option<bool> {
         let mut windows = self.windows();
         let window = windows.entry(id.to_owned()).or_default();

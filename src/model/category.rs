@@ -8,17 +8,17 @@ use crate::base::clock::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Category {
     pub id: i64,
-    /// None at level 1.
+    /// `None` on level 1.
     pub parent_id: Option<i64>,
     /// Counted from 1.
     pub level: i64,
     pub name: String,
-    /// Chunks below it, of what the sources say now.
+    /// Chunks of current versions below it.
     pub chunk_count: i64,
     pub created_at: Timestamp,
 }
 
-/// A category to be made.
+/// A category to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCategory {
     pub parent_id: Option<i64>,
@@ -27,18 +27,17 @@ pub struct NewCategory {
     pub name_key: String,
 }
 
-/// The way from level 1 down to a category: ids and names.
+/// The path from level 1 to a category: ids and names.
 pub type CategoryPath = Vec<(i64, String)>;
 
-/// What lies in a category, for the embedded model, which knows it by little but its name
-/// otherwise.
+/// What a category contains, for the embedded model, which otherwise knows little but its name.
 #[derive(Debug, Clone, Default)]
 pub struct CategoryContents {
-    /// How many chunks.
+    /// The number of chunks.
     pub count: usize,
-    /// The first 4 and the latest 12 of them, their first 600 characters.
+    /// The first 4 and the latest 12 chunks, cut to 600 characters.
     pub samples: Vec<Arc<str>>,
-    /// More of them, spread over all that is below it.
+    /// More chunks, spread over everything below it.
     pub spread: Vec<Arc<str>>,
 }
 
@@ -46,7 +45,7 @@ pub struct CategoryContents {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CategoryOption {
     pub id: i64,
-    /// 0 at level 1.
+    /// 0 on level 1.
     pub parent_id: i64,
     pub name: String,
 }

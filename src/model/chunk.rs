@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 
-/// Chunks that are filed under the hierarchy.
+/// The profile of chunks that are filed in the hierarchy.
 pub const TAXONOMY: &str = "taxonomy";
-/// Chunks that are searched: longer, and overlapping.
+/// The profile of chunks that are searched: longer, and overlapping.
 pub const RETRIEVAL: &str = "retrieval";
 
 /// A chunk as it is stored.
@@ -15,21 +15,21 @@ pub const RETRIEVAL: &str = "retrieval";
 pub struct Chunk {
     pub id: i64,
     pub source_id: SourceId,
-    /// The version of the source that brought it.
+    /// The version of the source that introduced it.
     pub source_version: i64,
     pub profile: String,
-    /// Its place in the source, counted from 1.
+    /// Its position in the source, counted from 1.
     pub ordinal: i64,
     pub text: String,
     pub token_count: i64,
-    /// In characters, the end excluded.
+    /// In characters; the end is exclusive.
     pub start_char: i64,
     pub end_char: i64,
     pub category_id: Option<i64>,
     pub created_at: Timestamp,
 }
 
-/// A chunk that goes from one category to another.
+/// A chunk that moves from one category to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     pub chunk_id: i64,
@@ -39,7 +39,7 @@ pub struct Move {
     pub to: i64,
 }
 
-/// A chunk to be stored.
+/// A chunk to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewChunk<'t> {
     pub ordinal: i64,
@@ -47,8 +47,8 @@ pub struct NewChunk<'t> {
     pub token_count: i64,
     pub start_char: i64,
     pub end_char: i64,
-    /// By which its tokens were counted; empty where that is not known.
+    /// The tokenizer that counted its tokens; empty if unknown.
     pub tokenizer: &'t str,
-    /// 0 for one that is not filed.
+    /// 0 for a chunk that is not filed.
     pub category_id: i64,
 }

@@ -1,4 +1,4 @@
-//! One paragraph that says what a source is, in versions.
+//! The contextual helper of a source, with versions.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ impl HelperOrigin {
     }
 }
 
-/// A helper that is to be stored; also how a job keeps it until then.
+/// A helper to store; jobs also keep it in this form until then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewHelper {
     pub text: String,
@@ -39,7 +39,7 @@ pub struct NewHelper {
     pub topic: Option<String>,
     pub description: Option<String>,
     pub token_count: i64,
-    /// What it cost to have it written.
+    /// The cost of generating it.
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
 }
@@ -47,7 +47,7 @@ pub struct NewHelper {
 /// A stored helper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextualHelper {
-    /// Counted from 1; the highest is in force.
+    /// Counted from 1; the highest is current.
     pub version: i64,
     pub helper: NewHelper,
     pub created_at: Timestamp,

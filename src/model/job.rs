@@ -1,4 +1,4 @@
-//! A piece of background work, and the states it may go through.
+//! A background job and the states it may go through.
 
 use std::time::Duration;
 
@@ -7,16 +7,15 @@ use serde_json::Value;
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 
-/// How the names of steps begin that tell of something that is written, and gone when the source
-/// is.
+/// Prefix of the names of steps that record something written, which is gone when the source is.
 pub const WRITTEN: &str = "written/";
 
-/// The phase of a queued job that waits for a provider which is away, busy or paused.
+/// The phase of a queued job that waits for an unreachable, busy or paused provider.
 pub const WAITING_FOR_PROVIDER: &str = "waiting_for_provider";
-/// The phase of a job that waits for room in the database.
+/// The phase of a job that waits for space in the database.
 pub const WAITING_FOR_STORAGE: &str = "waiting_for_storage";
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JobState {
     Queued,
@@ -52,12 +51,12 @@ impl JobState {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Whether nothing happens any more unless somebody asks for it.
+    /// Whether nothing more happens unless a user requests it.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
 
-    /// The one table of transitions; the store writes no other.
+    /// The only table of transitions; the store writes no others.
     pub fn may_become(self, next: Self) -> bool {
         match self {
             Self::Queued => matches!(next, Self::Running | Self::Cancelled),
@@ -85,10 +84,10 @@ pub struct Job {
     /// The problem document of the last failure.
     pub error: Option<Value>,
     pub warnings: Vec<Value>,
-    /// How often it was begun and not handed back; a run whose process died does not count.
+    /// How often it was started and not handed back; a run whose process died does not count.
     pub attempt: i64,
     pub max_attempts: i64,
-    /// How many processes died or froze while they ran it, since it last saved a step.
+    /// How many processes died or froze while running it, since it last saved a step.
     pub losses: i64,
     /// Grows with every claim.
     pub fence: i64,
@@ -97,19 +96,18 @@ pub struct Job {
     pub finished_at: Option<Timestamp>,
     /// Not run before this time, by the database's clock.
     pub run_after: Timestamp,
-    /// When it first waited for a provider without having achieved anything since, by the
-    /// database's clock.
+    /// Start of the current wait for a provider without progress, by the database's clock.
     pub waiting_since: Option<Timestamp>,
-    /// Waits since then.
+    /// Number of waits since then.
     pub waits: i64,
 }
 
-/// A job that this process may run, with what was asked for, which may be long.
+/// A job that this process may run, with its request, which may be long.
 #[derive(Debug, Clone)]
 pub struct ClaimedJob {
     pub job: Job,
     pub request: Value,
-    /// For how long it has waited for a provider, if it has achieved nothing since.
+    /// How long it has waited for a provider without progress.
     pub waited: Option<Duration>,
 }
 
@@ -124,18 +122,18 @@ impl Job {
     }
 }
 
-/// A job to be queued.
+/// A job to queue.
 #[derive(Debug, Clone)]
 pub struct NewJob {
     pub kind: &'static str,
     pub user_id: String,
     pub source_id: Option<String>,
-    /// What is wanted, as JSON.
+    /// The request, as JSON.
     pub request: String,
     pub max_attempts: i64,
 }
 
-/// Which jobs, among those of a space, a list shows or a request changes.
+/// Which jobs of a space a list shows or a request changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobFilter {
     pub state: Option<JobState>,
@@ -148,8 +146,8 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    /// Whether a job can match at all. Kinds, ids and codes are ASCII; a database may refuse to
-    /// compare them with anything else.
+    /// Whether any job can match. Kinds, ids and codes are ASCII; a database may refuse to compare
+    /// them with anything else.
     pub fn can_match(&self) -> bool {
         let named = [&self.kind, &self.source_id, &self.code];
         named
@@ -159,14 +157,14 @@ impl JobFilter {
     }
 }
 
-/// A stretch of time: from its first moment on, and before its last.
+/// A time range: start inclusive, end exclusive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Span {
     pub after: Option<Timestamp>,
     pub before: Option<Timestamp>,
 }
 
-/// Something that happened to a job.
+/// An event of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobEvent {
     /// Counted from 1 within the job.
@@ -192,17 +190,17 @@ pub struct Batch {
     pub started_at: Timestamp,
 }
 
-/// What a running job writes down at once.
+/// What a running job writes immediately.
 #[derive(Debug, Clone, Default)]
 pub struct Record {
     /// Finished steps, by name.
     pub steps: Vec<(String, Value)>,
     pub batches: Vec<Batch>,
-    /// Kind and data of what happened.
+    /// Kind and data of each event.
     pub events: Vec<(&'static str, Value)>,
     /// What the job was doing until then, in order.
     pub reports: Vec<Report>,
-    /// Its steps only keep the log in order: nothing was achieved.
+    /// Its steps only keep the log in order and are no progress.
     pub without_progress: bool,
 }
 
@@ -215,7 +213,7 @@ impl Record {
     }
 }
 
-/// What a job is doing, for whoever watches it.
+/// The progress of a job, for watchers.
 #[derive(Debug, Clone)]
 pub struct Report {
     pub phase: &'static str,
@@ -223,7 +221,7 @@ pub struct Report {
     pub at: Timestamp,
 }
 
-/// A record whose job it is and when it was made.
+/// A record with its job and time.
 #[derive(Debug, Clone)]
 pub struct JobRecord {
     pub claim: Claim,

@@ -1,4 +1,4 @@
-//! One attempt to ask a model: what came back, how long it took, what it cost. Never the prompt.
+//! One model call: its answer, duration and cost. Never the prompt.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,19 +6,19 @@ use serde_json::Value;
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
 
-/// How an attempt ended.
+/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOutcome {
     Ok,
-    /// The answer broke the schema or a rule.
+    /// The answer violated the schema or a rule.
     Invalid,
-    /// The answer was cut off.
+    /// The answer was truncated.
     Truncated,
     /// The model declined.
     Refused,
     /// No answer: a status, a broken connection, a timeout.
     TransportError,
-    /// Whoever asked went away.
+    /// The caller went away.
     Cancelled,
 }
 
@@ -35,7 +35,7 @@ impl CallOutcome {
     }
 }
 
-/// For whom a model was asked.
+/// On whose behalf a model was called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallOwner {
     Job(JobId),
@@ -44,7 +44,7 @@ pub enum CallOwner {
     Nobody,
 }
 
-/// The API key that pays for calls, and what it may spend on one day (UTC); 0 is no cap.
+/// The API key that pays for calls, and what it may spend on one UTC day; 0: no cap.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Payer {
     pub key_id: String,
@@ -55,9 +55,9 @@ pub struct Payer {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlmCall {
-    /// Makes it one call, however often it is written.
+    /// Identifies the call, however often it is written.
     pub call_id: String,
-    /// Its place among the calls of its owner.
+    /// Its number among the calls of its owner.
     pub seq: i64,
     pub stage: String,
     pub level: Option<i64>,
@@ -75,7 +75,7 @@ pub struct LlmCall {
     pub tokens_cached: i64,
     pub cost_usd: Option<f64>,
     pub provider_params: Value,
-    /// The API key that pays; known while the call is being recorded.
+    /// The API key that pays; known only while the call is recorded.
     pub key_id: Option<String>,
 }
 
@@ -118,7 +118,7 @@ impl Spent {
     }
 }
 
-/// What one model did in one stage on one day.
+/// The usage of one model in one stage on one day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsageDay {
     /// `YYYY-MM-DD`, UTC.

@@ -1,4 +1,4 @@
-//! The nouns that more than one floor speaks of, as plain data: no wire format, no SQL.
+//! The domain types that several layers share, as plain data: no wire format, no SQL.
 
 pub mod category;
 pub mod chunk;

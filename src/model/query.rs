@@ -1,31 +1,31 @@
-//! A query as it is asked of the store, and the receipt that remains of it.
+//! A query as the store sees it, and its receipt.
 
 use serde_json::Value;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, SourceId};
 
-/// Which chunks a query may find; the default is everything that the sources say now.
+/// Which chunks a query may find; by default, those of all current versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryScope {
-    /// Only these sources; none named: all.
+    /// Only these sources; empty: all.
     pub source_ids: Vec<SourceId>,
-    /// Only sources that carry all of these.
+    /// Only sources that have all of these tags.
     pub tags: Vec<String>,
     pub user_id: Option<String>,
-    /// As things stood then.
+    /// As of this time.
     pub as_of: Option<Timestamp>,
     /// Chunks of older versions too.
     pub all_versions: bool,
 }
 
 impl QueryScope {
-    /// Whether it leaves out sources or times, so that categories may turn out empty.
+    /// Whether it excludes sources or times, so that categories may be empty.
     pub fn is_narrow(&self) -> bool {
         self.names_sources() || self.as_of.is_some()
     }
 
-    /// Whether it tells sources apart.
+    /// Whether it distinguishes sources.
     pub fn names_sources(&self) -> bool {
         !self.source_ids.is_empty() || !self.tags.is_empty() || self.user_id.is_some()
     }
@@ -38,17 +38,17 @@ pub struct Candidate {
     pub source_id: SourceId,
     pub source_version: i64,
     pub text: String,
-    /// In characters, the end excluded.
+    /// In characters; the end is exclusive.
     pub start_char: i64,
     pub end_char: i64,
     pub category_id: i64,
     pub created_at: Timestamp,
     pub token_count: i64,
-    /// By which its tokens were counted.
+    /// The tokenizer that counted its tokens.
     pub tokenizer: String,
 }
 
-/// A helper of a source, by the version in force.
+/// The current helper of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceHelper {
     pub source_id: SourceId,
@@ -56,7 +56,7 @@ pub struct SourceHelper {
     pub text: String,
 }
 
-/// What is to be kept of a query, written out already.
+/// A receipt to store, already serialized.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewQuery {
     pub id: QueryId,
@@ -69,13 +69,13 @@ pub struct NewQuery {
     pub created_at: Timestamp,
 }
 
-/// What is kept of a query.
+/// A stored receipt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredQuery {
     pub id: QueryId,
-    /// Empty where it asked everybody's sources.
+    /// Empty if it covered the sources of all users.
     pub user_id: String,
-    /// The query with every parameter as it was in force.
+    /// The query with the effective value of every parameter.
     pub request: Value,
     pub receipt: Value,
     /// `succeeded` or `failed`.

@@ -22,14 +22,14 @@ pub struct VectorRow {
     pub vector: Vec<u8>,
 }
 
-/// A chunk that a model has no vector of yet.
+/// A chunk without a vector of the current model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unembedded {
     pub chunk_id: i64,
     pub text: String,
 }
 
-/// A source, and the version whose chunks count.
+/// A source and its visible version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchSource {
     pub id: String,
@@ -37,7 +37,7 @@ pub struct SearchSource {
     pub eligible: bool,
 }
 
-/// Where a chunk lies in its version.
+/// The position of a chunk in its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub chunk_id: i64,
@@ -46,7 +46,7 @@ pub struct Span {
     pub end_char: i64,
 }
 
-/// How much there is to search.
+/// The size of what can be searched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SearchSize {
     pub chunks: i64,
@@ -54,7 +54,7 @@ pub struct SearchSize {
     pub terms: i64,
 }
 
-/// A chunk that was found, with its source.
+/// A chunk found, with its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub chunk_id: i64,

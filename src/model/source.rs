@@ -1,4 +1,4 @@
-//! A source as its owner knows it. What it says at a time is a version of it.
+//! A source. Its text at a given time is a version.
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
@@ -6,7 +6,7 @@ use crate::base::ids::SourceId;
 /// The tag that every source has.
 pub const FILE_INGEST: &str = "file_ingest";
 
-/// The supported types of text files.
+/// The accepted types of text files.
 pub const TEXT_TYPES: [&str; 5] = ["txt", "md", "json", "yml", "yaml"];
 
 /// A registered source.
@@ -21,7 +21,7 @@ pub struct Source {
     pub file_type: String,
     /// Whether retrieval may use it.
     pub eligible: bool,
-    /// In the order in which they were given; [`FILE_INGEST`] is always there.
+    /// In the order given; always includes [`FILE_INGEST`].
     pub tags: Vec<String>,
     /// 0 until the first ingestion.
     pub latest_version: i64,

@@ -1,4 +1,4 @@
-//! What a source said at a time. Nothing of it is ever changed.
+//! One version of a source. It never changes.
 
 use serde_json::Value;
 
@@ -18,11 +18,11 @@ pub struct SourceVersion {
     pub ingested_at: Timestamp,
 }
 
-/// What is known of a version besides its text.
+/// The metadata of a version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VersionFacts {
     pub sha256: String,
-    /// How it was cut and filed: equal content under equal settings shares its chunks.
+    /// How the text was cut and filed: equal content with equal settings shares its chunks.
     pub settings_key: String,
     pub size_bytes: i64,
     pub mtime: Option<Timestamp>,

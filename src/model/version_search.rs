@@ -1,10 +1,10 @@
-//! One version of one source, found by a description and a time.
+//! One version of one source, found by metadata and a time.
 
 use super::source::Source;
 use super::source_version::SourceVersion;
 use crate::base::clock::Timestamp;
 
-/// Which of the matching versions to select.
+/// Which of the matching versions is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
     #[default]
@@ -28,22 +28,22 @@ impl Choice {
     }
 }
 
-/// What the store is asked for: at most `most` versions, those that fit best first.
+/// What the store is asked for: at most `most` versions, best match first.
 #[derive(Debug, Clone)]
 pub struct VersionSearch {
-    /// Never widened, as the space is not.
+    /// Never relaxed, like the space.
     pub user_id: String,
-    /// A file's name, without its folders.
+    /// A file name without folders.
     pub filename: Option<String>,
-    /// Words that the sources may be found by.
+    /// Words by which the sources may be found.
     pub words: Vec<String>,
-    /// Tags that they should carry, all of them.
+    /// Tags that they should all have.
     pub tags: Vec<String>,
-    /// Up to when they should have come.
+    /// The latest time of ingestion.
     pub as_of: Option<Timestamp>,
     pub choice: Choice,
     pub most: usize,
-    /// Whether every text is needed, and not only that of the version that would be taken.
+    /// Whether every text is needed, and not only that of the version that would be chosen.
     pub texts: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct VersionCandidate {
     pub content: Option<String>,
 }
 
-/// A line of the manifest: a source and its newest version, if it has one.
+/// A line of the manifest: a source and its newest version, if any.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestEntry {
     pub source: Source,

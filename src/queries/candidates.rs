@@ -1,4 +1,4 @@
-//! Chunks of the selected leaves: each leaf once, as many as possible in one database query, in one
+//! Chunks of the selected leaves: each leaf once, as many as possible in one statement, in a fixed
 //! order.
 
 use std::collections::{HashMap, HashSet};
@@ -14,11 +14,11 @@ use crate::base::text::one_line;
 use crate::model::query::{Candidate, QueryScope, SourceHelper};
 use crate::store::{LeafPart, Store};
 
-/// Leaves that are read in one run: more than any strategy leads to unless it is told to. What one
-/// run brings must fit into memory many times over.
+/// Leaves per statement: more than any strategy selects by default. The rows must fit into memory
+/// many times over.
 const LEAVES_AT_ONCE: usize = 16;
 
-/// Maximum number of sources described to the model that selects categories.
+/// Maximum sources whose helpers are shown to the model that selects categories.
 const MOST_DESCRIBED: usize = 3;
 
 /// Where chunks come from.
@@ -28,33 +28,33 @@ pub enum LeafReader {
         space: Space,
         scope: QueryScope,
     },
-    /// Those that were found then, and the versions of the helpers.
+    /// The recorded chunks, and the versions of the helpers.
     Recorded {
         store: Store,
         space: Space,
-        /// Each chunk's leaf of then: it may lie elsewhere by now.
+        /// Each chunk's recorded leaf: it may have moved since.
         leaves: HashMap<i64, i64>,
         helpers: Vec<(SourceId, i64)>,
         next: Option<Place>,
     },
 }
 
-/// Chunks in order, with the place of their path.
+/// Chunks in order, each with the index of its path.
 #[derive(Debug, Default)]
 pub struct Found {
     pub chunks: Vec<(usize, Candidate)>,
-    /// How many of each path.
+    /// The number of chunks per path.
     pub counts: Vec<i64>,
     /// By path: whether there was nothing at all.
     pub empty: Vec<bool>,
-    /// By path, in milliseconds: the time of a run stands on the first path that was read with it.
+    /// By path, in milliseconds: the time of a statement is attributed to its first path.
     pub latencies: Vec<f64>,
-    /// Where the next page begins, if there is one.
+    /// Where the next page begins, if any.
     pub next: Option<Place>,
 }
 
 impl LeafReader {
-    /// Reads what the query may have of each path.
+    /// Reads the chunks of each path that the query may see.
     pub async fn read(
         &self,
         ask: &QuerySettings,
@@ -78,7 +78,7 @@ impl LeafReader {
                 space,
                 scope,
             } => {
-                // One more than wanted tells whether there is more.
+                // One more than wanted shows whether there is more.
                 let part = |place: &usize| {
                     let here = from
                         .filter(|cursor| cursor.after.path == *place)
@@ -108,7 +108,7 @@ impl LeafReader {
                     }
                 }
 
-                // One that went from a leaf that was read to one that was not is there twice.
+                // A chunk that moved between two reads appears twice.
                 let mut seen = HashSet::new();
                 rows.retain(|chunk| seen.insert(chunk.id));
             }
@@ -181,7 +181,7 @@ impl LeafReader {
         })
     }
 
-    /// What the choosing model is told of the sources, where the query is about a few of them.
+    /// The helpers shown to the selecting model, if the query names a few sources.
     pub async fn described(&self) -> Result<Option<Arc<str>>, QueryError> {
         let Self::Stored { scope, .. } = self else {
             return Ok(None);
@@ -227,7 +227,7 @@ impl LeafReader {
     }
 }
 
-/// To the microsecond; more would be noise.
+/// Rounded to microseconds; more digits would be noise.
 pub fn milliseconds(since: Instant) -> f64 {
     (since.elapsed().as_secs_f64() * 1e6).round() / 1000.0
 }

@@ -1,4 +1,4 @@
-//! Why a query has no result, and its problem document.
+//! Why a query has no result, as its problem document says.
 
 use serde_json::{Map, Value, json};
 
@@ -11,19 +11,19 @@ use crate::store::{AsStoreError, StoreError};
 /// A query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// 422: some fields are invalid.
+    /// 422: fields violate a rule.
     #[error("the query is invalid")]
     Invalid(Vec<FieldError>),
     /// 400.
     #[error("{0}")]
     Cursor(&'static str),
-    /// 404: there is no receipt with this id.
+    /// 404: no receipt with this id.
     #[error("there is no query {0} in this space")]
     NotFound(String),
-    /// 404: there are no chunks under any selected path.
+    /// 404: no chunks under any selected path.
     #[error("no chunks were found under any selected path")]
     NoChunks,
-    /// 429: the query may cost more than its limit; no model was called.
+    /// 429: the query may exceed its limits; no model was called.
     #[error(
         "this query may need up to {needed} {unit}, but the limit is {limit}; nothing was spent"
     )]
@@ -37,7 +37,7 @@ pub enum QueryError {
         "the chunks do not fit the budget of {budget} tokens: the last path alone needs {needed}"
     )]
     BudgetExceeded { budget: i64, needed: i64 },
-    /// 422: the budget leaves no room for chunks.
+    /// 422: the budget leaves no space for chunks.
     #[error("the budget of {budget} tokens is too small: {reason}")]
     BudgetTooSmall { budget: i64, reason: String },
     /// 422: the summaries are too long.
@@ -49,19 +49,19 @@ pub enum QueryError {
     /// 504.
     #[error("the query was not answered within {seconds} seconds")]
     Timeout { seconds: u64 },
-    /// An error of a model call.
+    /// As the model layer says.
     #[error(transparent)]
     Llm(#[from] LlmError),
-    /// 503 or 500, depending on the store error.
+    /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A failed query with everything that was done for it.
+/// A failed query, with everything that was done for it.
 #[derive(Debug)]
 pub struct Failed {
     pub error: QueryError,
-    /// Missing if nothing was done yet.
+    /// `None` if nothing was done yet.
     pub result: Option<Box<QueryResult>>,
 }
 
@@ -174,7 +174,7 @@ impl QueryError {
 }
 
 impl Failed {
-    /// Additional data for the problem document: what was done, so that paid work is not lost.
+    /// Facts for the problem document, including everything that was paid for.
     pub fn context(&self) -> Map<String, Value> {
         let mut context = match &self.error {
             QueryError::Llm(error) => error.context(),
@@ -193,7 +193,7 @@ impl Failed {
             return context;
         };
         if matches!(self.error, QueryError::NoChunks) {
-            // The result itself, in its documented format.
+            // The result itself, in its documented shape.
             if let Ok(Value::Object(whole)) = serde_json::to_value(result) {
                 context.extend(whole);
             }

@@ -1,9 +1,8 @@
-//! Known before it is spent: the most that a query can take with each strategy, from the
-//! hierarchy as it stands.
+//! Upper bounds of a query for each strategy, from the current hierarchy.
 //!
-//! Bounds, not guesses: each level is taken at its widest, each answer at the longest that is
-//! allowed. Repeated attempts are told apart, as they are the exception; the caps of a query
-//! count them when they happen.
+//! These are bounds, not guesses: each level counts at its widest, each answer at its maximum
+//! length. Repeated calls are reported separately, because they are the exception; the caps of a
+//! query count them when they happen.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use crate::llm::tasks::select::Select;
 use crate::model::category::Category;
 use crate::store::{CategoryFilter, CategoryPage};
 
-/// The most that a query can take, by strategy.
+/// The upper bounds of a query, by strategy.
 #[derive(Debug, Clone)]
 pub struct Estimates {
     /// `provider:model` for the answer.
@@ -31,7 +30,7 @@ pub struct Estimates {
     pub strategies: Vec<Bound>,
 }
 
-/// The most that a query can take with one strategy.
+/// The upper bounds of a query with one strategy.
 #[derive(Debug, Clone)]
 pub struct Bound {
     pub strategy: StrategyName,
@@ -41,13 +40,13 @@ pub struct Bound {
     pub select_calls: i64,
     pub summarize_calls: i64,
     pub answer_calls: i64,
-    /// Without repeated attempts.
+    /// Without repeated calls.
     pub calls: i64,
-    /// With every answer asked again as often as the settings allow.
+    /// With every answer requested again as often as the settings allow.
     pub calls_with_retries: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// Missing where a price is not known.
+    /// `null` if a price is unknown.
     pub cost_usd: Option<f64>,
 }
 
@@ -60,11 +59,11 @@ pub struct LevelBound {
     pub tokens_prompt: i64,
 }
 
-/// What stands in every query about a level.
+/// The fixed part of every request for a level.
 struct LevelFrame {
-    /// But for the options.
+    /// Without the options.
     tokens: i64,
-    /// Whether the instruction says the options once more, as a schema in words does.
+    /// Whether the instruction repeats the options, as a schema in the prompt does.
     twice: bool,
 }
 
@@ -78,10 +77,10 @@ struct Family {
 }
 
 impl Queries {
-    /// The most that a query can take, with each strategy.
+    /// The upper bounds of a query for each strategy.
     ///
     /// # Errors
-    /// The store's, or a model is not known.
+    /// The store's, or a model is unknown.
     pub async fn estimate(
         &self,
         space: &Space,
@@ -109,7 +108,7 @@ impl Queries {
         })
     }
 
-    /// Refuses a query whose bound is over its own limits, before anything is asked.
+    /// Rejects a query whose upper bound exceeds its own limits, before any call.
     pub(super) async fn check_bound(
         &self,
         space: &Space,
@@ -154,7 +153,7 @@ impl Queries {
         Ok(())
     }
 
-    /// Instruction, query, and the helpers that go with it.
+    /// Instruction, query and helpers.
     async fn level_frame(
         &self,
         space: &Space,
@@ -240,7 +239,7 @@ impl Inner {
         let summarizing =
             limited && ask.prompt_limiting_strategy == PromptLimiting::Summarize && leaves > 0;
 
-        // Each call takes one chunk at least, and no more than the whole budget.
+        // Each call takes at least one chunk, and at most the whole budget.
         let summarize_calls = if summarizing { chunks } else { 0 };
         let answer_calls = i64::from(ask.mode == Mode::Answer && chunks > 0);
         let stages = [
@@ -292,7 +291,7 @@ impl Inner {
         })
     }
 
-    /// Each level at its widest: the largest families that the level above can lead to.
+    /// Each level at its widest: the largest groups of children that the level above can lead to.
     fn levels(
         &self,
         ask: &QuerySettings,
@@ -341,7 +340,7 @@ impl Inner {
         levels
     }
 
-    /// The most chunks that can be read from so many leaves.
+    /// The maximum number of chunks that so many leaves can yield.
     fn chunks(&self, ask: &QuerySettings, leaves: i64, tree: &[Category]) -> i64 {
         let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
         let per_path = if ask.per_path_limit == 0 {
@@ -351,7 +350,7 @@ impl Inner {
         };
 
         let leaf = tree.iter().filter(|category| category.level == self.depth);
-        // Counts are of what the sources say now; anything else may be more.
+        // Counts cover current versions; with other versions there may be more.
         let count = |category: &Category| {
             if ask.scope().all_versions || ask.as_of.is_some() {
                 limit
@@ -378,7 +377,8 @@ fn families(tree: &[Category], counter: TokenCounter) -> Vec<Family> {
     // Parents come before children.
     for category in tree {
         let parent = category.parent_id.unwrap_or(0);
-        // Dash, line break and the mark between names; in a schema, quotation marks and a comma.
+        // Dash, line break and the separator between names; in a schema, quotation marks and a
+        // comma.
         let as_json = serde_json::to_string(&category.name).unwrap_or_default();
         let own = whole(
             counter

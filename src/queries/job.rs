@@ -1,4 +1,4 @@
-//! A query that nobody waits for: a job of its own kind, whose result is the query's.
+//! A query that runs as a job; the job's result is the query's.
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 
@@ -6,7 +6,7 @@ use super::{Queries, QuerySettings, Who};
 use crate::base::ids::QueryId;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 
-/// The name of this kind of work.
+/// The name of this kind of job.
 pub const KIND: &str = "query";
 
 /// Answers queries in the background.
@@ -36,7 +36,7 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
         ))
     })?;
 
-    // The query has the job's id: an attempt that had to stop has left its calls under it.
+    // The query has the job's id: an interrupted attempt has left its calls under it.
     let id = QueryId::from_stored(context.id().to_string());
     let store = &queries.inner.store;
     // Its last calls may still wait to be written.

@@ -1,10 +1,10 @@
-//! Queries: walked down the hierarchy by a model, fitted to their budget, answered, with a
-//! receipt.
+//! Queries: a model walks the hierarchy, the chunks are fitted to a budget and answered from, with
+//! a receipt.
 //!
-//! `ask` fills in and checks what is wished; `run` takes one query through its steps:
-//! `traversal` chooses the paths, `candidates` reads their chunks, `budget` makes them fit.
-//! `result` is what the caller gets, `receipt` what is kept, `replay` proves it, `estimate` tells
-//! beforehand what it can take at the most, `job` does it in the background.
+//! `input` completes and checks a request; `run` takes one query through its steps: `traversal`
+//! chooses the paths, `candidates` reads their chunks, `budget` makes them fit. `result` is what
+//! the caller gets, `receipt` what is stored, `replay` proves it, `estimate` computes upper bounds
+//! in advance, `job` runs it in the background.
 
 mod budget;
 mod candidates;
@@ -61,15 +61,15 @@ use run::QueryRun;
 use traversal::Hierarchy;
 use visible::VisibleCache;
 
-/// How long an answer waits for its receipt to be written. A database that is busy does not hold it
-/// up any longer.
+/// How long an answer waits for its receipt to be written. A busy database does not delay it any
+/// longer.
 const RECEIPT_PATIENCE: Duration = Duration::from_millis(5);
-/// How long somebody who looks for a receipt waits for those that are being written.
+/// How long a reader waits for receipts that are being written.
 const LATE_RECEIPT: Duration = Duration::from_millis(200);
-/// How often it is looked for meanwhile.
+/// How often the reader checks meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// The area's face, cheap to clone.
+/// Entry point of queries; cheap to clone.
 #[derive(Clone)]
 pub struct Queries {
     inner: Arc<Inner>,
@@ -89,7 +89,7 @@ struct Inner {
     writes: TaskTracker,
 }
 
-/// Who asks, when, and in which trace.
+/// The caller, the time and the trace.
 #[derive(Debug, Clone)]
 pub struct Who {
     pub space: Space,
@@ -99,7 +99,7 @@ pub struct Who {
     pub payer: Option<Payer>,
 }
 
-/// A receipt with the calls that belong to it.
+/// A receipt with its calls.
 #[derive(Debug, Clone)]
 pub struct Remembered {
     pub stored: StoredQuery,
@@ -129,10 +129,10 @@ impl Queries {
         }
     }
 
-    /// Fills in what is left out, and checks everything that needs no database.
+    /// Completes a request from the settings and checks everything that needs no database.
     ///
     /// # Errors
-    /// [`QueryError::Invalid`], or the model is not one of this installation's.
+    /// [`QueryError::Invalid`], or the model is unknown.
     pub fn resolve(&self, wish: QueryInput) -> Result<QuerySettings, QueryError> {
         let ask = wish.resolve(&self.inner.settings, self.inner.chunk_min_tokens)?;
         for stage in ["select", "summarize", "answer"] {
@@ -142,12 +142,12 @@ impl Queries {
         Ok(ask)
     }
 
-    /// Whether anything of a query is kept.
+    /// Whether queries are recorded.
     pub fn keeps_records(&self) -> bool {
         self.inner.audit.persist
     }
 
-    /// Takes a query through all its steps.
+    /// Runs a query through all its steps.
     ///
     /// # Errors
     /// Every way in which a query can fail, with what was done for it.
@@ -155,7 +155,7 @@ impl Queries {
         self.answer_as(QueryId::new(), who, ask, None).await
     }
 
-    /// Where a query within a scope finds its options.
+    /// Where a query with filters finds its options.
     async fn map(&self, space: &Space, scope: &QueryScope) -> Result<Hierarchy, QueryError> {
         let inner = &*self.inner;
         if let Some(part) = inner.visible.of(space, scope).await? {
@@ -174,7 +174,7 @@ impl Queries {
             .map_or_else(whole, Hierarchy::Known))
     }
 
-    /// The same for a job under its own id, going on from what an earlier attempt was told.
+    /// The same for a job under its own id, resuming with the answers of an earlier attempt.
     async fn answer_as(
         &self,
         id: QueryId,
@@ -282,7 +282,7 @@ impl Queries {
         Ok(cursor.paths(name))
     }
 
-    /// Writes the receipt, unless none are kept.
+    /// Writes the receipt, unless recording is disabled.
     async fn keep(
         &self,
         who: &Who,
@@ -323,7 +323,7 @@ impl Queries {
         let _ = tokio::time::timeout(RECEIPT_PATIENCE, writing).await;
     }
 
-    /// Removes receipts that are older than `audit.keep_days`.
+    /// Deletes receipts older than `audit.keep_days`.
     ///
     /// # Errors
     /// The store's.
@@ -354,12 +354,12 @@ impl Queries {
         let unknown = || QueryError::NotFound(id.chars().take(64).collect());
         let parsed: QueryId = id.parse().map_err(|_| unknown())?;
 
-        // The calls are written by and by.
+        // The calls are written asynchronously.
         self.inner.llm.flush().await?;
         let store = &self.inner.store;
         let begun = Instant::now();
         let found = loop {
-            // Asked before looking: what is written in between is found.
+            // Checked before the lookup, so that what is written in between is found.
             let late = !self.inner.writes.is_empty() && begun.elapsed() < LATE_RECEIPT;
             let found = store.find_query(space, &parsed).await?;
             if found.is_some() || !late {
@@ -392,7 +392,7 @@ impl Queries {
         Ok(self.inner.store.list_queries(space, page).await?)
     }
 
-    /// Waits for the receipts that are being written.
+    /// Waits for receipts that are being written.
     pub async fn close(&self) {
         self.inner.writes.close();
         self.inner.writes.wait().await;
@@ -400,7 +400,7 @@ impl Queries {
 }
 
 impl Inner {
-    /// Counts as the answering model does.
+    /// The token counter of the answering model.
     fn counter(&self, ask: &QuerySettings) -> TokenCounter {
         TokenCounter::for_model(
             self.llm
@@ -410,7 +410,7 @@ impl Inner {
         )
     }
 
-    /// The settings' caps and the query's own, whichever is less.
+    /// The lower of the settings' caps and the query's own.
     fn caps(&self, ask: &QuerySettings) -> Caps {
         let settings = self.llm.query_caps();
         let least = |one: u64, other: u64| {
@@ -446,7 +446,7 @@ fn count(result: &QueryResult, error: Option<&QueryError>) {
     metrics::histogram!(names::QUERY_OWN_DURATION_SECONDS, "strategy" => strategy).record(own);
 }
 
-/// Where no records are kept: removes the calls of a query when it is over, however it ends.
+/// Where recording is disabled: deletes the calls of a query when it ends, however it ends.
 struct Forget {
     queries: Queries,
     space: Space,

@@ -1,5 +1,4 @@
-//! Where a list of chunks goes on. The cursor carries the paths, so that the next page needs no
-//! walk.
+//! Pagination of chunks. The cursor carries the paths, so the next page needs no walk.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,7 +13,7 @@ use crate::base::hash::sha256_hex;
 /// A path by its ids, with the rank and the best rank on each level.
 type Way = (Vec<i64>, Vec<(i64, i64)>);
 
-/// The paths of a walk, and the last chunk that was given.
+/// The paths of a walk, and the last chunk returned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cursor {
     paths: Vec<Way>,
@@ -26,11 +25,11 @@ pub struct Cursor {
 /// The last chunk of a page.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Place {
-    /// Its path, by number.
+    /// The index of its path.
     pub path: usize,
     pub created_at: i64,
     pub id: i64,
-    /// How many of this path were given so far.
+    /// How many chunks of this path were returned so far.
     pub taken: usize,
 }
 
@@ -69,7 +68,7 @@ impl Cursor {
             return Err(QueryError::Cursor("the cursor belongs to another query"));
         }
 
-        // A forged one may name any category of the space, but nothing that makes no sense.
+        // A forged cursor may name any category of the space, but must be consistent.
         let whole = |(ids, ranks): &Way| ids.len() == depth && ranks.len() == depth;
         let fine = cursor.paths.iter().all(whole)
             && cursor.after.path < cursor.paths.len()
@@ -95,7 +94,7 @@ impl Cursor {
     }
 }
 
-/// All that decides which chunks a query finds, and in which order.
+/// Everything that decides which chunks a query finds, and in which order.
 fn fingerprint(ask: &QuerySettings) -> String {
     let said = serde_json::json!([
         ask.query,

@@ -1,5 +1,5 @@
-//! A query once more: on its record, which proves what happened, or live in another way, which
-//! shows the difference.
+//! Replays a query: on its record, which proves what happened, or live with other settings, which
+//! shows the differences.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use crate::base::ids::QueryId;
 use crate::config::query::StrategyName;
 use crate::llm::Session;
 
-/// How to do it again.
+/// The kind of replay.
 #[derive(Debug, Clone)]
 pub enum ReplayInput {
-    /// With the answers that the models gave then.
+    /// With the recorded answers of the models.
     Recorded,
-    /// With models that are asked now.
+    /// With new model calls.
     Live {
         strategy: Option<StrategyName>,
         n: Option<u64>,
@@ -27,27 +27,27 @@ pub enum ReplayInput {
     },
 }
 
-/// Both, side by side.
+/// Both results, compared.
 #[derive(Debug)]
 pub struct Replay {
     pub original: Remembered,
-    /// Whether everything but times is the same; told of a recorded replay only.
+    /// Whether everything except times is identical; only for a recorded replay.
     pub identical: Option<bool>,
     pub result: Box<QueryResult>,
-    /// The code of the problem in which the replay ended.
+    /// The code of the problem with which the replay failed.
     pub error: Option<String>,
     pub totals: Totals,
-    /// Leaves by their names: read by both, by the replay alone, by the original alone.
+    /// Leaves by name: read by both, only by the replay, only by the original.
     pub kept: Vec<Vec<String>>,
     pub added: Vec<Vec<String>>,
     pub removed: Vec<Vec<String>>,
 }
 
 impl Queries {
-    /// Does a query again.
+    /// Replays a query.
     ///
     /// # Errors
-    /// [`QueryError::NotFound`], or the replay never got as far as the query did.
+    /// [`QueryError::NotFound`], or the replay failed before the query could start.
     pub async fn replay(&self, who: &Who, id: &str, wish: ReplayInput) -> Result<Replay, Failed> {
         let original = self.find(&who.space, id).await?;
         let Some(ask) = Receipt::ask(&original.stored) else {
@@ -126,7 +126,7 @@ impl Queries {
         })
     }
 
-    /// The query on its record: its options, its models' answers, its chunks by their ids.
+    /// The query on its record: its options, its models' answers, its chunks by id.
     async fn recorded(
         &self,
         who: &Who,

@@ -1,5 +1,5 @@
-//! One query from its first level to its answer. Whatever happens on the way, what was done so
-//! far is not lost.
+//! Runs one query from its first level to its answer. Whatever happens, what was done so far is
+//! kept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,26 +25,26 @@ use crate::config::query::PromptLimiting;
 use crate::llm::Session;
 use crate::llm::tasks::answer::{Answer, Evidence};
 
-/// A query on its way.
+/// A running query.
 pub struct QueryRun<'a> {
     pub inner: &'a Inner,
     pub ask: &'a QuerySettings,
     pub session: &'a Session,
     pub leaf_reader: LeafReader,
-    /// None where the paths are known already: from a cursor, or from a record.
+    /// `None` if the paths are known already, from a cursor or a record.
     pub map: Option<Hierarchy>,
     pub known_paths: Vec<Path>,
     pub cursor: Option<Cursor>,
     pub counter: TokenCounter,
     pub result: QueryResult,
     pub record: RunRecord,
-    /// What the output mode added to instructions then, for a replay.
+    /// What the output mode added to instructions in the record, for a replay.
     pub known_mode: Option<ModeTokens>,
-    /// Leaves that were empty then, for a replay.
+    /// Leaves that were empty in the record, for a replay.
     pub known_empty: Option<Vec<i64>>,
 }
 
-/// What goes into the prompt.
+/// The content of the prompt.
 struct Material {
     chunks: Vec<BudgetChunk>,
     helpers: Vec<Option<Arc<str>>>,
@@ -167,7 +167,7 @@ impl QueryRun<'_> {
 
                 self.result.drop_path(path, Reason::Empty);
             } else if chunk_count == 0 && found.next.is_some() && self.ask.mode == Mode::Answer {
-                // What comes before it has taken the limit: nothing of it can be in the answer.
+                // Earlier paths have used up the limit, so none of its chunks can be in the answer.
                 self.result.drop_path(path, Reason::Limited);
             }
         }
@@ -195,7 +195,7 @@ impl QueryRun<'_> {
         }
     }
 
-    /// The chunks as they are shown.
+    /// The chunks as they are returned.
     fn describe(&self, found: &Found) -> Vec<QueryChunk> {
         let shown = found.chunks.iter().map(|(place, chunk)| {
             let path = &self.record.paths[*place];
@@ -215,7 +215,7 @@ impl QueryRun<'_> {
         shown.collect()
     }
 
-    /// Counts what the prompt would take with everything in it.
+    /// Counts the tokens of the prompt with all chunks.
     async fn measure(&mut self, found: Found) -> Result<Material, QueryError> {
         let mut sources: Vec<SourceId> = Vec::new();
         let mut numbers: HashMap<SourceId, usize> = HashMap::new();
@@ -234,7 +234,7 @@ impl QueryRun<'_> {
             });
 
             let (label, text) = (Arc::clone(&labels[place]), chunk.text.into());
-            // What the ingestion has counted alike is not counted again.
+            // Counts that the ingestion stored are reused if the tokenizer is the same.
             let counted = (chunk.tokenizer == self.counter.name()).then_some(Size {
                 tokens: chunk.token_count,
                 chars: chunk.end_char - chunk.start_char,
@@ -296,7 +296,7 @@ impl QueryRun<'_> {
         chunks: &[QueryChunk],
     ) -> Result<Vec<bool>, QueryError> {
         let paths = &self.record.paths;
-        // Paths without a chunk have nothing that could be dropped.
+        // Paths without chunks have nothing to drop.
         let full = |place: &usize| self.result.paths[*place].chunk_count > 0;
         let relevance: Vec<f64> = paths.iter().map(Path::relevance).collect();
         let order: Vec<usize> = prune::order(&relevance, self.ask.use_rankings)
@@ -362,7 +362,7 @@ impl QueryRun<'_> {
         Ok(pruned.kept)
     }
 
-    /// The summaries by chunk, where the chunks themselves do not fit.
+    /// The summaries by chunk, if the chunks themselves do not fit.
     async fn summarize(
         &mut self,
         material: &Material,
@@ -508,8 +508,7 @@ impl QueryRun<'_> {
         Ok(())
     }
 
-    /// What lies in the categories, if the model that chooses is the embedded one and the hierarchy
-    /// is the stored one.
+    /// What categories contain, if the embedded model selects and the hierarchy is the stored one.
     async fn samples(&self) -> Result<Option<Arc<Samples>>, QueryError> {
         match &self.leaf_reader {
             LeafReader::Stored { space, .. }

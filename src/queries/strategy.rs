@@ -1,4 +1,4 @@
-//! How many categories to select on each level: totals per level, cumulative, never below one.
+//! How many categories are selected on each level: a total per level, at least one.
 
 use crate::config::query::StrategyName;
 
@@ -12,7 +12,7 @@ pub struct Strategy {
 }
 
 impl Strategy {
-    /// The number for level 1 that a strategy has of its own.
+    /// The default of a strategy for level 1.
     pub fn own_n(name: StrategyName) -> u64 {
         match name {
             StrategyName::OneShot => 1,
@@ -21,7 +21,7 @@ impl Strategy {
         }
     }
 
-    /// Most categories that are chosen on a level, counted from 1; the options may be fewer.
+    /// Maximum categories selected on a level, counted from 1; there may be fewer options.
     pub fn n(self, level: i64) -> usize {
         let deeper = u64::try_from(level - 1).unwrap_or(0);
         let step = self.n2.saturating_mul(deeper);

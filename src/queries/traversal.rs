@@ -1,6 +1,7 @@
-//! The walk: level by level, one model call for the children of all categories selected before.
+//! The walk: level by level, one model call over the children of everything selected on the level
+//! above.
 //!
-//! A level with a single option needs no call. Dropped categories are reported with the reason.
+//! A single option is taken without a call. Dropped paths are reported with the reason.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,19 +18,19 @@ use crate::llm::{Llm, Session};
 use crate::model::category::{Category, CategoryOption};
 use crate::store::Store;
 
-/// What parts the names of a path.
+/// Separates the names of a path.
 pub const MARK: &str = " / ";
 
-/// One level of a walk, as the receipt keeps it.
+/// One level of a walk, as the receipt stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Level {
     pub level: i64,
     pub options: Vec<Offer>,
-    /// Most that could be chosen.
+    /// How many could be selected.
     pub max_selectable: i64,
     /// Best first.
     pub chosen: Vec<Choice>,
-    /// Whether a model was asked; a single option is taken as it is.
+    /// Whether a model was called; a single option is taken without a call.
     pub asked: bool,
 }
 
@@ -42,14 +43,14 @@ pub struct Offer {
     pub label: String,
 }
 
-/// An option that was chosen.
+/// A selected option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     pub id: i64,
     pub ranked_relevance: i64,
 }
 
-/// A way down: to a leaf, or to where it ended.
+/// A path: to a leaf, or to where it ended.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Path {
     pub ids: Vec<i64>,
@@ -94,19 +95,19 @@ impl Path {
     }
 }
 
-/// Why a path came to nothing.
+/// Why a path was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// It ends above the level of the leaves.
+    /// It ends above the leaf level.
     NotLeaf,
-    /// None of its children was chosen.
+    /// None of its children was selected.
     NotSelected,
-    /// Its leaf holds nothing of what was asked for.
+    /// Its leaf has no chunks that the query may see.
     Empty,
     /// It did not fit the budget.
     Pruned,
-    /// The limit on chunks was reached before it.
+    /// Earlier paths used up the limit on chunks.
     Limited,
 }
 
@@ -122,11 +123,11 @@ impl Reason {
     }
 }
 
-/// What a walk led to.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub struct Walk {
     pub levels: Vec<Level>,
-    /// In the declared order: ranks descending level by level, then the id of the leaf.
+    /// Ordered by descending rank, level by level, then by the leaf's id.
     pub leaves: Vec<Path>,
     pub dropped: Vec<(Path, Reason)>,
 }
@@ -137,14 +138,14 @@ pub enum Hierarchy {
     Known(Arc<Options>),
     /// The whole hierarchy, read level by level.
     Whole { store: Store, space: Space },
-    /// The part of it that holds what was asked for, by parent.
+    /// The part of it with chunks that the query may see, by parent.
     Part(HashMap<i64, Vec<Category>>),
-    /// As it was recorded.
+    /// As recorded.
     Recorded(Vec<Level>),
 }
 
 impl Hierarchy {
-    /// The part of the hierarchy that these categories are.
+    /// The part of the hierarchy formed by these categories.
     pub fn part(categories: &[Category]) -> Self {
         let mut by_parent: HashMap<i64, Vec<Category>> = HashMap::new();
         for category in categories {
@@ -201,12 +202,12 @@ pub struct Walker<'a> {
     pub contextual_helper: Option<Arc<str>>,
     pub strategy: Strategy,
     pub depth: i64,
-    /// What lies in the categories, where the embedded model chooses.
+    /// What categories contain, if the embedded model selects.
     pub samples: Option<Arc<Samples>>,
 }
 
 impl Walker<'_> {
-    /// Walks down; `walk` holds what was done so far also when it ends in an error.
+    /// Walks down; `walk` holds what was done so far, even after an error.
     pub async fn run(&self, walk: &mut Walk) -> Result<(), QueryError> {
         let mut frontier = vec![Path::default()];
         for level in 1..=self.depth {
@@ -324,7 +325,7 @@ impl Walker<'_> {
             .collect())
     }
 
-    /// The places of the chosen options with their ranks, best first, each once.
+    /// The indexes of the selected options with their ranks, best first, each once.
     async fn choose(
         &self,
         level: i64,
@@ -370,7 +371,7 @@ impl Walker<'_> {
     }
 }
 
-/// Names are unique within a parent only: beside children of others an option is told by its whole
+/// Names are unique only within a parent: with several parents, an option is shown by its whole
 /// path.
 fn label(path: &Path, child: &CategoryOption, several: bool) -> String {
     if !several || path.names.is_empty() {

@@ -1,6 +1,6 @@
-//! The part of a hierarchy that has something to be found, where sources are switched off: their
-//! chunks still lie in their categories. Looked for once, and kept until the space is written to,
-//! which switching counts as.
+//! The visible part of a hierarchy with excluded sources, whose chunks stay in their categories.
+//! Computed once, and cached until the next write to the space; a change of eligibility counts as a
+//! write.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::model::category::Category;
 use crate::model::query::QueryScope;
 use crate::store::{Store, StoreError};
 
-/// Spaces that are kept, and most categories of all of them.
+/// Maximum cached spaces, and maximum categories of all of them.
 const MOST_SPACES: usize = 64;
 const MOST_CATEGORIES: usize = 50_000;
 
@@ -24,9 +24,9 @@ pub struct VisibleCache {
 
 #[derive(Clone)]
 struct Kept {
-    /// The space's count of writes when it was looked for.
+    /// The space's write counter at that time.
     writes: i64,
-    /// None where nothing is switched off: then all of it counts.
+    /// `None` if nothing is excluded: then everything is visible.
     part: Option<Arc<[Category]>>,
 }
 
@@ -39,7 +39,7 @@ impl VisibleCache {
         }
     }
 
-    /// The part that a scope leaves of the hierarchy; none if it leaves all of it.
+    /// The visible part of the hierarchy; `None` if all of it is visible.
     pub async fn of(
         &self,
         space: &Space,
@@ -55,7 +55,7 @@ impl VisibleCache {
         }
 
         let key = (space.clone(), scope.all_versions);
-        // Before anything is looked for, so that what comes meanwhile is not taken for known.
+        // Read first, so that later changes are not missed.
         let writes = self.store.find_chunk_writes(space).await?;
         let known = self
             .kept

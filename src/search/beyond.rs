@@ -1,7 +1,7 @@
-//! A space that does not fit into memory, searched in the database: by words through the engine's
-//! own full-text index, by meaning by reading every vector once. The ranking rule is the same, only
-//! slower; how common a term is goes by all versions here, and of words that very many chunks
-//! hold only the first so many chunks are compared.
+//! Searches a space that does not fit into memory in the database: keywords through the engine's
+//! full-text index, meaning by reading every vector once. The ranking is the same, only slower,
+//! with two differences: term frequencies count all versions, and for very common words only the
+//! first chunks are compared.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,19 +16,18 @@ use crate::model::query::QueryScope;
 use crate::model::search::{SearchSize, VectorRow};
 use crate::store::{Store, StoreError};
 
-/// The rarest terms that together match no more chunks than this lead to the candidates.
+/// The rarest terms that together match at most this many chunks select the candidates.
 const CANDIDATES: u64 = 5_000;
-/// Chunks that are taken apart for one query at the most, where even the rarest term is
-/// common.
+/// Maximum chunks analysed for one query, if even the rarest term is common.
 const MOST: usize = 50_000;
-/// Beyond this a term is common, whatever its number.
+/// A term in more chunks than this counts as common.
 const COMMON: i64 = 100_000;
-/// Chunks, or vectors, that are read at once.
+/// Chunks or vectors read at once.
 const PAGE: usize = 4_000;
-/// Ids in one statement.
+/// Ids per statement.
 const AT_ONCE: usize = 500;
 
-/// A search of one space, in the database.
+/// A search of one space in the database.
 pub struct Beyond<'s> {
     pub store: &'s Store,
     pub space: &'s Space,
@@ -47,7 +46,7 @@ struct Scored {
     score: f64,
 }
 
-/// Gives every source a number.
+/// Numbers every source.
 #[derive(Default)]
 struct Numbers(HashMap<String, u64>);
 
@@ -64,8 +63,8 @@ impl Numbers {
 }
 
 impl Beyond<'_> {
-    /// The best chunks for a query. Which sources may be seen the statements know; the
-    /// filter names chunks.
+    /// The best chunks for a query. The statements limit the visible sources; the filter limits the
+    /// chunks.
     pub async fn search(
         &self,
         question: &PreparedQuery,
@@ -106,7 +105,7 @@ impl Beyond<'_> {
         Ok(finish(hits, question))
     }
 
-    /// The query with its terms weighed by the whole space.
+    /// The query with its terms weighted by the whole space.
     async fn query(&self, question: &PreparedQuery) -> Result<KeywordQuery, StoreError> {
         let tokens: Vec<String> = question
             .terms
@@ -121,7 +120,7 @@ impl Beyond<'_> {
     }
 
     /// Chunks with the query's rarest terms, scored by all of them; with any of its terms, if
-    /// others could be better.
+    /// others could rank higher.
     async fn holders(
         &self,
         question: &PreparedQuery,
@@ -136,7 +135,7 @@ impl Beyond<'_> {
             .score(question, query, &order[..rare], filter, wanted, numbers)
             .await?;
 
-        // What a chunk can reach that holds none of these terms.
+        // The highest possible score of a chunk without these terms.
         let others: f64 = order[rare..].iter().map(|term| query.weight(*term)).sum();
         if rare == order.len()
             || (found.len() >= wanted && found.last().is_some_and(|last| last.score >= others))
@@ -147,7 +146,7 @@ impl Beyond<'_> {
             .await
     }
 
-    /// The best chunks that hold any of some terms.
+    /// The best chunks that contain any of some terms.
     async fn score(
         &self,
         question: &PreparedQuery,
@@ -186,7 +185,7 @@ impl Beyond<'_> {
                         score,
                     });
                 }
-                // Many at once would keep other requests waiting.
+                // Too many at once would delay other requests.
                 tokio::task::yield_now().await;
             }
 
@@ -199,7 +198,7 @@ impl Beyond<'_> {
         Ok(best)
     }
 
-    /// The nearest chunks, every vector compared: by the database, if it knows how.
+    /// The nearest chunks, by comparing every vector; in the database, if it can.
     async fn nearest(
         &self,
         question: &PreparedQuery,
@@ -215,8 +214,7 @@ impl Beyond<'_> {
             return Ok(Vec::new());
         }
 
-        // What may be seen is no business of the database's copy: where it is little, the pages
-        // below are faster.
+        // The database's copy ignores visibility: if little is visible, the pages below are faster.
         if self.store.compares_vectors() && !self.scope.is_narrow() && filter.chunks.is_none() {
             match self
                 .compared(model, &asked, question.by_source, wanted, numbers)
@@ -266,8 +264,8 @@ impl Beyond<'_> {
         Ok(best)
     }
 
-    /// The same, found by the database. It knows nothing of former versions and sources that are
-    /// switched off; none where these leave too few. Scored here, so that the order is the same
+    /// The same, found by the database. It ignores earlier versions and excluded sources; `None` if
+    /// too few results are left without them. Scored here, so that the order is the same
     /// everywhere.
     async fn compared(
         &self,
@@ -277,7 +275,7 @@ impl Beyond<'_> {
         wanted: usize,
         numbers: &mut Numbers,
     ) -> Result<Option<Vec<Scored>>, StoreError> {
-        // A scan costs the same for few.
+        // A scan for fewer results costs the same.
         let ids = self
             .store
             .list_nearest(self.space, model, asked, PAGE)
@@ -305,7 +303,7 @@ impl Beyond<'_> {
             }
 
             keep_best(&mut best, wanted, by_source);
-            // They come nearest first, so those that follow are no nearer.
+            // They are sorted, so the rest is no nearer.
             if best.len() >= wanted {
                 return Ok(Some(best));
             }
@@ -382,7 +380,7 @@ impl Beyond<'_> {
     }
 }
 
-/// The best so far; where one of each source counts, that one.
+/// The best so far; one per source, where only one counts.
 fn keep_best(best: &mut Vec<Scored>, count: usize, by_source: bool) {
     best.sort_by(|a, b| {
         b.score

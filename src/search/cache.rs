@@ -1,5 +1,5 @@
-//! The indexes in memory: loaded when a space is first searched, kept in step by its count of
-//! writes, given up when others need the room.
+//! The in-memory indexes: loaded by the first search of a space, updated when its write counter
+//! changes, evicted when others need the memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,16 +10,15 @@ use crate::base::ids::Space;
 use crate::model::search::SearchSize;
 use crate::store::{Store, StoreError};
 
-/// Chunks, and vectors, that are read at once.
+/// Chunks and vectors read at once.
 const PAGE: usize = 4_000;
-/// Of these, how many are added while searches wait.
+/// How many of these are added while searches wait.
 const HELD: usize = 250;
-/// Bytes that a term of a chunk, and a chunk, take in memory at the most; known before any is
-/// read.
+/// Maximum bytes of memory per term of a chunk and per chunk; known before any is read.
 const TERM_BYTES: u64 = 8;
 const CHUNK_BYTES: u64 = 256;
 
-/// Keeps indexes by space; cheap to clone.
+/// Indexes by space; cheap to clone.
 #[derive(Clone)]
 pub struct IndexCache {
     store: Store,
@@ -31,28 +30,28 @@ pub struct IndexCache {
 /// One space's index.
 #[derive(Default)]
 pub struct Entry {
-    /// One reads what has come at a time; all others wait for it.
+    /// One task at a time reads what is new; all others wait for it.
     known: tokio::sync::Mutex<Known>,
     index: RwLock<Index>,
     used: AtomicU64,
-    /// What it takes, so that nobody has to look.
+    /// Its size, to be read without a lock.
     bytes: AtomicU64,
 }
 
 #[derive(Default)]
 struct Known {
-    /// The space's count of writes when it was read; none before it ever was.
+    /// The space's write counter when it was read; `None` before the first time.
     writes: Option<i64>,
-    /// Whether vectors were read too.
+    /// Whether vectors were loaded too.
     vectors: bool,
-    /// Whether the vectors, with all the rest, are too much.
+    /// Whether the vectors and the rest together exceed the memory.
     vectors_too_big: bool,
-    /// How much there is, where even the words are too much.
+    /// The size of the space, if even the terms exceed the memory.
     too_big: Option<SearchSize>,
 }
 
 impl Known {
-    /// Where to search, if everything that was written is known.
+    /// Where to search, if the index is up to date.
     fn place(&self, entry: &Arc<Entry>, writes: i64, vectors: bool) -> Option<Place> {
         if self.writes.is_none_or(|read| read < writes) {
             return None;
@@ -71,7 +70,7 @@ impl Known {
 /// Where a space can be searched.
 pub enum Place {
     Memory(Arc<Entry>),
-    /// It does not fit, and how much there is.
+    /// It does not fit; with its size.
     Database(SearchSize),
 }
 
@@ -103,13 +102,12 @@ impl IndexCache {
         }
     }
 
-    /// The index of a space with everything that was written before, with its vectors if they are
-    /// wanted.
+    /// The index of a space with everything written before this call, with vectors if wanted.
     pub async fn of(&self, space: &Space, vectors: bool) -> Result<Place, StoreError> {
-        // Read first: what is written after it counts as another write.
+        // Read first, so that later writes count as another change.
         let writes = self.store.find_chunk_writes(space).await?;
         if writes == 0 {
-            // Nothing was ever written there, and nothing is remembered of it.
+            // Nothing was ever written there, so nothing is cached.
             return Ok(Place::Memory(Arc::default()));
         }
 
@@ -146,7 +144,7 @@ impl IndexCache {
     ) -> Result<Place, StoreError> {
         let mut known = entry.known.lock().await;
         loop {
-            // Somebody may have done it while this one waited.
+            // Another task may have done it while this one waited.
             if let Some(place) = known.place(entry, writes, vectors) {
                 return Ok(place);
             }
@@ -191,7 +189,7 @@ impl IndexCache {
         }
 
         if anew {
-            // Made aside, so that searches that have begun go on with the former.
+            // Built separately, so that running searches continue with the previous index.
             let fresh = Arc::new(Entry::default());
             self.load_terms(space, &fresh).await?;
             if vectors {
@@ -226,7 +224,7 @@ impl IndexCache {
         Ok(())
     }
 
-    /// Whether a space's index fits into the memory that there is for all of them.
+    /// Whether a space's index fits into the memory for all of them.
     async fn fits(
         &self,
         space: &Space,
@@ -249,7 +247,7 @@ impl IndexCache {
             && usize::try_from(chunks).is_ok_and(|chunks| chunks < MOST_ROWS))
     }
 
-    /// Chunks that have come, and what every source says now.
+    /// New chunks, and the current version of every source.
     async fn load_terms(&self, space: &Space, entry: &Arc<Entry>) -> Result<(), StoreError> {
         let after = entry.index().last();
         let mut rows = self.store.list_terms(space, after, PAGE).await?;
@@ -269,7 +267,7 @@ impl IndexCache {
                     .for_each(|some| entry.change(|index| index.add(some)));
             };
 
-            // The database reads the next while these are taken apart.
+            // The database reads the next page while this one is processed.
             let (next, added) = tokio::join!(next, blocking(add));
             added?;
             rows = next?;
@@ -280,7 +278,7 @@ impl IndexCache {
         blocking(move || entry.change(|index| index.set_sources(&sources))).await
     }
 
-    /// Vectors that have come; all of them where the space has turned to another model.
+    /// New vectors; all of them if the space has switched to another model.
     async fn load_vectors(&self, space: &Space, entry: &Arc<Entry>) -> Result<(), StoreError> {
         let Some(model) = self.store.find_embedding_model(space).await? else {
             return Ok(());
@@ -330,8 +328,7 @@ impl IndexCache {
         Ok(())
     }
 
-    /// Gives up the indexes that were searched least lately, until all fit; never the one just
-    /// asked for.
+    /// Evicts the least recently searched indexes until all fit; never the one just requested.
     fn make_room(&self, space: &Space) {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         let size = |entry: &Arc<Entry>| entry.bytes.load(Ordering::Relaxed);
@@ -348,13 +345,13 @@ impl IndexCache {
                 return;
             };
 
-            // Whoever searches it now still holds it.
+            // A running search still holds it.
             spaces.remove(&oldest);
             all = all.saturating_sub(size(&entry));
         }
     }
 
-    /// Bytes of the vectors that are held for a space.
+    /// Bytes of the vectors held for a space.
     pub fn vector_bytes(&self, space: &Space) -> usize {
         let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         spaces
@@ -363,7 +360,7 @@ impl IndexCache {
     }
 }
 
-/// Computes apart from the requests of others.
+/// Computes without blocking other requests.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -375,7 +372,7 @@ pub async fn blocking<T: Send + 'static>(
     done.map_err(|_| stopped())
 }
 
-/// A panic may quote the text it was about.
+/// A panic message may quote the text.
 fn stopped() -> StoreError {
     StoreError::Broken {
         cause: "a search failed because of an internal error".to_owned(),

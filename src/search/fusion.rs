@@ -1,47 +1,45 @@
-//! Hybrid score: the mean of both parts' standard scores.
-//! BM25 and cosine have different units, and another embedding model has
-//! another range of cosines; "how many standard deviations above the usual
-//! candidate" is a unit both share. Neither part is weighted.
+//! Hybrid score: the mean of both parts' standard scores. BM25 and cosine have different units, and
+//! each embedding model has another range of cosines; "how many standard deviations above the
+//! average candidate" is a unit that both share. The parts have equal weight.
 //!
-//! Done twice: the best chunk of the first round says in other words what
-//! was asked, so the query's vector moves towards it before the second.
+//! Done twice: the best chunk of the first round restates the query in other words, so the query's
+//! vector moves towards it before the second.
 //!
-//! Mean and deviation come from the best `SAMPLE` of each part, whatever `k`
-//! the caller asked for, so that the order does not change with the page size.
+//! Mean and deviation come from the best `SAMPLE` of each part, whatever `k` is, so that the order
+//! does not depend on the page size.
 
 use super::vectors::dot;
 
-/// How many of the best of each part are compared. From 100 to 1,000 the
-/// quality was the same within the noise on eight collections.
+/// How many of the best of each part are compared. From 100 to 1,000, the quality was the same
+/// within noise on eight collections.
 pub const SAMPLE: usize = 500;
-/// What the best chunk counts beside the query when its vector is moved.
+/// The weight of the best chunk relative to the query when the vector moves.
 const FEEDBACK: f32 = 0.5;
 
-/// A chunk with both of its exact scores. Every candidate needs both: the
-/// keyword score of one found by meaning alone is 0 if no term matches.
+/// A chunk with both exact scores. Every candidate needs both: the keyword score of one found only
+/// by meaning is 0 if no term matches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate<Id> {
     pub id: Id,
-    /// What `KeywordQuery::score` gives.
+    /// The result of `KeywordQuery::score`.
     pub keyword: f64,
     /// Cosine; `None` for a chunk without a vector.
     pub semantic: Option<f64>,
 }
 
-/// A chunk with its hybrid score and the two standard scores it came from.
+/// A chunk with its hybrid score and the two standard scores behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fused<Id> {
     pub id: Id,
-    /// Between 0 and 1, rising with the mean of the parts; one half is an
-    /// ordinary candidate. Comparable within one query only.
+    /// Between 0 and 1, rising with the mean of the parts; 0.5 is an average candidate. Comparable
+    /// only within one query.
     pub score: f64,
     pub keyword: f64,
     pub semantic: f64,
 }
 
-/// Orders the candidates, the best first; ties by id. `query` is the
-/// query's vector of length 1 (zeros if it has no meaning the model knows)
-/// and `vector` gives a chunk's.
+/// Orders the candidates, best first; ties by id. `query` is the query's unit vector (zeros if the
+/// model finds no meaning in it), and `vector` returns a chunk's.
 pub fn hybrid<Id: Copy + Ord>(
     candidates: &[Candidate<Id>],
     query: &[f32],
@@ -98,7 +96,7 @@ pub fn fuse<Id: Copy + Ord>(candidates: &[Candidate<Id>]) -> Vec<Fused<Id>> {
         })
         .collect();
 
-    // By the mean itself: the score in 0..1 runs out of digits far from the middle.
+    // By the mean itself: far from the middle, the score in 0..1 runs out of digits.
     fused.sort_by(|a, b| {
         (b.keyword + b.semantic)
             .total_cmp(&(a.keyword + a.semantic))
@@ -108,7 +106,7 @@ pub fn fuse<Id: Copy + Ord>(candidates: &[Candidate<Id>]) -> Vec<Fused<Id>> {
     fused
 }
 
-/// Each id once, in order of id, so that the order of arrival cannot matter.
+/// Each id once, ordered by id, so that the order of arrival does not matter.
 fn distinct<Id: Copy + Ord>(candidates: &[Candidate<Id>]) -> Vec<Candidate<Id>> {
     let mut kept = candidates.to_vec();
     kept.sort_by_key(|c| c.id);
@@ -116,7 +114,7 @@ fn distinct<Id: Copy + Ord>(candidates: &[Candidate<Id>]) -> Vec<Candidate<Id>> 
     kept
 }
 
-/// The best of each part: by keyword those with any match, by meaning all with a vector.
+/// The best of each part: by keyword, those with any match; by meaning, all with a vector.
 fn sample<Id: Copy + Ord>(candidates: &[Candidate<Id>]) -> Vec<Candidate<Id>> {
     let mut by_keyword: Vec<_> = candidates
         .iter()
@@ -142,7 +140,7 @@ fn sample<Id: Copy + Ord>(candidates: &[Candidate<Id>]) -> Vec<Candidate<Id>> {
     both
 }
 
-/// Mean, deviation and least value of one part over the sample.
+/// Mean, deviation and minimum of one part over the sample.
 struct Scale {
     mean: f64,
     deviation: f64,
@@ -169,8 +167,8 @@ impl Scale {
         }
     }
 
-    /// Standard score. A part that says the same of all candidates says
-    /// nothing; a chunk it knows nothing of counts as its worst.
+    /// Standard score. A part that is the same for all candidates counts nothing; a chunk that it
+    /// knows nothing about counts as its worst.
     fn standard(&self, value: Option<f64>) -> f64 {
         if self.deviation < 1e-12 {
             return 0.0;
@@ -292,7 +290,7 @@ mod tests {
         let vector = |id: u32| vectors.get(id as usize).map(|v| v.to_vec());
         assert_eq!(ids(&hybrid(&all, &query, vector)), vec![0, 2, 1, 3]);
 
-        // Nothing to move: no vectors, or a query the model cannot read.
+        // Nothing to move: no vectors, or a query without meaning for the model.
         assert_eq!(hybrid(&all, &query, |_| None), fuse(&all));
         assert_eq!(hybrid(&all, &[0.0; 3], vector), fuse(&all));
     }

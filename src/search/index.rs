@@ -1,9 +1,9 @@
-//! A space's chunks as they are searched: who holds which term, and the vectors, in memory.
+//! A space's chunks in memory, for search: the postings of each term, and the vectors.
 //!
-//! Rows are numbered in the order of the chunks' ids, so that ties fall the same way everywhere.
-//! Chunks of every version are here; what a query may see is decided by its filter. How common
-//! a term is goes by what the sources say now, so that one which was brought in a hundred times
-//! does not make its own words look common.
+//! Rows are numbered by ascending chunk id, so that ties resolve in the same way everywhere. Chunks
+//! of every version are included; the filter of a query decides what is visible. Term frequencies
+//! count only current versions, so that a source ingested a hundred times does not make its own
+//! words look common.
 
 use std::collections::HashMap;
 
@@ -15,11 +15,11 @@ mod finding;
 
 pub use finding::Filter;
 
-/// More rows than this do not fit beside a count in 32 bits.
+/// More rows than this do not fit next to a count in 32 bits.
 pub const MOST_ROWS: usize = 1 << 24;
 /// A row without a vector.
 const NONE: u32 = u32::MAX;
-/// Bytes that are counted for a term besides its postings, and for a chunk.
+/// Bytes counted for a term in addition to its postings, and for a chunk.
 const TERM_BYTES: usize = 96;
 const ROW_BYTES: usize = 48;
 
@@ -31,32 +31,32 @@ pub struct Index {
     versions: Vec<i64>,
     created: Vec<i64>,
     lengths: Vec<u32>,
-    /// Rows of what the eligible sources say now, how many there are, and the sum of their
+    /// Rows of the current versions of eligible sources, their number, and the sum of their
     /// lengths.
     live: Vec<bool>,
     live_count: usize,
     live_length: u64,
     /// The sum of all lengths.
     total_length: u64,
-    /// Rows of sources that are no longer there.
+    /// Rows of deleted sources.
     gone_count: usize,
     terms: HashMap<Box<str>, Postings>,
     term_bytes: usize,
     source_numbers: HashMap<Box<str>, u32>,
     states: Vec<State>,
     vectors: Option<Vectors>,
-    /// Vectors of another model that are being loaded; searches go by the former until they are all
-    /// here.
+    /// Vectors of another model that are being loaded; searches use the previous ones until they
+    /// are complete.
     coming: Option<Vectors>,
 }
 
-/// Who holds a term: row and count in one number, in the order of the rows.
+/// The postings of a term: row and count in one number, ordered by row.
 type Postings = Vec<u32>;
 
-/// What is known of a source.
+/// What is known about a source.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
-    /// None where it says nothing, is switched off, or is gone.
+    /// `None` if it has no version, is excluded, or is deleted.
     version_id: Option<i64>,
     there: bool,
 }
@@ -79,12 +79,12 @@ impl Index {
         self.chunk_ids.is_empty()
     }
 
-    /// How much there is of what the sources say now.
+    /// The number and length of chunks of current versions.
     pub fn live_size(&self) -> SearchSize {
         size(self.live_count, self.live_length)
     }
 
-    /// How much there is in all.
+    /// The number and length of all chunks.
     pub fn whole_size(&self) -> SearchSize {
         size(self.len(), self.total_length)
     }
@@ -99,17 +99,17 @@ impl Index {
         self.vectors.as_ref().map(|vectors| vectors.model.as_str())
     }
 
-    /// Whether so much of it is of sources that are gone that it is better read anew.
+    /// Whether so many rows belong to deleted sources that it is better to reload.
     pub fn is_worn(&self) -> bool {
         self.gone_count > 1_000 && self.gone_count * 4 > self.len()
     }
 
-    /// About how much memory it takes.
+    /// Approximate memory use.
     pub fn bytes(&self) -> usize {
         self.term_bytes + self.len() * ROW_BYTES + self.vector_bytes()
     }
 
-    /// How much memory the vectors take.
+    /// Memory use of the vectors.
     pub fn vector_bytes(&self) -> usize {
         let sizes = |vectors: &Vectors| {
             vectors.matrix.bytes()
@@ -118,7 +118,7 @@ impl Index {
         self.vectors.as_ref().map_or(0, sizes)
     }
 
-    /// Adds chunks, in the order of their ids.
+    /// Adds chunks by ascending id.
     pub fn add(&mut self, chunks: &[SearchChunkRow]) {
         for chunk in chunks {
             let Ok(row) = u32::try_from(self.len()) else {
@@ -147,13 +147,13 @@ impl Index {
             self.created.push(chunk.created_at);
             self.lengths.push(length);
 
-            // Until the sources are told of, nobody sees it.
+            // Invisible until the sources are updated.
             self.live.push(false);
             self.total_length += u64::from(length);
         }
     }
 
-    /// Gives back the memory that growing has taken in advance.
+    /// Releases memory reserved for growth.
     pub fn settle(&mut self) {
         self.terms.values_mut().for_each(Vec::shrink_to_fit);
         self.chunk_ids.shrink_to_fit();
@@ -171,8 +171,8 @@ impl Index {
         number
     }
 
-    /// Takes over what every source of the space says now; chunks of one that is not among them
-    /// are gone.
+    /// Updates the current version of every source of the space; sources that are missing here are
+    /// deleted.
     pub fn set_sources(&mut self, sources: &[SearchSource]) {
         self.states.fill(State::default());
         for source in sources {
@@ -197,7 +197,7 @@ impl Index {
         }
     }
 
-    /// The id of the last chunk whose vector is here.
+    /// The id of the last chunk whose vector is loaded.
     pub fn last_vector(&self) -> Option<i64> {
         let vectors = self.vectors.as_ref()?;
         vectors
@@ -207,8 +207,8 @@ impl Index {
             .copied()
     }
 
-    /// Begins the vectors of a model anew; they count once [`Index::finish_vectors`] says that all
-    /// are here.
+    /// Starts loading the vectors of a model; they are used once [`Index::finish_vectors`] reports
+    /// that all are loaded.
     pub fn begin_vectors(&mut self, model: &str, dims: usize) {
         let (rows, places) = (Vec::new(), Vec::new());
         self.coming = Some(Vectors {
@@ -219,20 +219,20 @@ impl Index {
         });
     }
 
-    /// Vectors are no longer held.
+    /// Drops the vectors.
     pub fn drop_vectors(&mut self) {
         (self.vectors, self.coming) = (None, None);
     }
 
-    /// Searches go by the new vectors from now on.
+    /// Searches use the new vectors from now on.
     pub fn finish_vectors(&mut self) {
         if let Some(coming) = self.coming.take() {
             self.vectors = Some(coming);
         }
     }
 
-    /// Adds vectors, in the order of their chunks; one of another length, or of a chunk that is
-    /// not here, is left out.
+    /// Adds vectors by ascending chunk id; vectors of another length, or of unknown chunks, are
+    /// skipped.
     pub fn add_vectors(&mut self, vectors: &[VectorRow]) {
         let Some(known) = self.coming.as_mut().or(self.vectors.as_mut()) else {
             return;
@@ -241,7 +241,7 @@ impl Index {
         let mut from = known.rows.last().map_or(0, |row| *row as usize);
 
         for vector in vectors {
-            // Both run upwards, so the next is near the last.
+            // Both ascend, so the next is close to the last.
             let ahead = &self.chunk_ids[from..];
             let row = match ahead.iter().take(4).position(|id| *id == vector.chunk_id) {
                 Some(near) => from + near,

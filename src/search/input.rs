@@ -1,4 +1,4 @@
-//! A search as its caller puts it, checked all at once.
+//! A search request, checked all at once.
 
 use super::SearchError;
 use super::rank::Kind;
@@ -8,21 +8,21 @@ use crate::base::ids::SourceId;
 use crate::base::text::{char_count, has_control};
 use crate::model::query::QueryScope;
 
-/// Most characters of what is searched for.
+/// Maximum characters of a search query.
 pub const MOST_QUERY_CHARS: usize = 10_000;
-/// Most that one search gives.
+/// Maximum results of one search.
 pub const MOST_K: i64 = 200;
-/// Number of items if the caller gives none.
+/// The default number of results.
 pub const USUAL_K: usize = 20;
-/// Most sources, and most tags, that one search names.
+/// Maximum sources, and maximum tags, that one search names.
 pub const MOST_NAMED: usize = 100;
 
-/// What is searched for.
+/// The query.
 #[derive(Debug, Clone, Default)]
 pub struct SearchInput {
     pub query: String,
     pub kind: Option<Kind>,
-    /// Sources rather than chunks.
+    /// Sources instead of chunks.
     pub by_source: bool,
     pub k: Option<i64>,
     pub min_score: Option<f64>,
@@ -33,7 +33,7 @@ pub struct SearchInput {
     pub as_of: Option<String>,
 }
 
-/// The same, known to be right.
+/// The same after validation.
 #[derive(Debug, Clone)]
 pub struct CheckedSearch {
     pub query: String,
@@ -46,7 +46,7 @@ pub struct CheckedSearch {
 }
 
 impl SearchInput {
-    /// Checks everything; whatever is wrong is told at once.
+    /// Checks everything and reports all errors at once.
     ///
     /// # Errors
     /// [`SearchError::Invalid`].

@@ -1,18 +1,17 @@
-//! Keyword score: BM25 over memoir's own terms, with the standard k1 and b.
-//! Promises the same score on every engine, from four facts each of them can
-//! give: chunks in the space, their mean length, the number of chunks
-//! that hold a term, and the candidate's stored tokens.
+//! Keyword score: BM25 over memoir's own terms, with the standard k1 and b. The score is the same
+//! on every engine, because it depends only on four facts that each can provide: the chunks in the
+//! space, their mean length, the number of chunks with a term, and the candidate's stored tokens.
 
 use std::collections::HashMap;
 
 use super::terms::{QueryTerm, for_each_token, token};
 
-/// How soon repeating a term stops counting (Robertson's usual value).
+/// How quickly repetitions of a term stop counting (Robertson's usual value).
 pub const K1: f64 = 1.2;
-/// How far a longer chunk must repeat a term more often (usual value).
+/// How much a longer chunk must repeat a term (usual value).
 pub const B: f64 = 0.75;
 
-/// What the ranking must know about a space.
+/// What the ranking needs to know about a space.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Collection {
     /// Chunks that may be found.
@@ -22,7 +21,7 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// So many chunks whose lengths add up to this.
+    /// From a number of chunks and the sum of their lengths.
     pub fn of(chunks: u64, total_length: u64) -> Self {
         Self {
             chunks,
@@ -40,24 +39,24 @@ impl Collection {
 pub struct KeywordQuery {
     terms: Vec<Weighted>,
     by_token: HashMap<String, usize>,
-    /// What a length of 0 damps, and what each term more.
+    /// The damping of length 0, and of each further term.
     damping: (f64, f64),
-    /// The most that any chunk could reach.
+    /// The highest score that any chunk could reach.
     most: f64,
 }
 
-/// A term of the query with what finding it is worth.
+/// A term of the query with its weight.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weighted {
     pub term: String,
-    /// Chunks that hold it.
+    /// Chunks that contain it.
     pub chunks: u64,
-    /// Times in the query × inverse document frequency.
+    /// Occurrences in the query × inverse document frequency.
     pub weight: f64,
 }
 
-/// Inverse source frequency in the form that never turns negative, so that
-/// in a space of three chunks a term in all of them still counts.
+/// Inverse document frequency in the form that is never negative, so that in a space of three
+/// chunks a term in all of them still counts.
 pub fn idf(chunks: u64, with_term: u64) -> f64 {
     let with_term = with_term.min(chunks);
     (1.0 + (float(chunks - with_term) + 0.5) / (float(with_term) + 0.5)).ln()
@@ -68,7 +67,7 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// What a term of this weight adds to the score of a chunk that holds it so often.
+/// What a term of this weight adds to the score of a chunk with so many occurrences.
 #[inline]
 pub fn part(weight: f64, count: u32, damping: f64) -> f64 {
     let count = f64::from(count);
@@ -80,7 +79,7 @@ pub fn part(weight: f64, count: u32, damping: f64) -> f64 {
 }
 
 impl KeywordQuery {
-    /// `with_term[i]` is the number of chunks of the collection that hold `terms[i]`.
+    /// `with_term[i]` is the number of chunks of the collection that contain `terms[i]`.
     pub fn new(terms: &[QueryTerm], with_term: &[u64], collection: Collection) -> Self {
         let terms: Vec<Weighted> = terms
             .iter()
@@ -108,7 +107,7 @@ impl KeywordQuery {
         }
     }
 
-    /// The terms with their weights, in the query's order.
+    /// The terms with their weights, in query order.
     pub fn terms(&self) -> &[Weighted] {
         &self.terms
     }
@@ -130,23 +129,23 @@ impl KeywordQuery {
             .sum()
     }
 
-    /// What the length of a chunk takes away from each of its terms.
+    /// The damping by the length of a chunk.
     #[inline]
     pub fn damping(&self, length: u32) -> f64 {
         self.damping.0 + self.damping.1 * f64::from(length)
     }
 
-    /// What finding a term is worth at most.
+    /// The highest value of a term.
     pub fn weight(&self, term: usize) -> f64 {
         self.terms[term].weight * (K1 + 1.0)
     }
 
-    /// What a term adds to the score of a chunk that holds it so often.
+    /// What a term adds to the score of a chunk with so many occurrences.
     pub fn part(&self, term: usize, count: u32, damping: f64) -> f64 {
         part(self.weight(term), count, damping)
     }
 
-    /// A score as a share of the most that any chunk could reach: 0 to 1, and comparable between
+    /// A score as a share of the highest that any chunk could reach: 0 to 1, and comparable between
     /// queries.
     pub fn share(&self, score: f64) -> f64 {
         if self.most > 0.0 {
@@ -156,7 +155,7 @@ impl KeywordQuery {
         }
     }
 
-    /// Numbers of the terms that any chunk holds, the rarest first.
+    /// Indexes of the terms that any chunk contains, rarest first.
     pub fn by_rarity(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.terms.len())
             .filter(|&n| self.terms[n].chunks > 0)
@@ -165,11 +164,10 @@ impl KeywordQuery {
         order
     }
 
-    /// Numbers of the terms to ask the engine for: the rarest first, as many
-    /// as together match at most `most` chunks, and the rarest in any case.
-    /// Chunks that hold only the commonest terms hardly ever lead the list, and
-    /// ranking them all is what makes a keyword search slow; whoever asks looks
-    /// whether they could.
+    /// Indexes of the terms to search the engine for: rarest first, as many as together match at
+    /// most `most` chunks, and always the rarest. Chunks with only the most common terms hardly
+    /// ever rank first, and ranking all of them is what makes a keyword search slow; the caller
+    /// checks whether they could.
     pub fn rarest(&self, most: u64) -> Vec<usize> {
         let mut order = self.by_rarity();
         let mut matched = 0u64;

@@ -1,9 +1,9 @@
-//! Search beside the hierarchy: by words, by meaning, or by both; the same order on every engine.
+//! Search without a walk: by keyword, by meaning, or by both; the same order on every engine.
 //!
 //! The ranking is pure: `terms` turns text into terms (`stem`), `keywords` scores terms, `vectors`
-//! compares meanings, `fusion` joins the two, `rank` says what is asked and given. `index` holds a
-//! space in memory and `cache` keeps it in step; `beyond` searches in the database what does not
-//! fit. `chunks` makes what an ingestion writes, `reembed` turns a space to another embedding
+//! compares meanings, `fusion` combines the two, `rank` defines queries and hits. `index` holds a
+//! space in memory and `cache` keeps it up to date; `beyond` searches in the database what does not
+//! fit. `prepare` makes what an ingestion writes, `reembed` switches a space to another embedding
 //! model.
 
 mod beyond;
@@ -42,15 +42,14 @@ use cache::{IndexCache, Place, blocking};
 use index::Filter;
 use rank::PreparedQuery;
 
-/// Number of cached query vectors, so that the same query calls no model again.
+/// Query vectors that are cached, so that repeating a query calls no model.
 const KEPT_QUESTIONS: usize = 1_000;
-/// How long a database is left alone that could not copy vectors.
+/// The pause after the database failed to copy vectors.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
-/// How often a search begins anew because its space has turned to another embedding model
-/// meanwhile.
+/// How often a search restarts because its space has switched to another embedding model.
 const TURNS: usize = 3;
 
-/// The area's face, cheap to clone.
+/// Entry point of search; cheap to clone.
 #[derive(Clone)]
 pub struct Search {
     inner: Arc<Inner>,
@@ -64,16 +63,16 @@ struct Inner {
     questions: Mutex<HashMap<(String, String), Vec<f32>>>,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone)]
 pub struct Results {
-    /// The best first.
+    /// Best first.
     pub items: Vec<(Hit, Found)>,
-    /// The model that meanings were compared by, if they were.
+    /// The embedding model, if meanings were compared.
     pub model: Option<String>,
     /// Whether the space was searched in memory.
     pub in_memory: bool,
-    /// Milliseconds in all, and of them those that the embedding model took.
+    /// Milliseconds in total, and those of the embedding model.
     pub total_ms: f64,
     pub provider_ms: f64,
 }
@@ -81,13 +80,13 @@ pub struct Results {
 /// A search failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    /// 422: fields break a rule.
+    /// 422: fields violate a rule.
     #[error("the search is invalid")]
     Invalid(Vec<FieldError>),
     /// As the model's error says.
     #[error(transparent)]
     Llm(#[from] LlmError),
-    /// 503 and 500, as the store says.
+    /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -196,8 +195,8 @@ impl Search {
         Err(StoreError::Contended { cause }.into())
     }
 
-    /// Which chunks may be seen. Without a request, the index itself knows what each source says
-    /// now.
+    /// Which chunks are visible. Without filters, the index itself knows the current version of
+    /// each source.
     async fn filter(&self, space: &Space, ask: &CheckedSearch) -> Result<Filter, StoreError> {
         let store = &self.inner.store;
         let mut filter = Filter {
@@ -220,7 +219,7 @@ impl Search {
         Ok(filter)
     }
 
-    /// The chunks that lie, with any part of theirs, under a category or one below it.
+    /// The chunks that overlap with text filed under a category or below it.
     async fn chunks_under(
         &self,
         space: &Space,
@@ -241,7 +240,7 @@ impl Search {
             .collect())
     }
 
-    /// What is shown of the hits; one that has gone meanwhile is left out.
+    /// The details of the hits, without chunks deleted in the meantime.
     async fn read(&self, space: &Space, hits: Vec<Hit>) -> Result<Vec<(Hit, Found)>, StoreError> {
         let ids: Vec<i64> = hits.iter().map(|hit| hit.chunk_id).collect();
         let found = self.inner.store.list_found(space, &ids).await?;
@@ -256,7 +255,7 @@ impl Search {
             .collect())
     }
 
-    /// The vector of a query, asked for once.
+    /// The vector of a query, requested once.
     async fn vector_of(
         &self,
         session: &Session,
@@ -292,7 +291,7 @@ impl Search {
         Ok(vector)
     }
 
-    /// Makes what was embedded before known to pgvector, where the database has it.
+    /// Copies existing vectors to pgvector, where the database has it.
     pub async fn complete_pgvector(&self) {
         while let Err(error) = self.inner.store.complete_pgvector().await {
             tracing::warn!(%error, "cannot copy vectors for pgvector yet");
@@ -300,14 +299,13 @@ impl Search {
         }
     }
 
-    /// Bytes of the vectors that are held in memory for a space.
+    /// Bytes of the vectors held in memory for a space.
     pub fn vector_bytes(&self, space: &Space) -> usize {
         self.inner.cache.vector_bytes(space)
     }
 }
 
-/// Whether a chunk shares text with any of these, which lie one behind the other, version by
-/// version.
+/// Whether a chunk shares text with any of these, which are ordered by version and position.
 fn touches(filed: &[Span], span: &Span) -> bool {
     let next = filed.partition_point(|one| {
         (one.version_id, one.end_char) <= (span.version_id, span.start_char)
@@ -317,7 +315,7 @@ fn touches(filed: &[Span], span: &Span) -> bool {
         .is_some_and(|one| one.version_id == span.version_id && one.start_char < span.end_char)
 }
 
-/// To the microsecond; more would be noise.
+/// Rounded to microseconds; more digits would be noise.
 fn milliseconds(since: Instant) -> f64 {
     (since.elapsed().as_secs_f64() * 1e6).round() / 1000.0
 }

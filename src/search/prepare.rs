@@ -1,4 +1,4 @@
-//! What an ingestion writes so that its chunks are found: their terms, and their vectors.
+//! What an ingestion writes to make its chunks searchable: their terms and vectors.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::base::ids::{SourceId, Space};
 use crate::llm::Session;
 use crate::store::{NewEmbedding, NewTerms, StoreError, Tx};
 
-/// The terms and vectors of a source's chunks, in their order.
+/// The terms and vectors of a source's chunks, in order.
 #[derive(Debug, Default)]
 pub struct Prepared {
     terms: Vec<ChunkTerms>,
     /// The model of the vectors.
     model: Option<String>,
-    /// Their length, and their bytes as they are stored.
+    /// Their length, and their bytes as stored.
     vectors: Vec<(i64, Vec<u8>)>,
 }
 
@@ -41,9 +41,8 @@ impl Prepared {
         self.model.as_deref()
     }
 
-    /// Writes them for the chunks of a version, which are there already. `false`, and the
-    /// transaction is to be dropped: the space has turned to another model. The caller holds the
-    /// space's lock.
+    /// Writes them for the existing chunks of a version. `false`: the space has switched to another
+    /// model, so drop the transaction. The caller holds the space's lock.
     pub async fn write(
         &self,
         tx: &mut Tx,
@@ -55,8 +54,8 @@ impl Prepared {
             .await
     }
 
-    /// The same for some of them, in the transaction that writes these: what has loaded the index
-    /// before reads only chunks that come after those it knows.
+    /// The same for some of them, in the transaction that writes these chunks: a loaded index reads
+    /// only chunks after those it knows.
     pub async fn write_part(
         &self,
         tx: &mut Tx,
@@ -106,7 +105,7 @@ impl Prepared {
 }
 
 impl Search {
-    /// The model whose vectors a space is searched by, or will be.
+    /// The embedding model of a space, now or from its first vector on.
     ///
     /// # Errors
     /// The store's.
@@ -118,7 +117,7 @@ impl Search {
     /// The terms of chunks.
     ///
     /// # Errors
-    /// The store's, for a defect of ours.
+    /// The store's, for a bug in memoir.
     pub async fn prepare(&self, texts: Vec<Arc<str>>) -> Result<Prepared, StoreError> {
         let take_apart = move || {
             let mut analyzer = Analyzer::default();

@@ -1,5 +1,4 @@
-//! What is asked of an index and what it gives: shared by the one in memory and the one in the
-//! database.
+//! Queries to an index and its hits, shared by the in-memory index and the database search.
 
 use std::collections::HashSet;
 
@@ -7,7 +6,7 @@ use super::fusion::{self, Candidate, Fused};
 use super::terms::QueryTerm;
 use super::vectors::{dot, unit};
 
-/// By what chunks are compared.
+/// How chunks are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Keyword,
@@ -15,14 +14,14 @@ pub enum Kind {
     Hybrid,
 }
 
-/// A query made ready.
+/// A prepared query.
 #[derive(Debug, Clone)]
 pub struct PreparedQuery {
     pub kind: Kind,
     pub terms: Vec<QueryTerm>,
-    /// Its vector by the model of the chunks' vectors; none where there are none.
+    /// Its vector by the model of the chunks' vectors; `None` if there are none.
     pub vector: Option<Vec<f32>>,
-    /// How many are wanted.
+    /// How many results are wanted.
     pub k: usize,
     pub min_score: Option<f64>,
     /// Only the best chunk of each source.
@@ -30,8 +29,8 @@ pub struct PreparedQuery {
 }
 
 impl PreparedQuery {
-    /// How many chunks to look at first so that `k` are left; of each source perhaps only one
-    /// is.
+    /// How many chunks to examine first so that `k` are left, if perhaps only one of each source
+    /// counts.
     pub fn depth(&self, all: usize) -> usize {
         let k = if self.by_source {
             self.k.saturating_mul(8)
@@ -42,30 +41,29 @@ impl PreparedQuery {
     }
 }
 
-/// A chunk and what it is worth.
+/// A chunk and its scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
     pub chunk_id: i64,
     /// The number of its source.
     pub source: u64,
     pub score: f64,
-    /// Share of the most that its words could bring.
+    /// Share of the highest possible keyword score.
     pub keyword: Option<f64>,
     /// Cosine with the query.
     pub semantic: Option<f64>,
-    /// What a hybrid score is the mean of.
+    /// The two parts whose mean is the hybrid score.
     pub standing: Option<Standing>,
 }
 
-/// How far a chunk is above the usual candidate in each part, in standard deviations.
+/// How far a chunk is above the average candidate in each part, in standard deviations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standing {
     pub keyword: f64,
     pub semantic: f64,
 }
 
-/// The best of what was found: ordered, above the least score, one of each source if that is
-/// wanted, no more than `k`.
+/// The best results: ordered, above the minimum score, one per source if wanted, at most `k`.
 pub fn finish(mut hits: Vec<Hit>, question: &PreparedQuery) -> Vec<Hit> {
     hits.retain(|hit| question.min_score.is_none_or(|least| hit.score >= least));
     if question.kind != Kind::Hybrid {
@@ -102,7 +100,7 @@ impl<Id> From<&Fused<Id>> for Standing {
     }
 }
 
-/// Orders candidates by both parts; gives each with its score and its cosine with the query.
+/// Orders candidates by both parts; returns each with its score and its cosine with the query.
 pub fn fuse_all<Id: Copy + Ord + std::hash::Hash>(
     ids: &[Id],
     keyword: impl Fn(Id) -> f64,

@@ -1,6 +1,6 @@
-//! Turns a space to another embedding model: every chunk gets a vector of the new one, then
-//! searches turn to it, then the vectors of the former go. Until then searches, and texts that come
-//! in, go by the former. Harmless to run again from any point: what is embedded stays embedded.
+//! Switches a space to another embedding model: every chunk gets a vector of the new model, then
+//! searches switch to it, then the previous vectors are deleted. Until then, searches and new texts
+//! use the previous model. Safe to run again from any point: existing vectors stay.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::model::job::{JobFilter, NewJob, Record};
 use crate::model::search::Unembedded;
 use crate::store::{JobPage, NewEmbedding};
 
-/// The name of this kind of work.
+/// The name of this kind of job.
 pub const KIND: &str = "reembed";
-/// Chunks that are embedded and written together.
+/// Chunks embedded and written together.
 const PART: usize = 256;
 
-/// Carries it out.
+/// Runs the job.
 #[derive(Clone)]
 pub struct ReembedWork {
     pub search: Search,
@@ -39,7 +39,7 @@ impl Work for ReembedWork {
 }
 
 impl Search {
-    /// Queues the work for every space that is searched by another model than the settings name.
+    /// Queues a job for every space whose embedding model differs from the settings.
     ///
     /// # Errors
     /// The queue's.
@@ -95,7 +95,7 @@ impl Search {
 
     async fn reembed(&self, context: &JobContext) -> Result<Outcome, JobError> {
         let (inner, space) = (&*self.inner, context.space());
-        // As it was queued: another process may have other settings by now.
+        // The model as queued: another process may have other settings by now.
         let request = context.take_request();
         let new = request["to"].as_str().unwrap_or(&inner.settings.model);
         let session = inner.llm.job_session(space, context.id()).await?;
@@ -130,7 +130,7 @@ impl Search {
         })))
     }
 
-    /// Writes vectors of chunks that are still there.
+    /// Writes vectors of chunks that still exist.
     async fn keep(
         &self,
         context: &JobContext,
@@ -142,7 +142,7 @@ impl Search {
         let bytes: Vec<Vec<u8>> = vectors.iter().map(|vector| to_bytes(vector)).collect();
         let kept = inner.store.retry("keep_vectors", || async {
             let mut tx = inner.store.begin().await?;
-            // Held, so that no source goes between the look and the write.
+            // Locked, so that no source is deleted between the check and the write.
             tx.lock_chunks(space).await?;
             let ids: Vec<i64> = chunks.iter().map(|chunk| chunk.chunk_id).collect();
             let there = tx.list_existing_chunks(space, &ids).await?;
@@ -160,7 +160,7 @@ impl Search {
             tx.add_embeddings(space, model, &new, context.clock().now())
                 .await?;
 
-            // A step, so that whoever takes the job over knows that it got on.
+            // A step, so that a process that takes over the job knows that it made progress.
             let last = ids.last().copied().unwrap_or_default();
             let ours = context
                 .record_in(
@@ -183,7 +183,7 @@ impl Search {
         }
     }
 
-    /// Searches go by the new model from now on, unless chunks have come that it does not know.
+    /// Switches searches to the new model, unless there are chunks without its vectors.
     async fn turn(&self, context: &JobContext, old: &str, new: &str) -> Result<(), JobError> {
         let (inner, space) = (&*self.inner, context.space());
         let turned = inner.store.retry("turn_space", || async {
@@ -201,7 +201,7 @@ impl Search {
         Ok(turned.await?)
     }
 
-    /// The work that turns spaces to another model.
+    /// The job that switches spaces to another model.
     pub fn work(&self) -> Arc<ReembedWork> {
         Arc::new(ReembedWork {
             search: self.clone(),

@@ -1,11 +1,10 @@
-//! Porter's stemmer (M. F. Porter, 1980, with his later `logi` and `bli`).
-//! Joins "heated", "heating" and "heats". It touches words of plain a-z only,
-//! so other scripts pass unchanged; words of other languages that are (or fold
-//! to) a-z lose endings too, but alike in chunk and query, which may cost
-//! precision and never a match.
+//! Porter's stemmer (M. F. Porter, 1980, with his later `logi` and `bli`). Joins "heated",
+//! "heating" and "heats". It changes only words of plain a-z, so other scripts pass unchanged.
+//! Words of other languages in a-z lose endings too, but alike in chunk and query, which may cost
+//! precision but never a match.
 
-/// Endings of step 2, taken off when a syllable stands before them. Where one
-/// ending is the tail of another, the longer comes first.
+/// Endings of step 2, removed after at least one syllable. Where one ending is the tail of another,
+/// the longer comes first.
 const STEP2: [(&str, &str); 21] = [
     ("ational", "ate"),
     ("tional", "tion"),
@@ -38,7 +37,7 @@ const STEP3: [(&str, &str); 7] = [
     ("ful", ""),
     ("ness", ""),
 ];
-/// Endings of step 4, taken off when two syllables stand before them.
+/// Endings of step 4, removed after at least two syllables.
 const STEP4: [(&str, &str); 19] = [
     ("al", ""),
     ("ance", ""),
@@ -61,8 +60,8 @@ const STEP4: [(&str, &str); 19] = [
     ("ize", ""),
 ];
 
-/// Reduces `word` to its stem in place. Words that are short or hold anything
-/// but a-z stay as they are.
+/// Reduces `word` to its stem in place. Short words and words with other characters than a-z stay
+/// as they are.
 pub fn stem(word: &mut String) {
     if word.len() < 3 || !word.bytes().all(|b| b.is_ascii_lowercase()) {
         return;
@@ -137,7 +136,7 @@ fn replace(word: &mut String, endings: &[(&str, &str)], least: usize) {
     let Some((end, new)) = found else { return };
     let before = &word[..word.len() - end.len()];
 
-    // "-ion" goes after s and t only: "adoption", not "onion".
+    // "-ion" is removed only after s and t: "adoption", not "onion".
     let fits = *end != "ion" || before.ends_with(['s', 't']);
     if fits && syllables(before.as_bytes()) >= least {
         word.truncate(before.len());
@@ -148,7 +147,7 @@ fn replace(word: &mut String, endings: &[(&str, &str)], least: usize) {
 fn is_consonant(word: &[u8], at: usize) -> bool {
     match word[at] {
         b'a' | b'e' | b'i' | b'o' | b'u' => false,
-        // A run of y alternates, so the run's length decides, without recursion.
+        // A run of y alternates, so its length decides, without recursion.
         b'y' => {
             let run = word[..at].iter().rev().take_while(|b| **b == b'y').count();
             let first = at - run;

@@ -1,9 +1,8 @@
-//! Text to terms: what a keyword search compares.
-//! Promises the same terms for chunk and query on every machine and
-//! engine: compatibility forms and accents folded, lower case, split at
-//! whatever is neither letter nor digit, Chinese and Japanese in overlapping
-//! pairs, English endings off (`stem`). Changing any rule here needs a new
-//! `VERSION` and a rebuild of the stored terms.
+//! Turns text into the terms that a keyword search compares. The terms are the same for chunk and
+//! query on every machine and engine: compatibility forms and accents folded, lower case, split at
+//! everything that is neither letter nor digit, Chinese and Japanese as overlapping pairs, English
+//! endings removed (`stem`). Changing any rule here requires a new `VERSION` and a rebuild of the
+//! stored terms.
 
 use std::collections::HashMap;
 
@@ -12,66 +11,65 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::stem::stem;
 
-/// Version of these rules, to be stored beside the terms made by them.
+/// Version of these rules, to be stored with their terms.
 pub const VERSION: u32 = 1;
 
 /// Longer terms are cut: nobody types them, and engines have limits.
 const LONGEST: usize = 40;
-/// A term that occurs more often is taken to occur so often: by then another time no longer counts.
+/// Maximum counted occurrences of a term: beyond it, another one makes no difference.
 const MOST_COUNT: usize = 200;
-/// Words of a source that are remembered while it is taken apart.
+/// Words of a source that are cached during its analysis.
 const MOST_KEPT: usize = 50_000;
-/// Distinct terms of a query that count: more are a source, not a query.
+/// Maximum distinct terms of a query: one with more is a text, not a query.
 const MOST_ASKED: usize = 256;
 /// Longest stored token; `InnoDB` indexes none beyond 84 characters.
 const LONGEST_TOKEN: usize = 80;
 
-/// Words that say nothing about a subject, by language. Words that mean
-/// something in another of the languages ("die", "son", "plus") are left out.
+/// Words that say nothing about a subject, by language. Words with a meaning in another of the
+/// languages ("die", "son", "plus") are not listed.
 const STOP_WORDS: &str = include_str!("stopwords.txt");
 
-/// One term of a query and how often it stands there.
+/// One term of a query and its number of occurrences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryTerm {
     pub term: String,
     pub count: u32,
 }
 
-/// The terms of a chunk as they are stored, and its length for the ranking.
+/// The stored terms of a chunk, and its length for the ranking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChunkTerms {
     /// Each term once, as its index token (`token`): those that occur once, a semicolon, those that
-    /// occur twice, a semicolon, and so on; a space between two of a group. To an engine's
-    /// full-text index this is a list of words.
+    /// occur twice, a semicolon, and so on, with a space between two of a group. An engine's
+    /// full-text index reads this as a list of words.
     pub tokens: String,
-    /// Terms that are not stop words. Counting grammar as length would make chatty short texts look
+    /// Terms without stop words. Counting grammar as length would make chatty short texts look
     /// long.
     pub length: u32,
 }
 
-/// Analyses the chunks of a source for storing. A word is taken apart once, however often it
-/// comes.
+/// Analyses the chunks of a source for storage. Each distinct word is analysed once.
 #[derive(Debug, Default)]
 pub struct Analyzer {
     /// The number of a word's term, and whether it is a stop word.
     words: HashMap<String, (usize, bool)>,
     /// The number of a term.
     numbers: HashMap<String, usize>,
-    /// By number: the term's token, and how often it stands in the chunk at hand.
+    /// By number: the term's token, and its occurrences in the current chunk.
     tokens: Vec<String>,
     counts: Vec<usize>,
 }
 
 impl Analyzer {
-    /// Stop words are stored too, so that a query of nothing else ("to be or
-    /// not to be") still finds something.
+    /// Stop words are stored too, so that a query of nothing else ("to be or not to be") still
+    /// finds something.
     pub fn chunk(&mut self, text: &str) -> ChunkTerms {
         if self.words.len() > MOST_KEPT {
             *self = Self::default();
         }
 
         let mut length = 0_u32;
-        // In the order in which they first came.
+        // In order of first appearance.
         let mut held: Vec<usize> = Vec::new();
         for_each_word(text, |word| {
             let (number, stop) = self.known(word);
@@ -83,7 +81,7 @@ impl Analyzer {
             self.counts[number] += 1;
         });
 
-        // Sorted by how often they come; those that come as often stay in their order.
+        // Sorted by occurrences; ties keep their order.
         held.sort_by_key(|number| self.counts[*number].min(MOST_COUNT));
         let mut tokens = String::with_capacity(text.len());
         let mut group = 1;
@@ -128,12 +126,12 @@ impl Analyzer {
     }
 }
 
-/// Analyses one chunk for storing.
+/// Analyses one chunk for storage.
 pub fn of_chunk(text: &str) -> ChunkTerms {
     Analyzer::default().chunk(text)
 }
 
-/// Calls `each` with every stored token and how often its term occurs.
+/// Calls `each` with every stored token and the occurrences of its term.
 pub fn for_each_token<'t>(tokens: &'t str, mut each: impl FnMut(&'t str, u32)) {
     for (count, group) in (1..).zip(tokens.split(';')) {
         for token in group.split(' ').filter(|token| !token.is_empty()) {
@@ -142,8 +140,8 @@ pub fn for_each_token<'t>(tokens: &'t str, mut each: impl FnMut(&'t str, u32)) {
     }
 }
 
-/// Analyses a query: its first distinct terms in order of appearance without
-/// the stop words, or with them when there is nothing else.
+/// Analyses a query: its first distinct terms in order of appearance without stop words, or with
+/// them if there is nothing else.
 pub fn of_query(text: &str) -> Vec<QueryTerm> {
     let (mut content, mut all) = (Asked::default(), Asked::default());
     for_each(text, |term, stop| {
@@ -181,10 +179,9 @@ impl Asked {
     }
 }
 
-/// The form of a term in the engine's index: letters a-z and digits only, at
-/// least three characters, never a stop word of an engine, so that the plain
-/// analysis of SQLite, PostgreSQL and MariaDB all keep it whole whatever their
-/// locale, collation, minimum length and word lists.
+/// The form of a term in the engine's index: only letters a-z and digits, at least three
+/// characters, never a stop word of an engine, so that SQLite, PostgreSQL and MariaDB all keep it
+/// whole whatever their locale, collation, minimum length and word lists.
 pub fn token(term: &str) -> String {
     let mut out = String::with_capacity(term.len() + 2);
     push_token(term, &mut out);
@@ -228,7 +225,7 @@ fn for_each_word(text: &str, mut each: impl FnMut(&str)) {
     if text.is_ascii() {
         text.chars().for_each(|c| words.take(c, &mut each));
     } else {
-        // Only accents of the European scripts go: marks elsewhere are letters.
+        // Only accents of European scripts are removed: marks elsewhere are letters.
         let folded = text
             .nfkd()
             .filter(|c| !('\u{300}'..='\u{36f}').contains(c))
@@ -242,8 +239,8 @@ fn for_each_word(text: &str, mut each: impl FnMut(&str)) {
 struct Words {
     word: String,
     letters: usize,
-    /// Last character of a run without spaces between words, and whether it
-    /// is already part of a pair.
+    /// Last character of a run without spaces between words, and whether it is already part of a
+    /// pair.
     pair: Option<(char, bool)>,
 }
 
@@ -282,7 +279,7 @@ impl Words {
         }
     }
 
-    /// A character that stands alone is a term by itself.
+    /// A single character is a term by itself.
     fn end_pair(&mut self, each: &mut impl FnMut(&str)) {
         if let Some((c, false)) = self.pair.take() {
             each(c.encode_utf8(&mut [0; 4]));
@@ -290,7 +287,7 @@ impl Words {
     }
 }
 
-/// Scripts that put no space between words, where pairs serve as words.
+/// Scripts without spaces between words, where pairs serve as words.
 fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')

@@ -1,29 +1,27 @@
-//! Exact semantic search: all vectors of a space in memory, one pass a query.
-//! Promises the same order for the same vectors on every machine (fixed order
-//! of additions, ties by row), memory within a block of the float32 size, and
-//! no approximation.
+//! Exact semantic search: all vectors of a space in memory, one pass per query. The order is the
+//! same for the same vectors on every machine (fixed order of additions, ties by row), memory stays
+//! within one block of the float32 size, and nothing is approximated.
 //!
-//! Memory sets the pace, so each float is kept as two halves in two arrays.
-//! The upper halves (sign, exponent, seven bits) give a cosine wrong by at most
-//! `DOUBT`; only rows that may be among the best are computed from both.
+//! Memory bandwidth is the limit, so each float is stored as two halves in two arrays. The upper
+//! halves (sign, exponent, seven bits) give a cosine with an error of at most `DOUBT`; only rows
+//! that may be among the best are computed from both.
 
 use std::num::NonZero;
 use std::ops::Range;
 use std::thread::available_parallelism;
 
-/// Floats of one block: 4 MiB. Growing by blocks keeps memory near the size
-/// of the data, where one growing vector could take twice as much.
+/// Floats per block: 4 MiB. Growing by blocks keeps memory near the size of the data, where one
+/// growing vector could take twice as much.
 const BLOCK: usize = 1 << 20;
-/// Running sums of a dot product: enough for the widest registers, and added
-/// up in a fixed order.
+/// Running sums of a dot product: enough for the widest registers, added up in a fixed order.
 const LANES: usize = 16;
-/// Cutting a float to its upper half changes it by less than 2^-7 of itself,
-/// so a product of two unit vectors by less than 2^-7; the rest is for rounding.
+/// Cutting a float to its upper half changes it by less than 2^-7 of itself, so a product of two
+/// unit vectors by less than 2^-7; the rest covers rounding.
 const DOUBT: f32 = 1.0 / 128.0 + 1e-4;
 
-/// Fewer rows than this are over before another thread has begun.
+/// With fewer rows than this, a second thread would start too late to help.
 const ALONE: usize = 20_000;
-/// More threads would only wait for the memory.
+/// More threads would only wait for memory.
 const MOST_THREADS: usize = 4;
 
 /// Unit vectors of one length, numbered from 0.
@@ -67,7 +65,7 @@ impl Matrix {
         self.rows == 0
     }
 
-    /// Bytes held for vectors, spare room included.
+    /// Bytes allocated for vectors, including spare capacity.
     pub fn bytes(&self) -> usize {
         self.blocks
             .iter()
@@ -75,8 +73,8 @@ impl Matrix {
             .sum()
     }
 
-    /// Adds a vector, scaled to length 1, as the next row. `false`, and
-    /// nothing added, when it has the wrong length.
+    /// Adds a vector, scaled to length 1, as the next row. `false`, and nothing added, if it has
+    /// the wrong length.
     pub fn push(&mut self, vector: &[f32]) -> bool {
         if vector.len() != self.dims {
             return false;
@@ -102,8 +100,8 @@ impl Matrix {
         true
     }
 
-    /// Removes a row by putting the last one in its place; whoever keeps the
-    /// names of the rows does the same (`Vec::swap_remove`).
+    /// Removes a row by moving the last one into its place; a caller that keeps row names does the
+    /// same (`Vec::swap_remove`).
     pub fn swap_remove(&mut self, row: usize) {
         if row >= self.rows {
             return;
@@ -156,9 +154,8 @@ impl Matrix {
         ))
     }
 
-    /// The `k` nearest rows among those `wanted` lets pass, the nearest first;
-    /// ties go to the lower row. A query of the wrong length or without
-    /// direction finds nothing.
+    /// The `k` nearest rows among those that `wanted` accepts, nearest first; ties go to the lower
+    /// row. A query of the wrong length or without direction finds nothing.
     pub fn nearest(
         &self,
         query: &[f32],
@@ -224,8 +221,8 @@ impl Matrix {
     }
 }
 
-/// The best `k` so far, unsorted, in room for twice as many: cheaper than a
-/// heap, since most rows fail the bar.
+/// The best `k` so far, unsorted, with capacity for twice as many: cheaper than a heap, because
+/// most rows fail the threshold.
 struct Best {
     k: usize,
     hits: Vec<Hit>,
@@ -247,7 +244,7 @@ impl Best {
             self.hits.select_nth_unstable_by(self.k - 1, better);
             self.hits.truncate(self.k);
 
-            // Later rows lose ties, so they must be above the worst kept.
+            // Later rows lose ties, so they must exceed the worst one kept.
             self.bar = self.hits[self.k - 1].cosine;
         }
     }
@@ -294,7 +291,7 @@ fn dot_upper(a: &[f32], upper: &[u16]) -> f32 {
             .sum::<f32>()
 }
 
-/// The same with both halves: what [`dot`] gives for the vector put together.
+/// The same with both halves: what [`dot`] returns for the complete vector.
 fn dot_both(a: &[f32], upper: &[u16], lower: &[u16]) -> f32 {
     let mut sums = [0.0f32; LANES];
     let (a, more) = a.as_chunks::<LANES>();
@@ -349,7 +346,7 @@ pub fn from_bytes(bytes: &[u8]) -> Vec<f32> {
         .collect()
 }
 
-/// The vector scaled to length 1; one that has no direction becomes zeros.
+/// The vector scaled to length 1; one without direction becomes zeros.
 pub fn unit(vector: &[f32]) -> impl Iterator<Item = f32> + '_ {
     let length = dot(vector, vector).sqrt();
     let factor = if length.is_finite() && length > 1e-12 {

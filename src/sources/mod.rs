@@ -1,4 +1,4 @@
-//! Sources as their owners know them: registering, finding, tagging, removing.
+//! Sources: register, find, tag, delete.
 
 pub mod retrieval;
 mod rules;
@@ -12,55 +12,55 @@ use crate::model::source::Source;
 use crate::model::source_version::SourceVersion;
 use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError, Tx};
 
-/// The area's face, cheap to clone.
+/// Entry point of sources; cheap to clone.
 #[derive(Clone)]
 pub struct Sources {
     store: Store,
     jobs: Jobs,
 }
 
-/// What a caller says of a source when registering it.
+/// The fields of a source to register.
 #[derive(Debug, Clone, Default)]
 pub struct NewSource {
-    /// A new one, if left out.
+    /// Generated if missing.
     pub id: Option<SourceId>,
     pub filename: Option<String>,
-    /// Where the source lives on the owner's side; absolute.
+    /// The path on the owner's side; absolute.
     pub path: Option<String>,
     pub user_id: Option<String>,
     pub tags: Vec<String>,
     pub eligible: bool,
 }
 
-/// What may change of a source; `None` stays as it is.
+/// Changes to a source; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct SourceChange {
     pub tags: Option<Vec<String>>,
     pub eligible: Option<bool>,
 }
 
-/// A wish about a source could not be fulfilled.
+/// A request about a source failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// 422: fields break a rule.
+    /// 422: fields violate a rule.
     #[error("the source is invalid")]
     Invalid(Vec<FieldError>),
-    /// 404: there is none in this space.
+    /// 404: no such source in this space.
     #[error("there is no source {0} in this space")]
     NotFound(String),
     /// 404: the source has no such version.
     #[error("source {id} has no version {version} in this space")]
     NoVersion { id: String, version: i64 },
-    /// 409: the user already has a source with that path.
+    /// 409: the user already has a source at that path.
     #[error("a source with this path already exists")]
     AlreadyRegistered { existing: Option<SourceId> },
-    /// 412: it is not as the caller saw it.
+    /// 412: it has changed since the caller read it.
     #[error(
         "the source does not match If-Match: it has changed since, or the ETag is not one of \
          its own"
     )]
     Changed,
-    /// 503 and 500, as the store says.
+    /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -104,7 +104,7 @@ impl Sources {
 
         match tx.add_source(space, &source).await {
             Ok(()) => Ok(source),
-            // Somebody else registered it between the look and the insert.
+            // Another transaction registered it between the lookup and the insert.
             Err(StoreError::Conflict { .. }) => {
                 Err(SourceError::AlreadyRegistered { existing: None })
             }
@@ -112,7 +112,7 @@ impl Sources {
         }
     }
 
-    /// Checks what is said of a source, without registering it.
+    /// Checks the fields of a source without registering it.
     ///
     /// # Errors
     /// [`SourceError::Invalid`].
@@ -135,7 +135,7 @@ impl Sources {
         found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
     }
 
-    /// A source as it is, or as it was at a moment but for its tags and whether it is eligible.
+    /// A source, now or at a time, but always with its present tags and eligibility.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], or the store's.
@@ -156,7 +156,7 @@ impl Sources {
         found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
     }
 
-    /// Versions of a source, newest first, up to a moment.
+    /// Versions of a source, newest first, up to a given time.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], or the store's.
@@ -212,9 +212,8 @@ impl Sources {
         })
     }
 
-    /// A given version, or the one that is current now or was current at a given time. `None` if
-    /// there is none yet. If no version of the source is complete, the stored part of the newest
-    /// one.
+    /// The named version, or the latest, now or at a time. `None` if there is none yet. If no
+    /// version of the source is complete, the written part of the newest.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], [`SourceError::NoVersion`], or the store's.
@@ -273,7 +272,7 @@ impl Sources {
         filter: &SourceFilter,
         page: &SourcePage,
     ) -> Result<Vec<Source>, SourceError> {
-        // What is stored has no space at its ends; MySQL would find it all the same.
+        // Stored tags have no spaces at their ends; MySQL would match them all the same.
         let named = [&filter.user_id, &filter.filename, &filter.tag];
         if named.into_iter().flatten().any(|text| text.trim() != text) {
             return Ok(Vec::new());
@@ -282,7 +281,7 @@ impl Sources {
         Ok(self.store.list_sources(space, filter, page).await?)
     }
 
-    /// Changes a source, if `unchanged` agrees with it as it is now.
+    /// Changes a source, if `unchanged` accepts its current state.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], [`SourceError::Invalid`], [`SourceError::Changed`], or the
@@ -312,7 +311,7 @@ impl Sources {
                     return Ok(source);
                 }
 
-                // Whoever keeps an index of the space finds out that sources have come or gone.
+                // Tells caches of the space that sources were added or removed.
                 tx.lock_chunks(space).await?;
                 source = Source {
                     tags,
@@ -328,8 +327,8 @@ impl Sources {
             .await
     }
 
-    /// Removes a source with all its versions, and ends its jobs, if `unchanged` agrees with it
-    /// as it is now.
+    /// Deletes a source with all its versions, and ends its jobs, if `unchanged` accepts its
+    /// current state.
     ///
     /// # Errors
     /// [`SourceError::NotFound`], [`SourceError::Changed`], or the store's.
@@ -362,7 +361,7 @@ impl Sources {
                     tx.add_chunk_counts(space, &gone).await?;
                 }
 
-                // One that would bring it back.
+                // A job that would bring it back.
                 let cancelled = self.jobs.cancel_about(&mut tx, space, &parsed, now).await?;
                 tx.remove_source(space, &parsed).await?;
                 tx.commit().await?;
@@ -374,7 +373,7 @@ impl Sources {
     }
 }
 
-/// An id that is none names nothing, which is the same as naming something that is not there.
+/// A malformed id is treated as not found.
 fn parse(id: &str) -> Result<SourceId, SourceError> {
     id.parse()
         .map_err(|_| SourceError::NotFound(id.chars().take(64).collect()))

@@ -1,8 +1,8 @@
-//! Sources over time: retrieval of one version by description and time, the manifest, and the
-//! difference between two versions.
+//! Document retrieval: one version by metadata and time, the manifest, and differences between
+//! versions.
 //!
-//! The store finds candidates in one round trip (`store/documents.rs`); filtering and selection
-//! happen here (`choosing`, `scoring`).
+//! The store returns candidates in one round trip (`store/version_search.rs`); this module filters
+//! them and chooses one (`choosing`, `scoring`).
 
 mod choosing;
 mod difference;
@@ -20,56 +20,56 @@ pub use input::{RetrievalInput, VersionDescription};
 
 use choosing::Sieve;
 
-/// More text than this is read through apart from the requests of others.
+/// More text than this is scored on a blocking thread.
 const LARGE: usize = 64 * 1024;
 
-/// The area's face, cheap to clone.
+/// Entry point of document retrieval; cheap to clone.
 #[derive(Clone)]
 pub struct DocumentRetrieval {
     store: Store,
 }
 
-/// The one version that was taken, and how it came to that.
+/// The chosen version, and how it was chosen.
 #[derive(Debug, Clone)]
 pub struct Retrieved {
     pub found: VersionCandidate,
     pub content: String,
-    /// How well its words fit, where that was looked at.
+    /// How well its words match, if that was computed.
     pub score: Option<f64>,
-    /// What was looked for.
+    /// The query.
     pub input: RetrievalInput,
     pub query: String,
     pub required_tags: Vec<String>,
     pub relaxed: Relaxed,
     /// `as_of` was given with a strategy that ignores it.
     pub as_of_ignored: bool,
-    /// Versions that the store brought, before anything was left out.
+    /// Versions that the store returned, before any filter.
     pub raw_candidates: usize,
     /// Round trips to the store.
     pub store_queries: usize,
-    /// All of them with their scores, if that was asked for.
+    /// All of them with their scores, if requested.
     pub candidates: Option<Vec<(VersionCandidate, f64)>>,
 }
 
-/// A source cannot be given.
+/// A request for a document failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RetrievalError {
-    /// 422: fields break a rule.
+    /// 422: fields violate a rule.
     #[error("the description is invalid")]
     Invalid(Vec<FieldError>),
-    /// 404: nothing fits; strictly, if a filter is named.
+    /// 404: nothing matches; with `strict`, names the filter.
     #[error("{}", nothing(*.filter))]
     NotFound { filter: Option<&'static str> },
-    /// 404: there is none in this space.
+    /// 404: no such source in this space.
     #[error("there is no source {0} in this space")]
     NoSource(String),
     /// 404: the source has no such version.
     #[error("source {id} has no version {version} in this space")]
     NoVersion { id: String, version: i64 },
-    /// 500: a version without a text, which cannot be.
+    /// 500: a version without a text, which is a bug.
     #[error("version {version} of source {id} has no text")]
     ContentMissing { id: String, version: i64 },
-    /// 503 and 500, as the store says.
+    /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -97,7 +97,7 @@ impl DocumentRetrieval {
         Self { store }
     }
 
-    /// The one version that a description means.
+    /// The one version that matches best.
     ///
     /// # Errors
     /// [`RetrievalError::Invalid`], [`RetrievalError::NotFound`], or the store's.
@@ -162,7 +162,7 @@ impl DocumentRetrieval {
         let content = if let Some(content) = found.content.take() {
             content
         } else {
-            // Only where many long texts were to be compared, which do not all come along.
+            // Only if many long texts had to be compared, of which not all are fetched.
             store_queries += 1;
             self.content(space, &found.source.id, found.version.version)
                 .await?
@@ -203,7 +203,7 @@ impl DocumentRetrieval {
         Ok(self.store.list_manifest(space, filter, page).await?)
     }
 
-    /// What changed from one version of a source to another, as unified text.
+    /// The differences between two versions of a source, as a unified diff.
     ///
     /// # Errors
     /// [`RetrievalError::NoSource`], [`RetrievalError::NoVersion`], or the store's.
@@ -240,7 +240,7 @@ impl DocumentRetrieval {
     }
 }
 
-/// Computes on a thread of its own.
+/// Computes on a blocking thread.
 async fn apart<T: Send + 'static>(
     compute: impl FnOnce() -> Result<T, RetrievalError> + Send + 'static,
 ) -> Result<T, RetrievalError> {

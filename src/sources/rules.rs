@@ -1,5 +1,4 @@
-//! What a source's name, path and tags may be. A `Source` that was built here is proof that they
-//! are.
+//! The rules for a source's name, path and tags. A `Source` built here satisfies them.
 
 use super::{NewSource, SourceChange};
 use crate::base::clock::Timestamp;
@@ -44,7 +43,7 @@ pub fn build(new: NewSource, now: Timestamp) -> Result<Source, Vec<FieldError>> 
     })
 }
 
-/// Checks a change; the tag that marks a source may not be removed.
+/// Checks a change; the tag that every source has cannot be removed.
 pub fn check_change(change: &SourceChange) -> Result<SourceChange, Vec<FieldError>> {
     let mut errors = Vec::new();
     let tags = change
@@ -72,7 +71,7 @@ pub fn check_change(change: &SourceChange) -> Result<SourceChange, Vec<FieldErro
     }
 }
 
-/// Checks tags that are added to those of a source; gives them all.
+/// Checks tags to add to those of a source; returns all of them.
 pub fn check_tags(own: &[String], added: &[String]) -> Result<Vec<String>, Vec<FieldError>> {
     let mut errors = Vec::new();
     let added = tags(added, true, &mut errors);
@@ -143,7 +142,7 @@ fn path(
     path
 }
 
-/// Trimmed, each once, in their order.
+/// Trimmed and deduplicated, in order.
 fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<String> {
     let mut tags: Vec<String> = with_own
         .then(|| FILE_INGEST.to_owned())
@@ -151,7 +150,7 @@ fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<S
         .collect();
 
     let most = MAX_TAGS - tags.len();
-    // Among them may be the one that every source has.
+    // They may include the one that every source has.
     if given
         .iter()
         .filter(|tag| !with_own || tag.trim() != FILE_INGEST)
@@ -176,7 +175,7 @@ fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<S
     tags
 }
 
-/// A text that must say something, within its length, and hold no control characters.
+/// A non-empty text within its length, without control characters.
 fn check_text(field: &str, text: &str, most: usize, errors: &mut Vec<FieldError>) {
     if text.trim().is_empty() {
         errors.push(FieldError::new(field, "must not be empty"));

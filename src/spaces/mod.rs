@@ -1,4 +1,4 @@
-//! Whole spaces, for those who run the service: which there are, how large one is, and its removal.
+//! Whole spaces, for operators: list, measure and delete.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::llm::Llm;
 use crate::model::llm_call::UsageDay;
 use crate::store::{SpaceSize, Store, StoreError};
 
-/// Whoever runs a job that was cancelled notices within a second, and stops.
+/// The worker of a cancelled job notices within a second, and stops.
 const WORKERS_STOP: Duration = Duration::from_secs(2);
-/// What others write while a space is being removed goes with the next pass.
+/// What others write while a space is being deleted is deleted in the next pass.
 const PASSES: usize = 3;
 
-/// The area's face, cheap to clone.
+/// Entry point of spaces; cheap to clone.
 #[derive(Clone)]
 pub struct Spaces {
     store: Store,
@@ -30,11 +30,11 @@ pub struct Spaces {
 #[derive(Debug)]
 pub struct Measured {
     pub size: SpaceSize,
-    /// What was asked of models for it; the texts are empty.
+    /// Its model usage; the text fields are empty.
     pub usage: UsageDay,
 }
 
-/// What a removal took away.
+/// What was deleted.
 #[derive(Debug)]
 pub struct Removed {
     pub jobs_cancelled: usize,
@@ -53,7 +53,7 @@ impl Spaces {
         }
     }
 
-    /// Names of spaces that hold anything, after the one named.
+    /// Names of spaces with data, after the given one.
     ///
     /// # Errors
     /// The store's.
@@ -61,7 +61,7 @@ impl Spaces {
         self.store.list_spaces(after, limit).await
     }
 
-    /// Whether a space holds anything.
+    /// Whether a space has any data.
     ///
     /// # Errors
     /// The store's.
@@ -80,11 +80,11 @@ impl Spaces {
         })
     }
 
-    /// Removes everything of a space. It goes on when its caller hangs up, and can be repeated when
-    /// the process dies.
+    /// Deletes everything in a space. It continues if the caller disconnects, and is safe to repeat
+    /// if the process dies.
     ///
     /// # Errors
-    /// The store's; what is left then goes when it is repeated.
+    /// The store's; repeating the call deletes the rest.
     pub async fn remove(&self, space: &Space, now: Timestamp) -> Result<Removed, StoreError> {
         let (this, space) = (self.clone(), space.clone());
         let removing = self
@@ -98,7 +98,7 @@ impl Spaces {
     }
 
     async fn remove_all(&self, space: &Space, now: Timestamp) -> Result<Removed, StoreError> {
-        // First, so that no worker adds to what is being removed.
+        // First, so that no worker adds data meanwhile.
         let cancelled = self.store.cancel_space_jobs(space, now).await?;
         self.jobs.announce_cancelled(&cancelled);
         if !cancelled.is_empty() {
@@ -107,7 +107,7 @@ impl Spaces {
 
         let mut rows = BTreeMap::new();
         for _ in 0..PASSES {
-            // Calls that were made and not written yet would come back as rows of the space.
+            // Otherwise calls that are not written yet would reappear as rows of the space.
             self.llm.flush().await?;
             let pass = self.store.remove_space(space).await?;
             let found = pass.values().any(|count| *count > 0);

@@ -1,5 +1,5 @@
-//! Rows of `api_keys` and `key_days`, and the counters of requests: what is known of API keys. All
-//! of it spans spaces, since a caller names a key and the key names its space.
+//! Rows of `api_keys` and `key_days`, and the request counters of API keys. All of them span
+//! spaces, because a request names a key and the key determines the space.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -9,15 +9,15 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::llm_call::{Payer, Spent};
 
-/// What stands for all spaces in a row; no space can be called so.
+/// Stands for all spaces; not a valid space name.
 pub const ALL_SPACES: &str = "*";
-/// The counter of changes to `api_keys`: it tells every process when to read the table again.
+/// The counter of changes to `api_keys`, which tells every process when to read the table again.
 const CHANGES: &str = "api_keys";
 
 /// A key as it is stored.
 #[derive(Debug, Clone)]
 pub struct ApiKeyRow {
-    /// [`ALL_SPACES`], or the only one that it opens.
+    /// [`ALL_SPACES`], or the space that it opens.
     pub space: String,
     pub id: String,
     pub name: String,
@@ -31,19 +31,19 @@ pub struct ApiKeyRow {
     pub last_used_at: Option<Timestamp>,
 }
 
-/// What is to be changed of a key; the rest stays as it is, also where somebody else changes it at
-/// the same time.
+/// Changes to a key; other fields keep their value, even if another request changes them at the
+/// same time.
 #[derive(Debug, Clone, Default)]
 pub struct ApiKeyChange {
     pub name: Option<String>,
     pub limits_json: Option<String>,
     pub expires_at: Option<Option<Timestamp>>,
-    /// Never taken back.
+    /// Never undone.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl Store {
-    /// How often keys were added or changed.
+    /// The number of changes to keys so far.
     pub async fn find_key_changes(&self) -> Result<i64, StoreError> {
         self.retry("find_key_changes", || async {
             let query = self.sql(
@@ -59,7 +59,7 @@ impl Store {
         .await
     }
 
-    /// Every key, revoked ones too, by its id.
+    /// Every key, including revoked ones, by id.
     pub async fn list_api_keys(&self) -> Result<Vec<ApiKeyRow>, StoreError> {
         self.retry("list_api_keys", || async {
             let sql = "SELECT space, id, name, key_sha256, prefix, role, limits_json, expires_at, created_at, revoked_at, \
@@ -98,7 +98,7 @@ impl Store {
         .await
     }
 
-    /// Changes a key; `false` if there is none such.
+    /// Changes a key; `false` if it does not exist.
     pub async fn update_api_key(
         &self,
         space: &str,
@@ -119,8 +119,8 @@ impl Store {
             let update = update.bind(change.expires_at.flatten().map(Timestamp::as_micros));
             let update = update.bind(change.revoked_at.map(Timestamp::as_micros));
 
-            // MySQL does not count a row that is written as it was: the counter below is written in
-            // any case.
+            // MySQL does not count a row that is written unchanged, so the counter below is always
+            // incremented.
             tx.execute(update.bind(space.to_owned()).bind(id.to_owned()))
                 .await?;
             tx.count_key_change().await?;
@@ -135,7 +135,7 @@ impl Store {
         .await
     }
 
-    /// Writes when a key was last used.
+    /// Stores when a key was last used.
     pub async fn update_key_use(
         &self,
         space: &str,
@@ -152,7 +152,7 @@ impl Store {
         self.execute(update).await
     }
 
-    /// Takes some of the requests that a key may make in a window of time; tells how many it got.
+    /// Reserves some of a key's requests in a time window; returns how many were granted.
     pub async fn take_requests(
         &self,
         key_id: &str,
@@ -219,8 +219,7 @@ impl Store {
         .await
     }
 
-    /// Forgets the windows of requests that began before a moment, and what keys spent before the
-    /// day of another.
+    /// Deletes request windows that began before one time, and spending before the day of another.
     pub async fn remove_key_counts(
         &self,
         windows: Timestamp,
@@ -291,7 +290,7 @@ impl Tx {
             .map(|_| ())
     }
 
-    /// Notes which key pays for a job that this transaction has queued.
+    /// Stores which key pays for a job that this transaction queued.
     pub async fn update_job_payer(
         &mut self,
         space: &Space,
@@ -309,7 +308,7 @@ impl Tx {
         self.execute(update).await.map(|_| ())
     }
 
-    /// Adds calls to the day of a key.
+    /// Adds calls to a key's day.
     pub(super) async fn add_key_day(
         &mut self,
         key_id: &str,

@@ -1,7 +1,7 @@
-//! Connections: pools, their settings, and the traps that they would otherwise fall into.
+//! Connections: pools, their settings, and their pitfalls.
 //!
-//! SQLite has one writer and four readers over a write-ahead log, so a reader never waits and two
-//! writers never meet; the other engines have one pool.
+//! SQLite has one writer and four readers over a write-ahead log, so that a reader never waits and
+//! two writers never collide; the other engines have one pool.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ use super::writability::Writability;
 use crate::config::Database;
 use crate::config::database::{Engine, Retry, SqliteSynchronous};
 
-/// Readers of a SQLite file: more gave nothing when measured.
+/// Readers of a SQLite file: more brought no gain when measured.
 const SQLITE_READERS: u32 = 4;
-/// A connection that was idle for longer is tried before it is handed out.
+/// A connection that was idle for longer is tested before use.
 const IDLE_SUSPECT: Duration = Duration::from_secs(30);
-/// After a lost connection all others are tried before use for this long: a restart kills them
+/// For this long after a lost connection, all others are tested before use: a restart closes them
 /// together.
 const LOSS_SUSPECT: Duration = Duration::from_mins(1);
-/// How long the database may take to answer one statement.
+/// Deadline of one statement.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How long the disk may take to flush a commit.
+/// Deadline of the disk to flush a commit.
 const FLUSH_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The live connections of one database.
+/// The open connections of one database.
 pub struct Backend {
     pub engine: Engine,
     pub dialect: Dialect,
@@ -48,7 +48,7 @@ pub struct Backend {
     losses: Arc<Losses>,
     /// SQLite with `sqlite_synchronous = "full"`, in a file.
     flusher: Option<Flusher>,
-    /// Held by whoever makes up for a flush that failed.
+    /// Held by the task that recovers from a failed flush.
     recovering: tokio::sync::Mutex<()>,
     lives_in_memory: bool,
     pub writability: Writability,
@@ -82,7 +82,7 @@ impl Backend {
                     Box::pin(async move { Ok(!suspect || answers(connection).await) })
                 })
                 // The pool's own check on release has no deadline: a half-open socket would hold
-                // its place for ever.
+                // its place indefinitely.
                 .after_release(move |connection, meta| {
                     let suspect = after.suspect(&meta);
                     Box::pin(async move { Ok(!suspect || answers(connection).await) })
@@ -111,7 +111,7 @@ impl Backend {
             };
 
             let connection = knock(&url, &place, config.retry, (engine, synchronous)).await?;
-            // Not yet that of a SQLite file: its last connection folds the log away.
+            // Except for SQLite, whose last connection merges the log into the file.
             if sqlite {
                 knocked = Some(connection);
             } else {
@@ -133,7 +133,7 @@ impl Backend {
 
         let (writer, reader) = match (engine, config.url.expose()) {
             (Engine::Sqlite, url) if lives_in_memory => {
-                // A database in memory lives in one connection.
+                // An in-memory database exists in one connection.
                 let only = options()
                     .idle_timeout(None)
                     .max_lifetime(None)
@@ -145,7 +145,7 @@ impl Backend {
                 (only.clone(), only)
             }
             (Engine::Sqlite, url) => {
-                // The writer opens first: it makes the file and switches on the log that readers
+                // The writer opens first: it creates the file and enables the log that readers
                 // need.
                 let writer = open(with_mode(url, "rwc"), 1).await?;
                 (writer, open(with_mode(url, "ro"), SQLITE_READERS).await?)
@@ -184,7 +184,7 @@ impl Backend {
             .map_err(|error| self.explain(&error))
     }
 
-    /// A connection for one statement that is a transaction of its own.
+    /// A connection for one statement that is its own transaction.
     pub async fn write(&self) -> Result<PoolConnection<Any>, StoreError> {
         self.writer
             .acquire()
@@ -192,7 +192,7 @@ impl Backend {
             .map_err(|error| self.explain(&error))
     }
 
-    /// Waits for the database's answer, but not for ever: a black-holed connection gives none.
+    /// Waits for the database's answer, with a deadline: a black-holed connection never answers.
     pub async fn within<T>(
         &self,
         answer: impl Future<Output = Result<T, sqlx::Error>>,
@@ -200,14 +200,14 @@ impl Backend {
         let mut answer = pin!(answer);
         match tokio::time::timeout(DEADLINE, answer.as_mut()).await {
             Ok(answered) => answered.map_err(|error| self.explain(&error)),
-            // Said while the connection is still held, so that its release is checked.
+            // Set while the connection is still held, so that its release is checked.
             Err(_) => Err(self.gave_no_answer(DEADLINE)),
         }
     }
 
-    /// Begins a transaction. Dropped halfway, it rolls back what it has begun.
+    /// Begins a transaction. If dropped halfway, it is rolled back.
     pub async fn begin(&self) -> Result<OpenTransaction, StoreError> {
-        // IMMEDIATE takes the write lock now, where waiting works; later it would fail at once.
+        // IMMEDIATE takes the write lock now, when waiting works; later it would fail immediately.
         let statement = if self.engine == Engine::Sqlite {
             "BEGIN IMMEDIATE"
         } else {
@@ -219,27 +219,27 @@ impl Backend {
             OpenTransaction::begin(connection, statement, self.lives_in_memory, DEADLINE).await
         };
 
-        // In a box: it is part of every future that writes.
+        // Boxed, because it is part of every future that writes.
         self.within(Box::pin(begun)).await
     }
 
-    /// Commits, and waits until that is on the disk.
+    /// Commits, and waits until the commit is on disk.
     ///
     /// # Errors
     /// Nothing was written; or [`StoreError::Uncertain`].
     pub async fn commit(&self, mut transaction: OpenTransaction) -> Result<(), StoreError> {
         let committed = self.within(transaction.commit()).await;
-        // Others write while this one waits for the disk.
+        // Other writers continue while this one waits for the disk.
         drop(transaction);
 
         committed.map_err(StoreError::during_commit)?;
         self.make_durable().await
     }
 
-    /// Waits until everything committed so far is on the disk, where that is for us to see to.
+    /// Waits until everything committed so far is on disk, where memoir is responsible for that.
     ///
     /// # Errors
-    /// [`StoreError::Uncertain`]: the disk failed, so a power cut may take back what was committed.
+    /// [`StoreError::Uncertain`]: the disk failed, so a power cut may undo a commit.
     pub async fn make_durable(&self) -> Result<(), StoreError> {
         let Some(flusher) = &self.flusher else {
             return Ok(());
@@ -248,7 +248,7 @@ impl Backend {
         let durable = async {
             while let Err(cause) = flusher.flushed().await {
                 let _recovering = self.recovering.lock().await;
-                // Otherwise somebody else has done it, perhaps before our commit.
+                // Otherwise another task has done it, perhaps before our commit.
                 if flusher.has_failed() {
                     return Box::pin(self.fold_log(flusher, &cause)).await;
                 }
@@ -265,8 +265,8 @@ impl Backend {
         }
     }
 
-    /// Makes up for a flush that failed: SQLite copies the whole log into the database file,
-    /// flushes that, and begins the log anew.
+    /// Recovers from a failed flush: SQLite copies the whole log into the database file, flushes
+    /// that, and restarts the log.
     async fn fold_log(&self, flusher: &Flusher, cause: &str) -> Result<(), StoreError> {
         let mut writer = self
             .writer
@@ -284,7 +284,7 @@ impl Backend {
             .await;
         match busy {
             Ok(0) => {
-                // While the writer is held, so that no commit comes in between.
+                // While the writer is held, so that no commit happens in between.
                 flusher.recovered();
                 tracing::info!("SQLite's write-ahead log was checkpointed after a failed flush");
                 Ok(())
@@ -302,8 +302,8 @@ impl Backend {
         }
     }
 
-    /// What is said of an operation that gave no answer in time; its connection is checked before
-    /// it is used again.
+    /// The error of an operation that did not answer in time; its connection is tested before it is
+    /// used again.
     pub fn gave_no_answer(&self, waited: Duration) -> StoreError {
         self.losses.remember();
         let cause = format!("no response within {} s", waited.as_secs());
@@ -313,7 +313,7 @@ impl Backend {
         }
     }
 
-    /// Turns the driver's error into ours, and remembers a lost connection.
+    /// Converts the driver's error and remembers a lost connection.
     pub fn explain(&self, error: &sqlx::Error) -> StoreError {
         let error = StoreError::from_driver(error, &self.place);
         match error {
@@ -352,7 +352,7 @@ impl Losses {
         self.last_ms.store(elapsed, Ordering::Relaxed);
     }
 
-    /// Whether a connection should be tried before it is used.
+    /// Whether a connection should be tested before use.
     fn suspect(&self, meta: &PoolConnectionMetadata) -> bool {
         let last = self.last_ms.load(Ordering::Relaxed);
         let since_loss = (last != u64::MAX).then(|| {

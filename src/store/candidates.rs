@@ -1,7 +1,6 @@
-//! What a query reads: the part of the hierarchy that it may see, chunks of leaves,
-//! helpers of sources.
+//! What a query reads: the visible part of the hierarchy, chunks of leaves, helpers of sources.
 //!
-//! Each is one statement, however many leaves or sources it concerns.
+//! Each is one statement, however many leaves or sources it covers.
 
 use std::fmt::Write as _;
 
@@ -19,28 +18,28 @@ use crate::model::query::{Candidate, QueryScope, SourceHelper};
 const COLUMNS: &str = "c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, c.created_at, c.token_count, \
      c.tokenizer";
 
-/// Ids in one statement.
+/// Ids per statement.
 const AT_ONCE: usize = 500;
-/// A statement for so many leaves, or values, is worth keeping prepared.
+/// Up to this many leaves or values, a statement is worth keeping prepared.
 const KEPT_LEAVES: usize = 16;
 const KEPT_VALUES: usize = 64;
 
-/// What is wanted of one leaf.
+/// What to read of one leaf.
 #[derive(Debug, Clone, Copy)]
 pub struct LeafPart {
     pub leaf: i64,
-    /// Only what comes after this chunk.
+    /// Only chunks after this one.
     pub after: Option<ChunkPlace>,
     pub limit: usize,
 }
 
-/// A value of a statement that is put together.
+/// A value of a composed statement.
 pub(super) enum Bound {
     Text(String),
     Number(i64),
 }
 
-/// A statement that is put together from parts, with the values for their marks.
+/// A statement composed of parts, with the values of its placeholders.
 #[derive(Default)]
 pub(super) struct StatementBuilder {
     pub(super) sql: String,
@@ -62,14 +61,14 @@ impl StatementBuilder {
         self.values.push(Bound::Number(value));
     }
 
-    /// A limit, which stands in the text: SQLite plans by a bound one, and so prepares the
-    /// statement anew each time.
+    /// Appends a limit as text: SQLite plans by a bound limit, and so would prepare the statement
+    /// again each time.
     pub(super) fn limit(&mut self, sql: &str, most: i64) {
         let _ = write!(self.sql, "{sql} LIMIT {most}");
     }
 
-    /// The conditions of a scope on chunks `c` of sources `s`, brought by versions `v` (which
-    /// only a scope of all versions at a moment looks at).
+    /// The conditions of a scope on chunks `c` of sources `s` with versions `v` (used only by a
+    /// scope of all versions at a time).
     pub(super) fn scope(&mut self, scope: &QueryScope) {
         self.push(" AND s.eligible = 1");
         if let Some(user_id) = &scope.user_id {
@@ -114,18 +113,18 @@ impl StatementBuilder {
 const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                         JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
-/// Chunks `c` of what the sources said at a moment: of the newest version of then. One that
-/// brought nothing new names the one whose chunks it shares.
+/// Chunks `c` of the newest version at a given time. A version without new content names the one
+/// whose chunks it shares.
 pub(super) const OF_THEN: &str = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \
      FROM source_versions w WHERE w.space = c.space AND w.source_id = c.source_id AND w.ingested_at <= ? \
      AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = w.space AND x.version_id = w.id) \
      ORDER BY w.version DESC LIMIT 1)";
 
-/// Chunks `c` of versions that are written to their end.
+/// Chunks `c` of completely written versions.
 pub(super) const OF_WHOLE: &str = " AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = c.space AND x.version_id = c.version_id)";
 
 impl Store {
-    /// The categories that hold chunks of a scope, with all that is above them, level by level.
+    /// The categories with chunks in a scope, and their ancestors, level by level.
     pub async fn list_categories_in(
         &self,
         space: &Space,
@@ -135,7 +134,7 @@ impl Store {
         let mut statement = StatementBuilder::default();
         statement.push("WITH RECURSIVE held (id) AS (");
         if scope.names_sources() {
-            // From the sources to their chunks: they are few.
+            // From the sources to their chunks, because the sources are few.
             statement.text(
                 &format!("SELECT DISTINCT c.category_id{OF_CHUNK} WHERE s.space = ?"),
                 space.as_str(),
@@ -144,7 +143,7 @@ impl Store {
             statement.push(" AND c.category_id IS NOT NULL");
             statement.scope(scope);
         } else {
-            // From the leaves, of each of which the first chunk that will do is enough.
+            // From the leaves, where the first matching chunk of each is enough.
             statement.text(
                 "SELECT k.id FROM categories k WHERE k.space = ?",
                 space.as_str(),
@@ -187,8 +186,8 @@ impl Store {
         .await
     }
 
-    /// Categories of a space in the order of their numbers, after the one named; and how often some
-    /// were removed.
+    /// Categories of a space by ascending id after the given one, and the number of deletions so
+    /// far.
     pub async fn list_options_after(
         &self,
         space: &Space,
@@ -213,7 +212,7 @@ impl Store {
                 .transpose()?
                 .unwrap_or(0);
 
-            // The one row that is always there is empty where nothing has come.
+            // The row that is always there is empty if nothing is new.
             let come = rows.iter().filter(|row| {
                 row.try_get::<Option<i64>, _>(0)
                     .is_ok_and(|id| id.is_some())
@@ -245,13 +244,12 @@ impl Store {
             }
         }
 
-        // Ordered here: asked for an order, SQLite would rather go through the whole space by its
-        // numbers.
+        // Sorted here: with ORDER BY, SQLite would scan the whole space by id.
         found.sort_unstable_by_key(|option| option.id);
         Ok(found)
     }
 
-    /// Chunks of leaves, each in the order in which they came.
+    /// Chunks of leaves, each in order of arrival.
     pub async fn list_candidates(
         &self,
         space: &Space,
@@ -293,14 +291,13 @@ impl Store {
         .await
     }
 
-    /// Chunks by their ids; those that are gone are not there.
+    /// Chunks by id; deleted ones are missing.
     pub async fn list_chunks_by_id(
         &self,
         space: &Space,
         ids: &[i64],
     ) -> Result<Vec<Candidate>, StoreError> {
-        // By their numbers: SQLite would rather go through the whole space if its index could be
-        // used.
+        // By id only: if its index could be used, SQLite would scan the whole space.
         let sql = "SELECT c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, \
                    c.created_at, c.token_count, c.tokenizer FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                    WHERE COALESCE(c.space, '') = ? AND c.category_id IS NOT NULL AND c.id IN (??)";
@@ -323,7 +320,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The helpers of sources that are in force, or were at a moment.
+    /// The helpers of sources, current or as of a time.
     pub async fn list_source_helpers(
         &self,
         space: &Space,
@@ -389,7 +386,7 @@ impl Store {
         Ok(found)
     }
 
-    /// A statement over a list of values, kept prepared where the list is short.
+    /// A statement over a list of values, kept prepared if the list is short.
     fn listed(&self, sql: &'static str, count: usize) -> Statement {
         self.backend
             .dialect
@@ -413,8 +410,8 @@ impl Store {
     }
 }
 
-/// A list whose length is a power of two, its last value repeated: a few statements then serve
-/// lists of every length.
+/// A list padded to a power of two with its last value, so that a few statements serve lists of
+/// every length.
 fn padded<T>(values: &[T]) -> Vec<&T> {
     let last = values.last().into_iter().cycle();
     values

@@ -1,4 +1,4 @@
-//! Compares what the schema needs with what the database has, for `memoir doctor` (M-1.3).
+//! Compares the schema with the database, for `memoir doctor`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::backend::Backend;
 use super::migrate::MIGRATIONS;
 use super::{Engine, StoreError};
 
-/// A table or an index that should be there and is not.
+/// A missing table or index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Missing {
     /// `table` or `index`.
@@ -44,7 +44,8 @@ pub async fn has_table(
     }))
 }
 
-/// All that the migrations make, by SQLite's spelling: the names are the same everywhere.
+/// Everything that the migrations create, from SQLite's files: the names are the same on every
+/// engine.
 fn expected() -> impl Iterator<Item = Missing> {
     MIGRATIONS
         .iter()
@@ -53,7 +54,7 @@ fn expected() -> impl Iterator<Item = Missing> {
             let words: Vec<&str> = line.split_whitespace().collect();
             let (kind, name) = match words.as_slice() {
                 ["CREATE", "TABLE", name, ..] => ("table", name),
-                // A full-text index is a virtual table to SQLite and an index to the others.
+                // A full-text index is a virtual table in SQLite and an index elsewhere.
                 ["CREATE", "INDEX", name, ..]
                 | ["CREATE", "UNIQUE", "INDEX", name, ..]
                 | ["CREATE", "VIRTUAL", "TABLE", name, ..] => ("index", name),

@@ -14,20 +14,20 @@ use crate::model::category::{Category, CategoryPath, NewCategory};
 
 const COLUMNS: &str = "id, parent_id, level, name, chunk_count, created_at";
 
-/// Ids in one statement: below every engine's limit of values, and of a size that its planner
-/// likes.
+/// Ids per statement: below every engine's limit of values, and of a size that planners handle
+/// well.
 const AT_ONCE: usize = 500;
 
-/// Which categories a list shows; `None` shows all.
+/// Which categories a list shows; `None`: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CategoryFilter {
     pub parent_id: Option<i64>,
     pub level: Option<i64>,
-    /// Those that there were at this moment.
+    /// Those that existed at this time.
     pub as_of: Option<Timestamp>,
 }
 
-/// A part of a list: at most `limit` categories, level by level, oldest first, after the one named.
+/// A page: at most `limit` categories, level by level, oldest first, after the given one.
 #[derive(Debug, Clone, Default)]
 pub struct CategoryPage {
     /// Level and id.
@@ -92,7 +92,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The ways down to categories, by their ids.
+    /// The paths to categories, by id.
     pub async fn find_category_paths(
         &self,
         space: &Space,
@@ -115,7 +115,7 @@ impl Store {
         Ok(paths)
     }
 
-    /// How many chunks lay below each of these categories at a moment.
+    /// How many chunks were below each of these categories at a time.
     pub async fn count_chunks_of_then(
         &self,
         space: &Space,
@@ -162,7 +162,7 @@ impl Store {
         Ok(counts)
     }
 
-    /// How many categories each level has, or had at a moment.
+    /// The number of categories per level, now or at a time.
     pub async fn count_categories(
         &self,
         space: &Space,
@@ -229,7 +229,7 @@ impl Tx {
         Ok(found)
     }
 
-    /// Whether any chunk, of whatever version, lies in one of these.
+    /// Whether any chunk, of any version, belongs to one of these.
     pub async fn has_chunks_in(&mut self, space: &Space, ids: &[i64]) -> Result<bool, StoreError> {
         for some in ids.chunks(AT_ONCE) {
             let sql = "SELECT id FROM chunks WHERE space = ? AND category_id IN (??) LIMIT 1";
@@ -250,7 +250,7 @@ impl Tx {
         Ok(false)
     }
 
-    /// Removes categories that have nothing in them or below them.
+    /// Deletes categories without chunks or children.
     pub async fn remove_categories(
         &mut self,
         space: &Space,
@@ -270,7 +270,7 @@ impl Tx {
         Ok(())
     }
 
-    /// How many categories each level has.
+    /// The number of categories per level.
     pub async fn count_categories(
         &mut self,
         space: &Space,
@@ -283,7 +283,7 @@ impl Tx {
             .collect()
     }
 
-    /// Makes categories whose names are free; the caller holds the space's lock.
+    /// Creates categories with unused names; the caller holds the space's lock.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] on `categories_name`: a name is taken under its parent.
@@ -324,7 +324,7 @@ impl Tx {
         Ok(())
     }
 
-    /// How many chunks lie in each of these, of what the sources say now.
+    /// The number of chunks of current versions in each of these.
     pub async fn find_chunk_counts(
         &mut self,
         space: &Space,
@@ -350,9 +350,8 @@ impl Tx {
         Ok(counts)
     }
 
-    /// Lets leaves, and all that is above them, be no younger than what was moved into them: who
-    /// looks back at a moment finds every chunk of then in its place. The caller holds the
-    /// space's lock.
+    /// Makes leaves and their ancestors no younger than the chunks moved into them, so that a query
+    /// as of an earlier time finds every chunk. The caller holds the space's lock.
     pub async fn date_back(
         &mut self,
         space: &Space,
@@ -384,8 +383,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Adds to the counts of leaves and of all that is above them; the caller holds the space's
-    /// lock.
+    /// Adds to the counts of leaves and their ancestors; the caller holds the space's lock.
     pub async fn add_chunk_counts(
         &mut self,
         space: &Space,
@@ -409,7 +407,7 @@ impl Tx {
             }
         }
 
-        // Those that change alike are changed together.
+        // Categories with the same change are updated together.
         let mut alike: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
         for (id, delta) in deltas.into_iter().filter(|(_, delta)| *delta != 0) {
             alike.entry(delta).or_default().push(id);
@@ -441,7 +439,7 @@ fn select(dialect: &Dialect, condition: &str) -> Statement {
     dialect.assembled(&format!("SELECT {COLUMNS} FROM categories {condition}"))
 }
 
-/// In no order: asked for one, SQLite would rather go through the whole space by its numbers.
+/// Unordered: with ORDER BY, SQLite would scan the whole space by id.
 fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Statement {
     let sql = "SELECT id, parent_id, level, name, chunk_count, created_at FROM categories \
                WHERE space = ? AND parent_key IN (??)";
@@ -453,7 +451,7 @@ fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Stateme
     query
 }
 
-/// From each category up to level 1, and back in the order of reading.
+/// From each category up to level 1, then reversed.
 fn select_paths(dialect: &Dialect, space: &Space, ids: &[i64]) -> Statement {
     let sql = "WITH RECURSIVE way (leaf, id, parent_id, level, name) AS (\
                SELECT id, id, parent_id, level, name FROM categories WHERE COALESCE(space, '') = ? AND id IN (??) \
@@ -475,8 +473,7 @@ fn select_page(
     filter: &CategoryFilter,
     page: &CategoryPage,
 ) -> Statement {
-    // Children of one parent: an order by level would lead SQLite through all categories of the
-    // space.
+    // Children of one parent: ordered by level, SQLite would scan all categories of the space.
     let one_level = filter.parent_id.is_some();
     let mut sql = format!("SELECT {COLUMNS} FROM categories WHERE space = ?");
     for (wanted, condition) in [

@@ -1,4 +1,4 @@
-//! Rows of `chunk_terms` and the full-text index over them: what a search by words reads.
+//! Rows of `chunk_terms` and their full-text index, for keyword search.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,16 +13,16 @@ use crate::base::ids::{SourceId, Space};
 use crate::model::query::QueryScope;
 use crate::model::search::{SearchChunkRow, SearchSize};
 
-/// Characters in one insert: below the smallest packet that a server takes by default.
+/// Characters per insert: below the smallest default packet size of a server.
 const CHARS: usize = 1_000_000;
-/// Terms that are counted by one statement.
+/// Terms counted per statement.
 const TERMS: usize = 50;
 
 const SELECT: &str = "SELECT c.chunk_id, c.source_id, c.version_id, c.created_at, c.length, c.tokens FROM chunk_terms c";
 /// The sources `s` of chunks `c`.
 pub(super) const OF_SOURCE: &str = " JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
-/// The terms of a chunk, to be stored.
+/// The terms of a chunk to store.
 #[derive(Debug, Clone, Copy)]
 pub struct NewTerms<'t> {
     pub chunk_id: i64,
@@ -31,7 +31,7 @@ pub struct NewTerms<'t> {
 }
 
 impl Store {
-    /// Terms of a space's chunks in the order of their ids, after the one named.
+    /// Terms of a space's chunks by ascending id, after the given one.
     pub async fn list_terms(
         &self,
         space: &Space,
@@ -87,7 +87,7 @@ impl Store {
         .await
     }
 
-    /// How much there is to search in a space.
+    /// The number and length of the searchable chunks of a space.
     pub async fn find_search_size(&self, space: &Space) -> Result<SearchSize, StoreError> {
         let sum = self.backend.dialect.whole_sum("length");
         let sql = format!("SELECT COUNT(*), {sum} FROM chunk_terms WHERE space = ?");
@@ -106,7 +106,7 @@ impl Store {
         .await
     }
 
-    /// In how many chunks of a space each token occurs, by the full-text index; no further than
+    /// In how many chunks of a space each token occurs, by the full-text index; counted up to
     /// `most`.
     pub async fn count_tokens(
         &self,
@@ -149,8 +149,8 @@ impl Store {
         Ok(counts)
     }
 
-    /// Chunks of a scope that hold any of the tokens, by the full-text index, in the order of
-    /// their ids after the one named.
+    /// Chunks of a scope that contain any of the tokens, by the full-text index, by ascending id
+    /// after the given one.
     pub async fn list_holders(
         &self,
         space: &Space,
@@ -186,7 +186,7 @@ impl Store {
 }
 
 impl Tx {
-    /// The ids of a version's chunks by their place; of the places named.
+    /// The ids of a version's chunks by position, for the given positions.
     pub async fn list_chunk_ids(
         &mut self,
         space: &Space,
@@ -210,7 +210,7 @@ impl Tx {
             .collect()
     }
 
-    /// Stores the terms of a version's chunks; the full-text index follows by itself.
+    /// Stores the terms of a version's chunks; the full-text index follows automatically.
     pub async fn add_terms(
         &mut self,
         space: &Space,

@@ -1,4 +1,4 @@
-//! Rows of `chunks`: chunks, by their source or by their category.
+//! Rows of `chunks`, by source or by category.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const SELECT: &str = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal,
      c.start_char, c.end_char, c.category_id, c.created_at FROM chunks c \
      JOIN source_versions v ON v.space = c.space AND v.id = c.version_id";
 
-/// Characters in one insert: below the smallest packet that a server takes by default.
+/// Characters per insert: below the smallest default packet size of a server.
 const CHARS: usize = 1_000_000;
 
 /// The beginning of a chunk.
@@ -32,13 +32,13 @@ pub struct Sample {
 /// Which chunks of a category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkScope {
-    /// Leaves out those that their source no longer holds.
+    /// Without those that the current version no longer contains.
     pub latest: bool,
-    /// As things stood at this moment.
+    /// As of this time.
     pub as_of: Option<Timestamp>,
 }
 
-/// Where in a category a list goes on: the moment and the id of the last chunk.
+/// Where the next page of a category starts: the time and id of the last chunk.
 pub type ChunkPlace = (Timestamp, i64);
 
 impl Store {
@@ -95,7 +95,7 @@ impl Store {
         .await
     }
 
-    /// Chunks of one category in the order in which they came.
+    /// Chunks of one category in order of arrival.
     pub async fn list_category_chunks(
         &self,
         space: &Space,
@@ -155,8 +155,8 @@ impl Store {
 }
 
 impl Store {
-    /// The first and the latest chunks of every category, of what the sources say now, so many
-    /// characters of each.
+    /// The first and the latest chunks of every category, of current versions, cut to so many
+    /// characters.
     pub async fn list_samples(
         &self,
         space: &Space,
@@ -209,7 +209,7 @@ impl Tx {
             .await
     }
 
-    /// Stores the chunks of one version that are searched.
+    /// Stores the search chunks of one version.
     pub async fn add_retrieval_chunks(
         &mut self,
         space: &Space,
@@ -275,7 +275,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Only the statement for a full load is worth keeping prepared.
+    /// Only the statement for a full batch is worth keeping prepared.
     fn insert_chunks(&self, rows: usize) -> Statement {
         let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
         let sql = format!(
@@ -289,8 +289,8 @@ impl Tx {
             .persistent(rows == self.backend.dialect.bulk() || rows == 1)
     }
 
-    /// Puts a chunk of what its source says now into another category, unless either is gone or
-    /// it lies elsewhere by now; tells whether it did. The caller holds the space's lock.
+    /// Moves a chunk of a current version to another category, unless either is gone or the chunk
+    /// has moved already; returns whether it did. The caller holds the space's lock.
     pub async fn move_chunk(&mut self, space: &Space, wish: &Move) -> Result<bool, StoreError> {
         let sql = "UPDATE chunks SET category_id = ? WHERE space = ? AND id = ? AND category_id = ? \
                    AND EXISTS (SELECT 1 FROM categories k WHERE k.space = ? AND k.id = ?) \
@@ -310,7 +310,7 @@ impl Tx {
             == 1)
     }
 
-    /// How many filed chunks of a version lie in each category.
+    /// How many filed chunks of a version each category has.
     pub async fn count_version_chunks(
         &mut self,
         space: &Space,

@@ -1,4 +1,4 @@
-//! New connections: how they are opened, what they are set to, and how they are tried.
+//! New connections: how they are opened, configured and tested.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,16 +8,15 @@ use sqlx::{AnyConnection, Connection as _, Executor as _, Row as _};
 use super::error::StoreError;
 use crate::config::database::{DatabaseUrl, Engine, Retry, SqliteSynchronous};
 
-/// How long a try may take; a half-open socket never answers.
+/// Deadline of a test; a half-open socket never answers.
 const PING_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Makes a new SQLite file readable by its owner alone: it will hold what users wrote. SQLite's
-/// other files follow it.
+/// Makes a new SQLite file readable only by its owner, because it will contain user data. SQLite's
+/// other files inherit this.
 pub fn make_private(url: &DatabaseUrl) {
     use std::os::unix::fs::OpenOptionsExt as _;
     if let Some(file) = url.sqlite_file() {
-        // An existing one is left as its owner wants it; one that cannot be made is SQLite's to
-        // complain about.
+        // An existing file keeps its permissions; if the file cannot be created, SQLite reports it.
         let _ = std::fs::OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -26,9 +25,8 @@ pub fn make_private(url: &DatabaseUrl) {
     }
 }
 
-/// Connects once, trying again for a moment if nobody answers. Past the pool: that tries until its
-/// time is up whatever the trouble is, and then only says that no connection came; the driver knows
-/// why.
+/// Connects once, retrying briefly if nothing answers. It bypasses the pool, which retries until
+/// its timeout whatever the error is, and then reports only a timeout; the driver knows the cause.
 pub async fn knock(
     url: &str,
     place: &str,
@@ -73,38 +71,36 @@ pub async fn prepare(
     let statements: &[&'static str] = match engine {
         Engine::Sqlite => &[
             "PRAGMA busy_timeout = 5000",
-            // Changes nothing for readers: the writer came first and has switched it on.
+            // No effect on readers: the writer came first and has enabled it.
             "PRAGMA journal_mode = WAL",
             "PRAGMA foreign_keys = ON",
             "PRAGMA cache_size = -4000",
             "PRAGMA temp_store = memory",
-            // 16 MB: a source is written to the log and copied to the file, with a wait for the
-            // disk, once in four times as much as by default.
+            // 16 MB: a checkpoint, with its wait for the disk, happens a quarter as often as by
+            // default.
             "PRAGMA wal_autocheckpoint = 4000",
         ],
         Engine::Postgres => &[
             "SET idle_in_transaction_session_timeout = '15s'",
             "SET statement_timeout = '30s'",
             "SET default_transaction_isolation = 'read committed'",
-            // Every statement goes by an index from few rows to few others. Of a space that it
-            // knows little about the planner thinks worse, and reads through whole tables to join
-            // them.
+            // Every statement uses an index from few rows to few others. With little statistics
+            // on a space, the planner would scan whole tables to join them.
             "SET enable_seqscan = off",
             "SET enable_hashjoin = off",
             "SET enable_mergejoin = off",
             "SET max_parallel_workers_per_gather = 0",
-            // What is read is in memory or on a disk without a head: an index in the order wanted
-            // beats sorting.
+            // Data is in memory or on an SSD, so an index in the wanted order beats sorting.
             "SET random_page_cost = 1.1",
-            // Planned once: planning the longest statement anew takes longer than running it.
+            // Plan once: planning the longest statement again takes longer than running it.
             "SET plan_cache_mode = force_generic_plan",
-            // Long texts are packed several times faster, where the server knows how.
+            // Compresses long texts several times faster, where the server supports it.
             "DO $$ BEGIN PERFORM set_config('default_toast_compression', 'lz4', false); \
              EXCEPTION WHEN OTHERS THEN NULL; END $$",
         ],
         Engine::Mysql => &[
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-            // Joined values are cut off behind 1,024 bytes otherwise, without an error.
+            // By default, joined values are silently truncated at 1,024 bytes.
             "SET SESSION group_concat_max_len = 1000000",
         ],
     };
@@ -121,7 +117,7 @@ pub async fn prepare(
     Ok(())
 }
 
-/// How far SQLite itself waits for the disk. Over a log `full` is the work of the `Flusher`.
+/// How far SQLite itself waits for the disk. With a log, the `Flusher` implements `full`.
 async fn wait_for_disk(
     connection: &mut AnyConnection,
     synchronous: SqliteSynchronous,
@@ -132,7 +128,7 @@ async fn wait_for_disk(
     Ok("PRAGMA synchronous = NORMAL")
 }
 
-/// Whether the database has a write-ahead log: not every file system is able to keep one.
+/// Whether the database has a write-ahead log; not every file system supports one.
 async fn keeps_log(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
     let mode: String = connection
         .fetch_one("PRAGMA journal_mode")
@@ -141,8 +137,8 @@ async fn keeps_log(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> 
     Ok(mode == "wal")
 }
 
-/// The file of the database whose log this connection writes, as SQLite knows it: symbolic links
-/// are resolved. None without a log.
+/// The file of the database whose log this connection writes, as SQLite knows it, with symbolic
+/// links resolved. `None` without a log.
 pub async fn find_logged_file(
     connection: &mut AnyConnection,
 ) -> Result<Option<PathBuf>, sqlx::Error> {
@@ -158,7 +154,7 @@ pub async fn find_logged_file(
     Ok((!file.is_empty()).then(|| file.into()))
 }
 
-/// A SQLite URL with the mode it is opened in, other parameters kept.
+/// A SQLite URL with the mode to open it in; other parameters are kept.
 pub fn with_mode(url: &str, mode: &str) -> String {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let kept = query

@@ -1,4 +1,4 @@
-//! Rows of `contextual_helpers`: helpers of sources, in versions.
+//! Rows of `contextual_helpers`: helpers of sources, with versions.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -9,7 +9,7 @@ use crate::base::ids::{SourceId, Space};
 use crate::model::contextual_helper::{ContextualHelper, HelperOrigin, NewHelper};
 
 impl Store {
-    /// The helpers of a source, newest first; the first is in force.
+    /// The helpers of a source, newest first; the first is current.
     pub async fn list_helpers(
         &self,
         space: &Space,
@@ -31,7 +31,7 @@ impl Store {
         .await
     }
 
-    /// The helper that is in force.
+    /// The current helper.
     pub async fn find_helper(
         &self,
         space: &Space,
@@ -46,7 +46,7 @@ impl Store {
 }
 
 impl Tx {
-    /// Who wrote the helper that is in force.
+    /// Who wrote the current helper.
     pub async fn find_helper_origin(
         &mut self,
         space: &Space,
@@ -60,8 +60,8 @@ impl Tx {
         Ok(origin.as_deref().map(HelperOrigin::parse))
     }
 
-    /// Adds a helper, which is in force from then on; gives its version. The caller holds the
-    /// source's row.
+    /// Adds a helper, which becomes current; returns its version. The caller holds the source's
+    /// row.
     pub async fn add_helper(
         &mut self,
         space: &Space,

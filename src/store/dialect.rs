@@ -1,9 +1,8 @@
-//! The differences between the engines, and nothing else: the only file that may assert a statement
-//! safe.
+//! The differences between the engines. This is the only file that may declare a statement safe.
 //!
-//! Statements are written once, with `?` for each value and `@now` for the database's own clock.
-//! PostgreSQL wants `$1, $2, …`; the rewritten text is kept, so that it is made once per statement
-//! and the driver's own cache still matches.
+//! Statements are written once, with `?` for each value and `@now` for the database's clock.
+//! PostgreSQL needs `$1, $2, …`; the rewritten text is cached, so that it is made once per
+//! statement and the driver's own cache still matches.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,11 +13,11 @@ use sqlx::{Any, AssertSqlSafe};
 
 use crate::config::database::Engine;
 
-/// Inserts of so many rows are kept prepared; longer ones are rare, and each length is another
-/// text.
+/// Inserts of up to so many rows are kept prepared; longer ones are rare, and each length is
+/// another text.
 pub const KEPT_ROWS: usize = 8;
 
-/// What parts joined values: a control character, which tags and names may not hold.
+/// Separates joined values: a control character, which tags and names cannot contain.
 pub const JOINT: char = '\u{1f}';
 
 /// A statement with its values, as sqlx takes it.
@@ -38,8 +37,8 @@ impl Dialect {
         }
     }
 
-    /// Long rows in one insert. SQLite brings its full-text index up to date after each statement;
-    /// the others take longer to read a long statement than to run it, so theirs has one length and
+    /// Rows per insert of long rows. SQLite updates its full-text index after each statement; the
+    /// servers take longer to parse a long statement than to run it, so theirs has one length and
     /// is kept prepared.
     pub fn bulk(&self) -> usize {
         if self.engine == Engine::Sqlite {
@@ -49,7 +48,7 @@ impl Dialect {
         }
     }
 
-    /// A statement of ours in the engine's spelling.
+    /// One of our statements in the engine's syntax.
     pub fn query(&self, sql: &'static str) -> Statement {
         if self.engine != Engine::Postgres && !sql.contains("@now") {
             return sqlx::query(sql);
@@ -75,21 +74,21 @@ impl Dialect {
         sqlx::query(AssertSqlSafe(text))
     }
 
-    /// A statement whose `(??)` stands for a list of `count` values; not kept by the driver, as
-    /// each length is another text.
+    /// A statement whose `(??)` stands for a list of `count` values; not cached by the driver,
+    /// because each length is another text.
     pub fn query_list(&self, sql: &'static str, count: usize) -> Statement {
         let marks = vec!["?"; count.max(1)].join(",");
         self.assembled(&sql.replace("(??)", &format!("({marks})")))
             .persistent(false)
     }
 
-    /// A statement put together from fixed statement by one of our own files, such as a filter or a
+    /// A statement composed of fixed parts by one of our own files, such as a filter or a
     /// migration.
     pub fn assembled(&self, sql: &str) -> Statement {
         sqlx::query(AssertSqlSafe(self.spell(sql)))
     }
 
-    /// A statement in the engine's spelling.
+    /// A statement in the engine's syntax.
     fn spell(&self, sql: &str) -> String {
         let now = match self.engine {
             Engine::Sqlite => "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
@@ -105,7 +104,7 @@ impl Dialect {
         }
     }
 
-    /// An insert that does nothing, and affects 0 rows, where the row's key is taken already.
+    /// An insert that does nothing, and affects 0 rows, if the row's key exists.
     ///
     /// The statement must begin with `INSERT INTO`.
     pub fn insert_if_absent(&self, sql: &'static str) -> Statement {
@@ -116,7 +115,8 @@ impl Dialect {
         self.assembled(&text)
     }
 
-    /// The same for several rows; the statement must end in the marks of one, `VALUES (?, ?)`.
+    /// The same for several rows; the statement must end with the placeholders of one, `VALUES (?,
+    /// ?)`.
     pub fn insert_rows_if_absent(&self, sql: &'static str, rows: usize) -> Statement {
         let (head, marks) = sql.split_once("VALUES ").unwrap_or((sql, "()"));
         let sql = format!("{head}VALUES {}", vec![marks; rows.max(1)].join(", "));
@@ -128,8 +128,7 @@ impl Dialect {
         self.assembled(&text).persistent(rows <= KEPT_ROWS)
     }
 
-    /// An insert into a table whose rows are numbered by the database, for
-    /// [`super::Tx::insert_for_id`].
+    /// An insert into a table whose rows the database numbers, for [`super::Tx::insert_for_id`].
     pub fn insert_with_id(&self, sql: &'static str) -> Statement {
         match self.engine {
             Engine::Postgres => {
@@ -140,8 +139,7 @@ impl Dialect {
         }
     }
 
-    /// An insert that adds these columns to the row where its key, named by `key`, is there
-    /// already.
+    /// An insert that adds these columns to the existing row if its `key` exists.
     ///
     /// The statement must begin with `INSERT INTO <table>`.
     pub fn insert_or_add(&self, sql: &'static str, key: &str, columns: &[&str]) -> Statement {
@@ -162,7 +160,7 @@ impl Dialect {
         })
     }
 
-    /// The sum of a column as a 64-bit number; the servers would make a decimal of it.
+    /// The sum of a column as a 64-bit integer; the servers would return a decimal.
     pub fn whole_sum(&self, column: &str) -> String {
         let kind = if self.engine == Engine::Mysql {
             "SIGNED"
@@ -172,15 +170,15 @@ impl Dialect {
         format!("CAST(COALESCE(SUM({column}), 0) AS {kind})")
     }
 
-    /// The condition that a row `c` of `chunk_terms` holds what [`Dialect::any_token`] makes of
-    /// tokens, or one token.
+    /// The condition that a row `c` of `chunk_terms` contains one token, or a result of
+    /// [`Dialect::any_token`].
     pub fn holds_tokens(&self) -> &'static str {
         match self.engine {
             Engine::Sqlite => {
                 "c.chunk_id IN (SELECT rowid FROM chunk_terms_tokens WHERE chunk_terms_tokens MATCH ?)"
             }
-            // As the index has it, which takes the tokens as they are: its parser would take longer
-            // than the rest.
+            // As in the index, which uses the tokens as they are: its parser would take longer than
+            // everything else.
             Engine::Postgres => {
                 "array_to_tsvector(array_remove(string_to_array(translate(c.tokens, ';', ' '), ' '), '')) \
                  @@ to_tsquery('simple', ?)"
@@ -189,8 +187,7 @@ impl Dialect {
         }
     }
 
-    /// Asks the full-text index for any of these tokens, which are made of letters and digits
-    /// alone.
+    /// Searches the full-text index for any of these tokens, which contain only letters and digits.
     pub fn any_token(&self, tokens: &[String]) -> String {
         tokens.join(match self.engine {
             Engine::Sqlite => " OR ",
@@ -199,8 +196,8 @@ impl Dialect {
         })
     }
 
-    /// A join whose left side is read first. Of a young database SQLite and MySQL know too little
-    /// to turn it round well.
+    /// A join whose left side is read first. With little statistics, SQLite and MySQL would choose
+    /// the wrong order.
     pub fn join_in_order(&self) -> &'static str {
         match self.engine {
             Engine::Sqlite => "CROSS JOIN",
@@ -209,7 +206,7 @@ impl Dialect {
         }
     }
 
-    /// The values of a column in an order, joined by [`JOINT`], which stands in no text of ours.
+    /// The ordered values of a column, joined by [`JOINT`], which no text of ours contains.
     pub fn joined(&self, column: &str, order: &str) -> String {
         match self.engine {
             Engine::Sqlite => format!("group_concat({column}, char(31) ORDER BY {order})"),
@@ -218,13 +215,13 @@ impl Dialect {
         }
     }
 
-    /// Whether a condition that concerns no row is asked for each of them; a limit of 0 is not.
+    /// Whether a condition that no row depends on is evaluated for each row; a limit of 0 is not.
     pub fn repeats_conditions(&self) -> bool {
         self.engine == Engine::Sqlite
     }
 
-    /// What a `SELECT` needs at its end to hold the row until the transaction ends.
-    /// SQLite's writers hold the whole file already.
+    /// The suffix of a `SELECT` that locks its row until the transaction ends. SQLite's writer
+    /// already locks the whole file.
     pub fn query_for_update(&self, sql: &str) -> Statement {
         let text = match self.engine {
             Engine::Sqlite => sql.to_owned(),
@@ -235,7 +232,7 @@ impl Dialect {
     }
 }
 
-/// Replaces each `?` outside quotes and comments by `$1`, `$2`, ….
+/// Replaces each `?` outside quotes and comments with `$1`, `$2`, ….
 fn numbered(sql: &str) -> String {
     let mut text = String::with_capacity(sql.len() + 16);
     let mut count = 0;

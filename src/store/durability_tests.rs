@@ -1,4 +1,4 @@
-//! What is on the disk when a commit returns, and what becomes of a connection that met a full
+//! What is on disk when a commit returns, and what happens to a connection that met a full
 //! database.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::config::{Config, Origin};
 
-/// A store on a file of its own.
+/// A store with its own file.
 struct Place {
     folder: TempDir,
     store: Store,
@@ -55,8 +55,8 @@ impl Place {
             .join("memoir.db-wal")
     }
 
-    /// Whether a key is there after the power was cut now: of the log only what was flushed is
-    /// left. Nothing is copied from the log to the database file here, so the log only grows.
+    /// Whether a key survives a power cut now: only the flushed part of the log is left. Nothing is
+    /// copied from the log to the database file here, so the log only grows.
     async fn survives(&self, key: &str) -> bool {
         let after = tempfile::tempdir().unwrap();
         let (database, log) = (
@@ -71,7 +71,7 @@ impl Place {
     }
 }
 
-/// None where not even the table is there.
+/// `None` if not even the table exists.
 async fn count_keys(database: &Path, key: &str) -> Option<i64> {
     let mut connection = AnyConnection::connect(&format!("sqlite://{}", database.display()))
         .await
@@ -124,7 +124,7 @@ async fn what_was_committed_survives_a_power_cut() {
     futures_util::future::join_all(together).await;
 }
 
-/// The same cut must take something away where nobody waits for the disk, or it would prove
+/// The same cut must lose something if no commit waits for the disk; otherwise the test proves
 /// nothing.
 #[tokio::test]
 async fn with_normal_a_power_cut_takes_what_was_committed() {
@@ -161,7 +161,7 @@ async fn commits_that_come_together_share_a_flush() {
     );
 }
 
-/// SQLite copies its log into the database file and flushes that, which serves as well.
+/// SQLite copies its log into the database file and flushes that, which is equally durable.
 #[tokio::test]
 async fn a_flush_that_fails_is_made_up_for() {
     let place = Place::new("full").await;
@@ -190,7 +190,7 @@ async fn a_failed_flush_that_cannot_be_made_up_for_is_uncertain_and_passes() {
         .await
         .unwrap();
 
-    // Whoever reads an old state keeps SQLite from emptying the log.
+    // A reader of an old snapshot keeps SQLite from emptying the log.
     let mut reader = AnyConnection::connect(&format!("sqlite://{}", place.database().display()))
         .await
         .unwrap();
@@ -214,8 +214,7 @@ async fn a_failed_flush_that_cannot_be_made_up_for_is_uncertain_and_passes() {
         "readiness has to notice: {error}"
     );
 
-    // The disk says that all is well, though what it lost is not there: that alone is no reason to
-    // go on.
+    // The disk now reports success, though data was lost: that alone must not end the failure.
     seam::with(&place.log(), |flushes| flushes.fails = false);
     let error = write(&place.store, "b").await.unwrap_err();
     assert!(matches!(error, StoreError::Uncertain { .. }), "{error}");
@@ -233,7 +232,7 @@ async fn a_failed_flush_that_cannot_be_made_up_for_is_uncertain_and_passes() {
 async fn a_full_database_refuses_and_recovers() {
     let place = Place::new("full").await;
     for round in 0..3 {
-        // Of one connection, as is the wrong count that it may be left with.
+        // One connection, because the wrong count belongs to a connection.
         let limit = place.store.sql("PRAGMA max_page_count = 1");
         place.store.execute(limit).await.unwrap();
         let mut refused = None;
@@ -261,7 +260,7 @@ async fn a_full_database_refuses_and_recovers() {
     }
 }
 
-/// A database in memory would be gone with its connection, so that one has to do.
+/// An in-memory database would be lost with its connection, so that connection stays.
 #[tokio::test]
 async fn a_full_database_in_memory_keeps_what_it_has() {
     let environment = HashMap::from([("DATABASE_URL".to_owned(), "sqlite::memory:".to_owned())]);

@@ -1,4 +1,4 @@
-//! Rows of `embeddings`: the vectors of chunks, and the model that a space's vectors are of.
+//! Rows of `embeddings`: the vectors of chunks, and the embedding model of each space.
 
 use std::collections::HashSet;
 
@@ -13,15 +13,15 @@ use crate::base::ids::{SourceId, Space};
 use crate::model::query::QueryScope;
 use crate::model::search::{Unembedded, VectorRow};
 
-/// The kind of owner that a chunk is.
+/// The owner kind of a chunk.
 pub(super) const CHUNK: &str = "chunk";
-/// The setting that holds the model whose vectors a space is searched by.
+/// The setting with the embedding model of a space.
 const MODEL: &str = "embedding_model";
-/// Rows and bytes in one insert.
+/// Rows and bytes per insert.
 const ROWS: usize = 200;
 const BYTES: usize = 1_000_000;
 
-/// The vector of a chunk, to be stored.
+/// The vector of a chunk to store.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEmbedding<'v> {
     pub chunk_id: i64,
@@ -31,7 +31,7 @@ pub struct NewEmbedding<'v> {
 }
 
 impl Store {
-    /// Vectors of a space's chunks in the order of their ids, after the one named.
+    /// Vectors of a space's chunks by ascending id, after the given one.
     pub async fn list_vectors(
         &self,
         space: &Space,
@@ -64,7 +64,8 @@ impl Store {
         .await
     }
 
-    /// The same for the chunks of a scope, each with its source; of these, if some are named.
+    /// The same for the chunks of a scope, each with its source; limited to the given chunks, if
+    /// any.
     pub async fn list_placed_vectors(
         &self,
         space: &Space,
@@ -84,7 +85,7 @@ impl Store {
         statement.number(" AND e.owner_id > ?", after);
 
         if let Some(ids) = of {
-            // Numbers, which need no marks.
+            // Numbers, which need no placeholders.
             let ids = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
             statement.push(&format!(
                 " AND e.owner_id IN ({})",
@@ -154,7 +155,7 @@ impl Store {
         .await
     }
 
-    /// How many numbers a vector of this model has in a space; none if there is no vector.
+    /// The dimension of this model's vectors in a space; `None` if there is no vector.
     pub async fn find_vector_dim(
         &self,
         space: &Space,
@@ -176,7 +177,7 @@ impl Store {
         .await
     }
 
-    /// The model whose vectors a space is searched by, once it has any.
+    /// The embedding model of a space, once it has vectors.
     pub async fn find_embedding_model(&self, space: &Space) -> Result<Option<String>, StoreError> {
         self.retry("find_embedding_model", || async {
             let query = self.sql("SELECT value_json FROM settings WHERE space = ? AND name = ?");
@@ -188,7 +189,7 @@ impl Store {
         .await
     }
 
-    /// Spaces that are searched by the vectors of another model than this.
+    /// Spaces with another embedding model than this.
     pub async fn list_other_embedding_models(
         &self,
         model: &str,
@@ -206,7 +207,7 @@ impl Store {
         .await
     }
 
-    /// Chunks that have a vector of one model and none of another, in the order of their ids.
+    /// Chunks with a vector of one model and none of another, by ascending id.
     pub async fn list_unembedded(
         &self,
         space: &Space,
@@ -243,15 +244,15 @@ impl Store {
 }
 
 impl Store {
-    /// Removes some vectors of other models than the space is searched by; tells how many.
+    /// Deletes some vectors of models other than the space's; returns how many.
     pub async fn remove_other_embeddings(&self, space: &Space) -> Result<u64, StoreError> {
-        // MySQL wants the inner list to be a table of its own.
+        // MySQL requires a derived table here.
         let sql = "DELETE FROM embeddings WHERE id IN (SELECT id FROM (SELECT e.id FROM settings s JOIN embeddings e \
                    ON e.space = s.space WHERE s.space = ? AND s.name = ? AND e.owner_kind = ? \
                    AND e.model <> s.value_json LIMIT 2000) q)";
         self.retry("remove_other_embeddings", || async {
             let mut tx = self.begin().await?;
-            // Held, so that no other process turns the space meanwhile.
+            // Locked, so that no other process switches the space in the meantime.
             tx.lock_chunks(space).await?;
             let delete = tx.sql(sql).bind(space.as_str()).bind(MODEL).bind(CHUNK);
             let mut removed = tx.execute(delete).await?;
@@ -267,7 +268,7 @@ impl Store {
 }
 
 impl Tx {
-    /// Stores vectors; one that is there already stays.
+    /// Stores vectors; existing ones stay.
     pub async fn add_embeddings(
         &mut self,
         space: &Space,
@@ -307,8 +308,8 @@ impl Tx {
         self.add_pgvectors(space, model, vectors).await
     }
 
-    /// The model whose vectors the space is searched by: the one that is, or this from now on. The
-    /// caller holds the space's lock.
+    /// The embedding model of the space; if it has none yet, this one from now on. The caller holds
+    /// the space's lock.
     pub async fn settle_embedding_model(
         &mut self,
         space: &Space,
@@ -335,8 +336,7 @@ impl Tx {
         Ok(model.to_owned())
     }
 
-    /// From now on the space is searched by another model's vectors. The caller holds the space's
-    /// lock.
+    /// Switches the space to another embedding model. The caller holds the space's lock.
     pub async fn update_embedding_model(
         &mut self,
         space: &Space,
@@ -354,7 +354,7 @@ impl Tx {
         self.execute(update).await.map(|_| ())
     }
 
-    /// Which of these chunks are there.
+    /// Which of these chunks still exist.
     pub async fn list_existing_chunks(
         &mut self,
         space: &Space,
@@ -393,7 +393,7 @@ impl Tx {
         Ok(self.fetch_optional(query).await?.is_some())
     }
 
-    /// Removes the vectors of a source's chunks.
+    /// Deletes the vectors of a source's chunks.
     pub(super) async fn remove_source_embeddings(
         &mut self,
         space: &Space,

@@ -1,4 +1,4 @@
-//! What can go wrong in the database, as its callers need to tell it apart.
+//! Database errors, as far as callers must distinguish them.
 
 use sqlx::error::ErrorKind;
 use sqlx::mysql::MySqlDatabaseError;
@@ -7,16 +7,16 @@ use sqlx::sqlite::SqliteError;
 /// An operation of the store failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// 503: the connection was refused, lost, or none came free in time (M-1.5, M-7.5).
+    /// 503: the connection was refused, lost, or not available in time.
     #[error("the database at {place} is unreachable: {cause}")]
     Unavailable { place: String, cause: String },
 
-    /// 503: the connection broke or the disk failed while a commit was under way, so nobody knows
-    /// whether it was done, or lasts. Not tried again by itself: that could do it twice.
+    /// 503: the connection broke or the disk failed during a commit, so it is unknown whether the
+    /// commit happened, or lasts. Not retried automatically, because that could do it twice.
     #[error("the outcome of a commit to {place} is unknown: {cause}")]
     Uncertain { place: String, cause: String },
 
-    /// Tried again: another transaction was in the way.
+    /// Retried: another transaction conflicted.
     #[error("conflict with another transaction: {cause}")]
     Contended { cause: String },
 
@@ -24,23 +24,23 @@ pub enum StoreError {
     #[error("the database at {place} has no space left: {cause}")]
     Full { place: String, cause: String },
 
-    /// 409: the row would be there twice. Names the rule that was hit.
+    /// 409: the row exists already. Names the violated constraint.
     #[error("{constraint} is already in use")]
     Conflict { constraint: &'static str },
 
-    /// Exit code 2: the file cannot be opened, or the server refused us.
+    /// Exit code 2: the file cannot be opened, or the server rejected us.
     #[error("cannot open the database {place}: {cause}")]
     CannotOpen { place: String, cause: String },
 
-    /// Exit code 2: the file holds something else.
+    /// Exit code 2: the file is not a database.
     #[error("the file {file} is not a SQLite database")]
     NotADatabase { file: String },
 
-    /// Exit code 2: the schema is not one that this binary can work with.
+    /// Exit code 2: this binary cannot work with the schema.
     #[error("{0}")]
     Schema(String),
 
-    /// 500: a statement that should always work did not.
+    /// 500: a statement that should always work failed.
     #[error("a database statement failed: {cause}")]
     Broken { cause: String },
 }
@@ -56,7 +56,7 @@ impl StoreError {
     pub(super) fn on_connect(error: &sqlx::Error, place: &str) -> Self {
         match Self::from_driver(error, place) {
             Self::Broken { cause } => Self::cannot_open(place, &cause),
-            // A file is not "away": its folder is missing, or not ours to write.
+            // A file is not "unreachable": its folder is missing or not writable.
             Self::Unavailable { cause, .. } if place.starts_with("sqlite") => {
                 Self::cannot_open(place, &cause)
             }
@@ -68,7 +68,7 @@ impl StoreError {
         let cause = error.to_string();
         let place = shown.to_owned();
         match error {
-            // A connection that breaks in the middle of an answer shows as a protocol error.
+            // A connection that breaks in the middle of an answer appears as a protocol error.
             sqlx::Error::Io(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
@@ -89,7 +89,7 @@ impl StoreError {
                     Self::from_postgres(database.code().as_deref().unwrap_or(""), place, cause)
                 };
 
-                // A broken rule may quote what a user wrote.
+                // A violated constraint may quote user data.
                 if matches!(database.kind(), ErrorKind::Other) {
                     of_kind.or_full(database.message(), shown)
                 } else {
@@ -102,10 +102,9 @@ impl StoreError {
 
     fn from_postgres(code: &str, place: String, cause: String) -> Self {
         match code {
-            // Serialization failure, deadlock, a statement that took too long.
+            // Serialization failure, deadlock, statement timeout.
             "40001" | "40P01" | "57014" => Self::Contended { cause },
-            // Starting up or shutting down, too many connections, time-outs, a standby that only
-            // reads.
+            // Starting up or shutting down, too many connections, timeouts, a read-only standby.
             "57P01" | "57P02" | "57P03" | "53300" | "25P03" | "25006" => {
                 Self::Unavailable { place, cause }
             }
@@ -115,15 +114,15 @@ impl StoreError {
         }
     }
 
-    /// By SQLite's extended result code, whose lowest byte is the general one.
+    /// By SQLite's extended result code, whose lowest byte is the primary one.
     fn from_sqlite(code: i32, place: String, cause: String) -> Self {
-        /// The memory that connections share, a file beside the database, could not grow.
+        /// The shared-memory file next to the database could not grow.
         const IOERR_SHMSIZE: i32 = 10 + 19 * 256;
         match (code, code & 0xff) {
             (IOERR_SHMSIZE, _) | (_, 13) => Self::Full { place, cause },
             // Busy, locked.
             (_, 5 | 6) => Self::Contended { cause },
-            // The disk fails; the file cannot be opened.
+            // I/O error; the file cannot be opened.
             (_, 10 | 14) => Self::Unavailable { place, cause },
             (_, 26) => {
                 let file = place.trim_start_matches("sqlite:").trim_start_matches("//");
@@ -141,13 +140,13 @@ impl StoreError {
             1040 | 1053 | 1077 | 1158..=1161 | 1290 | 1836 | 1927 | 1969 | 3024 => {
                 Self::Unavailable { place, cause }
             }
-            // Error writing a file; the disk is full, twice; the table is full.
+            // Error writing a file; disk full (two codes); table full.
             3 | 20 | 1021 | 1114 => Self::Full { place, cause },
             _ => Self::Broken { cause },
         }
     }
 
-    /// Servers that run out of room say so under many codes, some of which mean anything.
+    /// Servers report a full disk with many codes, some of which are generic.
     fn or_full(self, message: &str, place: &str) -> Self {
         const SIGNS: [&str; 5] = [
             "No space left on device",
@@ -169,7 +168,7 @@ impl StoreError {
         }
     }
 
-    /// The same error, of a commit: where the connection broke, nobody knows what was done.
+    /// The same error during a commit: if the connection broke, the outcome is unknown.
     pub(super) fn during_commit(self) -> Self {
         match self {
             Self::Unavailable { place, cause } => Self::Uncertain { place, cause },
@@ -177,28 +176,27 @@ impl StoreError {
         }
     }
 
-    /// Whether the same operation may be run again: it was not done, and may work a moment later.
+    /// Whether the operation may be retried: it was not done, and may work a moment later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Contended { .. })
     }
 
-    /// Whether the trouble may pass; but whether the operation was done may be unknown.
+    /// Whether the error may be temporary; whether the operation was done may be unknown.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         self.is_retryable() || matches!(self, Self::Uncertain { .. })
     }
 }
 
-/// For reading rows: a column that is missing or of another type. Statements go through
-/// `Backend::explain`.
+/// For reading rows: a missing column or one of another type. Statements use `Backend::explain`.
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         Self::from_driver(&error, "(unknown place)")
     }
 }
 
-/// Whether the driver says that a unique key was taken.
+/// Whether the driver reports a unique key violation.
 pub(super) fn is_taken(error: &sqlx::Error) -> bool {
     error
         .as_database_error()
@@ -266,7 +264,7 @@ mod tests {
             )
         };
 
-        // Busy, busy with an old state, locked by a shared cache.
+        // Busy, busy with an old snapshot, locked by a shared cache.
         for code in [5, 517, 262] {
             assert!(
                 matches!(sqlite(code), StoreError::Contended { .. }),
@@ -274,7 +272,7 @@ mod tests {
             );
         }
 
-        // A disk that fails at reading, writing, flushing; a file that cannot be opened.
+        // Read, write and flush errors; a file that cannot be opened.
         for code in [10, 266, 778, 1034, 14] {
             assert!(
                 matches!(sqlite(code), StoreError::Unavailable { .. }),

@@ -1,21 +1,21 @@
-//! Group commit for SQLite: commits that come together share one wait for the disk.
+//! Group commit for SQLite: concurrent commits share one wait for the disk.
 //!
-//! With `synchronous = FULL` SQLite waits for the disk inside each commit, and its one writer is
-//! held meanwhile. Here the writer runs with `synchronous = NORMAL`, and whoever has committed
-//! waits for a flush of the write-ahead log that *began after* the commit. One flush runs at a
-//! time; all who committed before it began are served by it.
+//! With `synchronous = FULL`, SQLite waits for the disk inside each commit and holds its one writer
+//! meanwhile. Here the writer uses `synchronous = NORMAL`, and after its commit waits for a flush
+//! of the write-ahead log that *began after* the commit. One flush runs at a time and serves all
+//! commits before its start.
 //!
 //! Why this loses nothing that was acknowledged:
 //! - A commit appends frames to the log and ends with a commit mark. Checksums chain the frames, so
-//!   after a power cut SQLite keeps everything up to the last whole commit, and a flush makes
-//!   everything before it whole.
-//! - With NORMAL SQLite itself still flushes a new log's header (and its folder) before any frame,
-//!   the log before it copies frames into the database file, and that file before it starts the log
-//!   anew (`sqlite3WalFrames`, `walCheckpoint`). A commit that has left the log by the time of its
-//!   flush is therefore on the disk already.
-//! - After a flush that failed the system may take the pages for written: the next flush would
-//!   succeed and prove nothing. So a failure stays until SQLite has copied the log into the
-//!   database file and emptied it (`Backend::make_durable`).
+//!   after a power cut SQLite keeps everything up to the last complete commit, and a flush
+//!   completes everything before it.
+//! - With NORMAL, SQLite itself still flushes a new log's header (and its folder) before any frame,
+//!   the log before it copies frames into the database file, and that file before it restarts the
+//!   log (`sqlite3WalFrames`, `walCheckpoint`). A commit that has left the log by the time of its
+//!   flush is therefore already on disk.
+//! - After a failed flush, the system may treat the pages as written: the next flush would succeed
+//!   and prove nothing. So a failure persists until SQLite has copied the log into the database
+//!   file and emptied it (`Backend::make_durable`).
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,19 +24,19 @@ use tokio::sync::watch;
 
 use crate::base::metrics as names;
 
-/// Runs flushes, one at a time, for as long as somebody waits for one.
+/// Runs flushes, one at a time, while a commit waits for one.
 pub struct Flusher {
     inner: Arc<Inner>,
 }
 
 struct Inner {
     turns: Mutex<Turns>,
-    /// The flush itself; the lock is held for as long as it runs.
+    /// The flush itself; the lock is held while it runs.
     flush: Mutex<Box<dyn FnMut() -> io::Result<()> + Send>>,
     ended: watch::Sender<u64>,
 }
 
-/// Flushes by their numbers, counted from 1.
+/// Flushes by number, counted from 1.
 #[derive(Default)]
 struct Turns {
     begun: u64,
@@ -57,10 +57,10 @@ impl Flusher {
         }
     }
 
-    /// Waits for a flush that begins from now on.
+    /// Waits for a flush that begins after this call.
     ///
     /// # Errors
-    /// It failed, or one before it did and nobody has called [`Flusher::recovered`] since.
+    /// It failed, or an earlier one did and [`Flusher::recovered`] was not called since.
     pub async fn flushed(&self) -> Result<(), String> {
         let mut ended = self.inner.ended.subscribe();
         let (turn, must_start) = self.inner.take_turn()?;
@@ -84,8 +84,7 @@ impl Flusher {
         self.inner.turns().failure.is_some()
     }
 
-    /// Says that everything committed so far is on the disk by another way. Nobody may commit
-    /// meanwhile.
+    /// Declares everything committed so far durable by other means. No commit may happen meanwhile.
     pub fn recovered(&self) {
         self.inner.turns().failure = None;
     }
@@ -96,7 +95,7 @@ impl Inner {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the next flush to begin, and whether the caller has to see to it.
+    /// The number of the next flush, and whether the caller must start it.
     fn take_turn(&self) -> Result<(u64, bool), String> {
         let mut turns = self.turns();
         if let Some(failure) = &turns.failure {
@@ -127,7 +126,7 @@ impl Inner {
         }
     }
 
-    /// Begins the next flush, if anybody waits for one.
+    /// Begins the next flush, if a commit waits for one.
     fn next_wanted(&self) -> Option<u64> {
         let mut turns = self.turns();
         if turns.wanted <= turns.begun {
@@ -149,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// A flusher whose flushes say when they begin and end when they are told how.
+    /// A flusher whose flushes report their start and end as the test says.
     fn controlled() -> (Flusher, mpsc::Receiver<()>, mpsc::Sender<io::Result<()>>) {
         let (begins, begun) = mpsc::channel();
         let (end, ends) = mpsc::channel();
@@ -168,7 +167,7 @@ mod tests {
         assert!(poll!(&mut first).is_pending());
         begun.recv().unwrap();
 
-        // Committed while the first flush runs: that one may have missed it.
+        // Committed while the first flush runs, which may have missed it.
         let mut second = Box::pin(flusher.flushed());
         assert!(poll!(&mut second).is_pending());
         end.send(Ok(())).unwrap();
@@ -193,7 +192,7 @@ mod tests {
         let mut fifty = Box::pin(join_all((0..50).map(|_| flusher.flushed())));
         assert!(poll!(&mut fifty).is_pending());
 
-        // Two are allowed to end; a third would wait here without end.
+        // Two may end; a third would wait here forever.
         end.send(Ok(())).unwrap();
         end.send(Ok(())).unwrap();
         first.await.unwrap();
@@ -206,7 +205,7 @@ mod tests {
         end.send(Err(io::Error::other("broken"))).unwrap();
         assert_eq!(flusher.flushed().await, Err("broken".to_owned()));
 
-        // Without asking the disk: it would say that all is well.
+        // Without flushing: the disk would report success.
         assert_eq!(flusher.flushed().await, Err("broken".to_owned()));
 
         flusher.recovered();

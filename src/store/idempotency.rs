@@ -1,7 +1,7 @@
-//! Rows of `idempotency_keys`: the first answer to each key (D-10).
+//! Rows of `idempotency_keys`: the first response to each key.
 //!
-//! A key is claimed, its answer stored, and the effect written in one transaction, so a crash
-//! leaves either all of it or nothing; a second request with the key waits for the first one's end.
+//! One transaction claims a key, stores its response and writes the effect, so a crash leaves all
+//! of it or nothing; a second request with the key waits for the first to end.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -10,7 +10,7 @@ use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 
-/// What is known of a key that was used before.
+/// What is stored for a used key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredAnswer {
     pub route: String,
@@ -19,7 +19,7 @@ pub struct StoredAnswer {
     pub response_json: Option<String>,
 }
 
-/// What [`read_answer`] reads.
+/// The columns that [`read_answer`] reads.
 pub const COLUMNS: &str = "route, body_hash, status, response_json";
 
 const SELECT: &str = "SELECT route, body_hash, status, response_json FROM idempotency_keys \
@@ -35,7 +35,7 @@ pub fn read_answer(row: &AnyRow) -> Result<StoredAnswer, StoreError> {
 }
 
 impl Tx {
-    /// Takes the key, or tells what was answered under it since `expired_before`.
+    /// Claims the key, or returns what was answered under it since `expired_before`.
     pub async fn claim_idempotency_key(
         &mut self,
         space: &Space,
@@ -77,7 +77,7 @@ impl Tx {
         read_answer(&row).map(Some)
     }
 
-    /// Stores the answer under a key that this transaction has claimed.
+    /// Stores the response under a key that this transaction has claimed.
     pub async fn update_idempotency_key(
         &mut self,
         space: &Space,
@@ -98,7 +98,7 @@ impl Tx {
 }
 
 impl Store {
-    /// What was answered under a key since a moment.
+    /// What was answered under a key since a given time.
     pub async fn find_idempotency_key(
         &self,
         space: &Space,
@@ -122,7 +122,7 @@ impl Store {
         .await
     }
 
-    /// Forgets keys of every space that are older than `before`; tells how many.
+    /// Deletes keys of all spaces that are older than `before`; returns how many.
     pub async fn remove_idempotency_keys(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.retry("remove_idempotency_keys", || async {
             let mut tx = self.begin().await?;

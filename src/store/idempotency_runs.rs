@@ -1,8 +1,8 @@
-//! Rows of `idempotency_keys` of requests whose work takes too long for a transaction.
+//! Rows of `idempotency_keys` of requests that take too long for a transaction.
 //!
-//! While the work runs its row is there without an answer, under a lease by the database's clock.
-//! Exactly one request can claim it: by the insert, or, after the lease has ended, by one
-//! conditional update. Others look at the row now and then.
+//! While the request runs, its row has no response but a lease by the database's clock. Exactly one
+//! request can claim it: with the insert or, after the lease has expired, with one conditional
+//! update. Others poll the row.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{Store, StoreError, StoredAnswer};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 
-/// A request that would run under its key.
+/// A request that wants to run under its key.
 #[derive(Debug, Clone, Copy)]
 pub struct IdempotentRun<'a> {
     pub space: &'a Space,
@@ -25,20 +25,19 @@ pub struct IdempotentRun<'a> {
     pub lease: Duration,
 }
 
-/// What came of a claim.
+/// The outcome of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunClaim {
     /// The request may run.
     Mine,
     /// It was answered, or its key belongs to another request.
     Answered(StoredAnswer),
-    /// Another request runs.
+    /// Another request is running.
     Running(StoredAnswer),
 }
 
 impl Store {
-    /// Claims a key that nobody has used since `expired_before`, or whose holder has let its lease
-    /// end.
+    /// Claims a key that is unused since `expired_before`, or whose lease has expired.
     pub async fn claim_idempotency_run(
         &self,
         run: IdempotentRun<'_>,
@@ -46,7 +45,7 @@ impl Store {
         expired_before: Timestamp,
     ) -> Result<RunClaim, StoreError> {
         self.retry("claim_idempotency_run", || async {
-            // Those that wait look often: only one that can win writes.
+            // Waiting requests poll often, so only one that can win writes.
             match self.find_run(run, expired_before).await? {
                 Some(RunClaim::Mine) | None => self.write_claim(run, now, expired_before).await,
                 Some(claim) => Ok(claim),
@@ -55,7 +54,8 @@ impl Store {
         .await
     }
 
-    /// What the row says; nothing if there is none, [`RunClaim::Mine`] if this request may have it.
+    /// The state of the row; `None` if there is none, [`RunClaim::Mine`] if this request may claim
+    /// it.
     async fn find_run(
         &self,
         run: IdempotentRun<'_>,
@@ -171,7 +171,7 @@ impl Store {
         }
     }
 
-    /// Holds a key for longer.
+    /// Extends the lease of a key.
     pub async fn renew_idempotency_run(&self, run: IdempotentRun<'_>) -> Result<(), StoreError> {
         let renew = "UPDATE idempotency_keys SET lease_until = @now + ? \
                      WHERE space = ? AND idempotency_key = ? AND lease_owner = ? AND status IS NULL";
@@ -184,7 +184,7 @@ impl Store {
             .await
     }
 
-    /// Stores the answer of the request that holds the key; tells whether it still did.
+    /// Stores the response of the request that holds the key; returns whether it still did.
     pub async fn finish_idempotency_run(
         &self,
         (space, key, owner): (&Space, &str, &str),
@@ -212,7 +212,7 @@ impl Store {
         .await
     }
 
-    /// Gives a key up whose request was not answered.
+    /// Releases a key whose request was not answered.
     pub async fn remove_idempotency_run(
         &self,
         (space, key, owner): (&Space, &str, &str),

@@ -1,8 +1,8 @@
-//! Rows of `jobs` as workers see them: claiming, holding and giving back, each write fenced.
+//! Rows of `jobs` as workers see them: claim, hold and hand back, each write fenced.
 //!
-//! A claim is one conditional update that exactly one process can win; it raises the job's `fence`,
-//! and every later write of the claimer names that fence. After a lost lease such a write matches
-//! no row. All times that decide who may do what (`run_after`, `lease_until`) are the database's.
+//! A claim is one conditional update that exactly one process can win; it increments the job's
+//! `fence`, and every later write of the claimer names that fence. After a lost lease, such a write
+//! matches no row. All times that decide ownership (`run_after`, `lease_until`) are the database's.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,14 +20,13 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
 use crate::model::job::{Claim, ClaimedJob, JobState, Report};
 
-/// How much of the queue's head is looked at for one claim. Several processes look at the same; and
-/// requests that queue in one space at the same time may share a turn, which must not crowd out the
-/// others.
+/// How many jobs at the head of the queue one claim examines. Several processes see the same head,
+/// and concurrent requests of one space may share a turn, which must not crowd out the others.
 const CANDIDATES: usize = 64;
-/// Where the columns end that every job is read with.
+/// Where the columns of every job end.
 const OWN_COLUMNS: usize = 21;
 
-/// How a running job ends, or goes back to the queue.
+/// How a running job ends, or returns to the queue.
 #[derive(Debug, Clone)]
 pub enum Ending {
     Succeeded {
@@ -36,21 +35,22 @@ pub enum Ending {
     Failed {
         error: Value,
     },
-    /// Tried again after a while.
+    /// Retried after a pause.
     Retried {
         error: Value,
         after: Duration,
     },
-    /// Given back until its provider answers or the database has room: the attempt does not count.
+    /// Handed back until its provider answers or the database has space; the attempt does not
+    /// count.
     Waiting {
         error: Value,
         after: Duration,
-        /// Whether the wait goes on, without anything achieved since the last one.
+        /// Whether the wait continues without progress since the last one.
         goes_on: bool,
         /// What it waits for.
         phase: &'static str,
     },
-    /// Given back through no fault of its own: the attempt does not count.
+    /// Handed back through no fault of its own; the attempt does not count.
     HandedBack {
         after: Duration,
     },
@@ -73,7 +73,7 @@ impl Ending {
     }
 }
 
-/// How much is waiting or under way.
+/// How many jobs are waiting or running.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueDepth {
     pub by_state: Vec<(JobState, i64)>,
@@ -81,8 +81,8 @@ pub struct QueueDepth {
 }
 
 impl Store {
-    /// Takes up to `most` waiting jobs of the given kinds: in the queue's order, but within its
-    /// head first those of spaces that have the fewest running.
+    /// Claims up to `most` waiting jobs of the given kinds: in queue order, but within the head
+    /// those of spaces with the fewest running jobs first.
     pub async fn claim_jobs(
         &self,
         kinds: &[&'static str],
@@ -97,11 +97,11 @@ impl Store {
         }
 
         let chosen = choose(waiting, self.count_running().await?, most);
-        // One commit for all of them: waiting for the disk is what a claim costs.
+        // One commit for all of them, because waiting for the disk dominates the cost of a claim.
         let mut tx = self.begin().await?;
         let mut claimed = Vec::with_capacity(chosen.len());
         for claim in &chosen {
-            // None where another process was faster.
+            // None if another process was faster.
             claimed.extend(tx.claim_job(claim, owner, lease, now).await?);
         }
 
@@ -109,9 +109,9 @@ impl Store {
         Ok(claimed)
     }
 
-    /// The head of the queue. Jobs about one source run in the order in which the database took
-    /// them, so that the last text is its latest version; one that awaits its user does not hold up
-    /// the others.
+    /// The head of the queue. Jobs for one source run in the order in which the database received
+    /// them, so that the last text becomes the latest version; a job that awaits its user does not
+    /// block the others.
     async fn list_waiting(
         &self,
         kinds: &[&'static str],
@@ -149,8 +149,8 @@ impl Store {
             .collect()
     }
 
-    /// Prolongs leases of a process: those of the jobs that it knows it runs. One that it does not
-    /// know of, because the answer to its claim was lost, must run out.
+    /// Renews the leases of the jobs that a process knows it runs. A job that it does not know of,
+    /// because the answer to its claim was lost, must expire.
     pub async fn renew_leases(
         &self,
         owner: &str,
@@ -162,7 +162,7 @@ impl Store {
         let mut tx = self.begin().await?;
 
         for some in ids.chunks(500) {
-            // In one order, which an update does not promise.
+            // In a fixed order, which an update does not guarantee.
             let hold = hold.replace("??", &vec!["?"; some.len()].join(","));
             let hold = self
                 .backend
@@ -194,7 +194,7 @@ impl Store {
         tx.commit().await
     }
 
-    /// What a process still holds.
+    /// The jobs that a process still holds.
     pub async fn list_claims(&self, owner: &str) -> Result<Vec<Claim>, StoreError> {
         let query = self
             .sql("SELECT space, id, fence FROM jobs WHERE lease_owner = ? AND state = 'running'")
@@ -277,7 +277,7 @@ impl Tx {
         let waited = waited.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
         let job = read_job(&row)?;
 
-        // Jobs that wait come and go, perhaps for days: only the first time is worth an event.
+        // Jobs may wait repeatedly, perhaps for days: only the first time is worth an event.
         if job.waits == 0 {
             self.add_state_event(&waiting.space, &waiting.id, JobState::Running, now)
                 .await?;
@@ -290,8 +290,7 @@ impl Tx {
         }))
     }
 
-    /// Ends a claimed job or gives it back; `false` if the claim is no longer ours, and then
-    /// nothing was written.
+    /// Ends a claimed job or hands it back; `false`, and nothing written, if the claim is lost.
     pub async fn end_job(
         &mut self,
         claim: &Claim,
@@ -354,8 +353,7 @@ impl Tx {
         }
 
         if matches!(ending, Ending::Succeeded { .. }) {
-            // What it was asked to do and the way there are of no use any more, and may hold a long
-            // text.
+            // Its request and its steps are no longer needed, and may contain a long text.
             for clear in [
                 "DELETE FROM job_requests WHERE space = ? AND job_id = ?",
                 "DELETE FROM job_checkpoints WHERE space = ? AND job_id = ?",
@@ -366,8 +364,8 @@ impl Tx {
             }
         }
 
-        // The same error again and again says nothing new, and a paused provider may be waited for
-        // very long.
+        // Repeating the same error adds nothing, and the wait for a paused provider may be very
+        // long.
         if let Ending::Failed { error }
         | Ending::Retried { error, .. }
         | Ending::Waiting {
@@ -395,8 +393,7 @@ impl Tx {
         Ok(true)
     }
 
-    /// Says which source a running job turned out to be about; among the jobs about that it is the
-    /// last.
+    /// Sets the source of a running job; the job becomes the last one for that source.
     pub async fn update_job_source(
         &mut self,
         claim: &Claim,
@@ -409,7 +406,7 @@ impl Tx {
         self.execute(bind_claim(update, claim)).await.map(|_| ())
     }
 
-    /// Writes what a running job is doing.
+    /// Writes the progress of a running job.
     pub(super) async fn update_job_progress(
         &mut self,
         claim: &Claim,
@@ -425,7 +422,7 @@ impl Tx {
         self.execute(bind_claim(update, claim)).await.map(|_| ())
     }
 
-    /// Replaces the warnings of a running job; `false` if the claim is no longer ours.
+    /// Replaces the warnings of a running job; `false` if the claim is lost.
     pub async fn update_job_warnings(
         &mut self,
         claim: &Claim,
@@ -449,8 +446,8 @@ impl Tx {
     }
 }
 
-/// Picks from the head of the queue: those of spaces that have the fewest running first, else in
-/// the queue's order.
+/// Picks from the head of the queue: jobs of spaces with the fewest running jobs first, otherwise
+/// in queue order.
 fn choose(mut waiting: Vec<Claim>, mut running: HashMap<String, i64>, most: usize) -> Vec<Claim> {
     let mut chosen = Vec::with_capacity(most);
     while chosen.len() < most && !waiting.is_empty() {
@@ -464,8 +461,7 @@ fn choose(mut waiting: Vec<Claim>, mut running: HashMap<String, i64>, most: usiz
         chosen.push(claim);
     }
 
-    // Processes that take the same rows in the same order wait for each other instead of getting
-    // entangled.
+    // In a fixed order, so that processes that take the same rows wait instead of deadlocking.
     chosen.sort_by(|a, b| (&a.space, &a.id).cmp(&(&b.space, &b.id)));
     chosen
 }

@@ -1,4 +1,4 @@
-//! What hangs on a job: checkpoints, events, the log of its batches and of its model calls.
+//! The details of a job: checkpoints, events, and the logs of its batches and model calls.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,10 +13,10 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{Batch, Claim, JobEvent, JobRecord, JobState, Report};
 
-/// Rows in one insert.
+/// Rows per insert.
 const ROWS: usize = 100;
 
-/// Whose, its kind and data, and when.
+/// The job, kind, data and time of an event.
 type Event<'e> = (&'e Claim, &'e str, String, Timestamp);
 
 impl Store {
@@ -93,7 +93,7 @@ impl Store {
 }
 
 impl Store {
-    /// Writes down what a running job has done; `false` if the claim is no longer ours.
+    /// Writes the record of a running job; `false` if the claim is lost.
     pub async fn add_job_record(&self, made: &JobRecord) -> Result<bool, StoreError> {
         self.retry("add_job_record", || async {
             let mut tx = self.begin().await?;
@@ -107,7 +107,7 @@ impl Store {
         .await
     }
 
-    /// The log of a job's classification calls, in their order.
+    /// The log of a job's classification calls, in order.
     pub async fn list_job_batches(
         &self,
         space: &Space,
@@ -149,17 +149,16 @@ impl Store {
 }
 
 impl Tx {
-    /// Writes down what a running job has done; `false` if the claim is no longer ours, and then
-    /// nothing was written. A step that is there already stays: the answer to an earlier try was
-    /// lost.
+    /// Writes the record of a running job; `false`, and nothing written, if the claim is lost. A
+    /// step that exists stays: the answer to an earlier try was lost.
     pub async fn add_job_record(&mut self, made: &JobRecord) -> Result<bool, StoreError> {
         Ok(self.add_job_records(&[made]).await?.contains(&true))
     }
 
-    /// The same for several jobs, with as many statements as for one, but for what each is doing
-    /// now.
+    /// The same for several jobs, with as many statements as for one, except for their progress.
     pub async fn add_job_records(&mut self, all: &[&JobRecord]) -> Result<Vec<bool>, StoreError> {
-        // Held until the commit: nobody can take a job away between the look and the write.
+        // Locked until the commit, so that no process can take over a job between the check and the
+        // write.
         let found = self.held(all).await?;
         let held: Vec<bool> = found.iter().map(Option::is_some).collect();
         let ours = || {
@@ -189,7 +188,7 @@ impl Tx {
         }
 
         for (made, losses) in all.iter().zip(&found) {
-            // It gets on: the deaths of processes that ran it before tell nothing any more.
+            // It makes progress, so earlier deaths of its processes no longer matter.
             if !made.record.steps.is_empty() && losses.is_some_and(|losses| losses > 0) {
                 self.forget_losses(&made.claim).await?;
             }
@@ -251,7 +250,7 @@ impl Tx {
         Ok(held)
     }
 
-    /// Writes what a job was doing, in the transaction that ends it.
+    /// Writes a job's progress in the transaction that ends it.
     pub async fn add_reports(
         &mut self,
         claim: &Claim,
@@ -265,8 +264,7 @@ impl Tx {
             .await
     }
 
-    /// Appends to what happened to jobs that this transaction holds, those of one job in the order
-    /// given.
+    /// Appends events to jobs that this transaction holds, in the given order.
     async fn add_job_events(&mut self, events: &[Event<'_>]) -> Result<(), StoreError> {
         for some in events.chunks(ROWS) {
             let mut last = self.last_events(some).await?;
@@ -327,8 +325,8 @@ impl Tx {
             .collect()
     }
 
-    /// Removes the log of a job that is over (K-02): its batches, its model calls, and what
-    /// happened but for its states, by which whoever watches it sees the end.
+    /// Deletes the log of a job that has ended: its batches, its model calls, and its events except
+    /// states, by which watchers see the end.
     pub async fn remove_job_record(&mut self, space: &Space, id: &JobId) -> Result<(), StoreError> {
         for sql in [
             "DELETE FROM job_batches WHERE space = ? AND job_id = ?",
@@ -341,7 +339,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Appends to what happened to a job. Two writers at once collide, and the loser is run again.
+    /// Appends an event. Of two concurrent writers one collides and is retried.
     pub async fn add_job_event(
         &mut self,
         space: &Space,
@@ -370,12 +368,10 @@ impl Tx {
         }
     }
 
-    /// Of each claim that still holds the losses of its job, which cannot move until this
-    /// transaction ends.
+    /// For each claim that still holds, the losses of its job, locked until this transaction ends.
     async fn held(&mut self, all: &[&JobRecord]) -> Result<Vec<Option<i64>>, StoreError> {
         let each = vec!["(space = ? AND id = ? AND fence = ?)"; all.len().max(1)].join(" OR ");
-        // In the order in which leases are prolonged: two that wait for each other would be a
-        // deadlock.
+        // In the same order as lease renewals, to avoid deadlocks.
         let sql = format!(
             "SELECT space, id, fence, losses FROM jobs WHERE state = 'running' AND ({each}) ORDER BY space, id"
         );
@@ -400,8 +396,7 @@ impl Tx {
             );
         }
 
-        // By its fence as well: one job may be there twice, under a claim that is lost and under
-        // its successor.
+        // By fence as well: a job may appear twice, under a lost claim and under its successor.
         let held = |claim: &Claim| {
             (
                 claim.space.as_str().to_owned(),

@@ -1,4 +1,4 @@
-//! Finds jobs by what a request says of them: their kind, source, error and time.
+//! Finds jobs by the filters of a request: kind, source, error and time.
 
 use sqlx::Row as _;
 
@@ -7,13 +7,13 @@ use super::{Store, StoreError};
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{JobFilter, JobState};
 
-/// A job `j` whose source has a newer text, which is written or about to be: run now, the older one
-/// would replace it.
+/// A job `j` whose source has a newer text, written or queued: if it ran now, the older text would
+/// replace it.
 const SUPERSEDED: &str = "EXISTS (SELECT 1 FROM jobs o WHERE o.space = j.space AND o.source_id = j.source_id \
                           AND o.source_seq > j.source_seq AND o.state IN ('running', 'succeeded'))";
 
 impl StatementBuilder {
-    /// The conditions of a filter on jobs `j`, but for their state.
+    /// The conditions of a filter on jobs `j`, except for their state.
     pub(super) fn jobs(&mut self, filter: &JobFilter) {
         if let Some(kind) = &filter.kind {
             self.text(" AND j.kind = ?", kind);
@@ -24,8 +24,8 @@ impl StatementBuilder {
         }
 
         if let Some(code) = &filter.code {
-            // As the store writes it. A quote inside a text has a backslash before it, so that
-            // nothing else looks like this.
+            // As the store writes it. A quote inside a text is escaped with a backslash, so nothing
+            // else looks like this.
             let code = code
                 .replace('!', "!!")
                 .replace('%', "!%")
@@ -59,8 +59,8 @@ impl StatementBuilder {
 }
 
 impl Store {
-    /// Jobs in a state that match the rest of a filter, in the queue's order, up to `most`;
-    /// `current`: without those that are superseded.
+    /// Jobs in a state that match the rest of a filter, in queue order, up to `most`; `current`:
+    /// without superseded ones.
     pub async fn list_matching_jobs(
         &self,
         space: &Space,

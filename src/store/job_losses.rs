@@ -1,4 +1,4 @@
-//! Jobs whose process died or froze: taken over, counted, and given up when that happens too often.
+//! Jobs whose process died or froze: taken over, counted, and failed if that happens too often.
 
 use serde_json::Value;
 
@@ -11,10 +11,10 @@ use crate::model::job::{Claim, Job, JobState};
 const RESCUED_AT_ONCE: i64 = 100;
 
 impl Store {
-    /// Takes jobs away from processes whose lease has run out. The attempt is given back: that a
-    /// process died says nothing of the job. It is counted as a loss instead, and `max_losses` of
-    /// them without a saved step in between end the job. Gives each job as it is now, with the
-    /// error that `error` makes of it.
+    /// Takes over jobs whose lease has expired. The attempt is given back, because the death of a
+    /// process says nothing about the job. It counts as a loss instead, and `max_losses` without a
+    /// saved step in between end the job. Returns each updated job, with the error that `error`
+    /// makes of it.
     pub async fn rescue_jobs(
         &self,
         max_losses: i64,
@@ -62,8 +62,8 @@ impl Store {
                 .bind(job.fence)
                 .bind(job.losses - 1);
 
-            // Its process was only slow: it has prolonged the lease meanwhile, or saved a step. The
-            // next sweep looks again.
+            // Its process was only slow: it has renewed the lease, or saved a step. The next sweep
+            // checks again.
             if tx.execute(update).await? == 0 {
                 continue;
             }
@@ -81,7 +81,7 @@ impl Store {
 }
 
 impl Tx {
-    /// Sets the losses of a running job back to 0.
+    /// Resets the losses of a running job to 0.
     pub(super) async fn forget_losses(&mut self, claim: &Claim) -> Result<(), StoreError> {
         let update = "UPDATE jobs SET losses = 0 WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
         let update = self

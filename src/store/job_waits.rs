@@ -1,14 +1,14 @@
-//! Jobs that wait for a provider: how they are given back, woken, and known to have got on.
+//! Jobs that wait for a provider: hand back, wake up, and note progress.
 
 use super::job_claims::{bind_claim, read_claim};
 use super::{Store, StoreError};
 use crate::model::job::{Claim, WAITING_FOR_PROVIDER};
 
-/// How many waiting jobs one transaction wakes.
+/// How many waiting jobs one transaction wakes up.
 const WOKEN_AT_ONCE: usize = 100;
 
-/// Gives a running job back that waits for its provider once more, and for the first time; the
-/// attempt does not count.
+/// Hands back a running job that waits for its provider, for the first time or again; the attempt
+/// does not count.
 pub(super) const WAIT_ON: &str = "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, run_after = @now + ?, \
      phase = ?, waiting_since = COALESCE(waiting_since, @now), waits = waits + 1, lease_owner = NULL, \
      lease_until = NULL WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
@@ -17,7 +17,7 @@ pub(super) const WAIT_ANEW: &str = "UPDATE jobs SET state = 'queued', error_json
      WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
 
 impl Store {
-    /// Lets jobs run now that wait for a provider; tells how many.
+    /// Makes jobs that wait for a provider runnable now; returns how many.
     pub async fn wake_waiting_jobs(&self) -> Result<u64, StoreError> {
         let waiting = "SELECT space, id, fence FROM jobs WHERE state = 'queued' AND phase = ? AND run_after > @now \
                        ORDER BY space, id";
@@ -27,7 +27,7 @@ impl Store {
         let waiting: Vec<Claim> = waiting.iter().map(read_claim).collect::<Result<_, _>>()?;
         let mut woken = 0;
 
-        // A few at a time, so that claims are not kept waiting.
+        // A few at a time, so that claims need not wait.
         for some in waiting.chunks(WOKEN_AT_ONCE) {
             woken += self
                 .retry("wake_waiting_jobs", || async {
@@ -48,7 +48,7 @@ impl Store {
         Ok(woken)
     }
 
-    /// A running job that has waited for a provider has got on since.
+    /// Notes that a running job made progress after waiting for a provider.
     pub async fn end_wait(&self, claim: &Claim) -> Result<(), StoreError> {
         self.retry("end_wait", || async {
             let update = "UPDATE jobs SET waiting_since = NULL, waits = 0 \

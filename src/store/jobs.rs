@@ -1,13 +1,12 @@
-//! Rows of `jobs` as callers see them: queueing, reading, cancelling, queueing again, pruning.
+//! Rows of `jobs` as callers see them: queue, read, cancel, retry, prune.
 //!
-//! The queue's order is `turn`: the moment a job was queued, or an hour after the last one of its
-//! space that is still waiting or running, whichever is later. So the jobs of a crowded space reach
-//! far into the future, and a single one of another space comes before all but the first of them.
+//! `turn` orders the queue: it is the time of queueing, or one hour after the last waiting or
+//! running job of the space, whichever is later. So the jobs of a busy space reach far into the
+//! future, and a single job of another space comes before all but the first of them.
 //!
-//! Jobs about one source have an order of their own, `source_seq`: one more than the highest among
-//! them when the job is queued. It comes from the database, since the clocks of hosts differ, and
-//! with them the ids that they make. Requests that come at the same time may share a number; then
-//! the ids decide.
+//! Jobs for one source have their own order, `source_seq`: one more than the highest among them
+//! when the job is queued. The database counts it, because the clocks of hosts differ, and with
+//! them their ids. Concurrent requests may share a number; then the ids decide.
 
 use serde_json::Value;
 use sqlx::Row as _;
@@ -27,15 +26,15 @@ const SELECT_ONE: &str = "SELECT space, id, kind, state, phase, user_id, source_
      result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at, losses, \
      run_after, waiting_since, waits FROM jobs WHERE space = ? AND id = ?";
 
-/// A part of a list: at most `limit` jobs, newest first, before the one named.
+/// A page: at most `limit` jobs, newest first, before the given one.
 #[derive(Debug, Clone)]
 pub struct JobPage {
     pub before: Option<(Timestamp, JobId)>,
     pub limit: usize,
 }
 
-/// The distance between two jobs of one space in the queue: longer than any job takes, an hour in
-/// microseconds.
+/// The distance between two jobs of one space in the queue, in microseconds: one hour, longer than
+/// any job takes.
 const TURN: i64 = 3_600_000_000;
 
 impl Store {
@@ -89,7 +88,8 @@ impl Store {
         .await
     }
 
-    /// Removes finished jobs of every space with all their details, some at a time; tells how many.
+    /// Deletes finished jobs of all spaces with all their details, a few at a time; returns how
+    /// many.
     pub async fn remove_finished_jobs(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.retry("remove_finished_jobs", || async {
             let old = self.sql(
@@ -100,7 +100,7 @@ impl Store {
             let mut removed = 0;
 
             for row in old {
-                // One that was queued again meanwhile is no longer finished.
+                // A job that was queued again meanwhile is no longer finished.
                 let delete =
                     tx.sql("DELETE FROM jobs WHERE space = ? AND id = ? AND finished_at < ?");
                 let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
@@ -117,7 +117,7 @@ impl Store {
 }
 
 impl Tx {
-    /// Queues a job, unless `most` wait in its space already: then `None`.
+    /// Queues a job, unless `most` are already waiting in its space: then `None`.
     pub async fn add_job(
         &mut self,
         space: &Space,
@@ -196,7 +196,7 @@ impl Tx {
         Ok(Some(job))
     }
 
-    /// Reads a job and holds it until the transaction ends.
+    /// Reads a job and locks it until the transaction ends.
     pub async fn find_job(&mut self, space: &Space, id: &JobId) -> Result<Option<Job>, StoreError> {
         let query = self
             .backend
@@ -211,7 +211,7 @@ impl Tx {
             .transpose()
     }
 
-    /// Ends a job that this transaction has read; whoever runs it can write to it no more.
+    /// Ends a job that this transaction has read; its worker can no longer write to it.
     pub async fn cancel_job(&mut self, job: &Job, now: Timestamp) -> Result<bool, StoreError> {
         check_transition(job.state, JobState::Cancelled)?;
         let update = "UPDATE jobs SET state = 'cancelled', phase = NULL, finished_at = ?, fence = fence + 1, lease_owner = NULL, \
@@ -234,8 +234,8 @@ impl Tx {
         Ok(true)
     }
 
-    /// Ends every job about a source that is not over, and gives those; what they had written
-    /// goes with the source.
+    /// Ends every unfinished job of a source and returns them; what they had written is deleted
+    /// with the source.
     pub async fn cancel_jobs_about(
         &mut self,
         space: &Space,
@@ -271,8 +271,8 @@ impl Tx {
         Ok(cancelled)
     }
 
-    /// Writes what a job that this transaction has read, and that awaits its user, has heard so
-    /// far.
+    /// Stores the input received so far for a job that awaits its user and that this transaction
+    /// has read.
     pub async fn update_waiting_job(
         &mut self,
         job: &Job,
@@ -292,8 +292,8 @@ impl Tx {
             .await
     }
 
-    /// Gives a job that this transaction has read, and that awaits its user, a finished step, and
-    /// says so.
+    /// Adds a finished step and an event to a job that awaits its user and that this transaction
+    /// has read.
     pub async fn add_waiting_step(
         &mut self,
         job: &Job,
@@ -322,7 +322,7 @@ impl Tx {
             .await
     }
 
-    /// Queues a job again that is over or awaits its user, with all its checkpoints.
+    /// Queues a job again that has ended or awaits its user, with all its checkpoints.
     pub async fn requeue_job(&mut self, job: &Job, now: Timestamp) -> Result<bool, StoreError> {
         check_transition(job.state, JobState::Queued)?;
         let turn = self.next_turn(&job.space).await?;
@@ -347,16 +347,16 @@ impl Tx {
         Ok(true)
     }
 
-    /// Whether fewer than `most` jobs wait in a space, give or take those that are being queued at
-    /// this moment.
+    /// Whether fewer than `most` jobs wait in a space; jobs being queued at this moment may not
+    /// count.
     pub async fn has_room(&mut self, space: &Space, most: i64) -> Result<bool, StoreError> {
         let queue = self.look_at_queue(space).await?;
         self.fits(space, &queue, most).await
     }
 
     async fn fits(&mut self, space: &Space, queue: &Queue, most: i64) -> Result<bool, StoreError> {
-        // Turns of a space are a fixed distance apart, but for a few that are shared: far below the
-        // limit their span is proof enough, and nothing has to be counted.
+        // Turns of a space are a fixed distance apart, except for a few shared ones: far below the
+        // limit, their span is proof enough, and no counting is needed.
         if queue.span() < most / 8 - 1 {
             return Ok(true);
         }
@@ -369,8 +369,8 @@ impl Tx {
         Ok(waiting < most)
     }
 
-    /// The place of a new job among those about its source. A job that was committed before is
-    /// seen, on every engine.
+    /// The position of a new job among those of its source. Jobs committed before are visible on
+    /// every engine.
     pub(super) async fn next_source_seq(
         &mut self,
         space: &Space,
@@ -389,7 +389,7 @@ impl Tx {
     }
 
     async fn look_at_queue(&mut self, space: &Space) -> Result<Queue, StoreError> {
-        // One select each, as SQLite answers only a single MIN or MAX from the index.
+        // One select each, because SQLite uses the index only for a single MIN or MAX.
         let sql = "SELECT @now, (SELECT MIN(turn) FROM jobs WHERE space = ? AND state = 'queued'), \
                    (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'queued'), \
                    (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'running')";
@@ -411,7 +411,7 @@ impl Tx {
     }
 }
 
-/// Where the queue of a space begins and ends.
+/// The first and last turn in the queue of a space.
 #[derive(Default)]
 struct Queue {
     now: i64,
@@ -436,7 +436,7 @@ impl Queue {
     }
 }
 
-/// Refuses a step that the table of states does not have.
+/// Rejects a transition that the table of states does not have.
 pub(super) fn check_transition(from: JobState, to: JobState) -> Result<(), StoreError> {
     if from.may_become(to) {
         return Ok(());
@@ -487,7 +487,7 @@ pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
     })
 }
 
-/// Text that we wrote as JSON ourselves.
+/// Text that we serialized as JSON ourselves.
 pub(super) fn read_json(row: &AnyRow, index: usize) -> Result<Option<Value>, StoreError> {
     let text: Option<&str> = row.try_get(index)?;
     text.map(serde_json::from_str)

@@ -1,4 +1,4 @@
-//! Rows of `llm_calls` and `usage_days`: every attempt to ask a model, and their sums by day (D-9).
+//! Rows of `llm_calls` and `usage_days`: every model call, and the sums by day.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::model::llm_call::{CallOwner, LlmCall, Spent, UsageDay};
 pub(super) const COLUMNS: &str = "call_id, seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
                        tokens_prompt, tokens_completion, tokens_cached, cost_usd, params_json";
 
-/// Which days and which calls.
+/// Which days and calls to include.
 #[derive(Debug, Clone, Default)]
 pub struct UsageFilter {
     /// First day, `YYYY-MM-DD`.
@@ -28,10 +28,10 @@ pub struct UsageFilter {
     pub model: Option<String>,
 }
 
-/// A row of the list: day, stage, provider, model.
+/// The key of a row: day, stage, provider, model.
 pub type UsagePlace = [String; 4];
 
-/// A job that is gone takes its calls with it; its day still counts them.
+/// A deleted job takes its calls with it; the day still counts them.
 const OF_JOB: &str = "INSERT INTO llm_calls (space, call_id, job_id, query_id, seq, stage, level, attempt, outcome, provider, \
     model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
     started_at) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM jobs j WHERE j.space = ? AND j.id = ?";
@@ -40,14 +40,14 @@ const ANY: &str = "INSERT INTO llm_calls (space, call_id, job_id, query_id, seq,
     model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
     started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-/// Attempts in one insert.
+/// Calls per insert.
 const AT_ONCE: usize = 100;
 
 type Row<'a> = (&'a Space, &'a CallOwner, &'a LlmCall);
 
 impl Store {
-    /// Writes attempts and adds them to their days, all or nothing. One that is there already
-    /// changes nothing, so that whoever does not know whether it was written may write it again.
+    /// Writes calls and adds them to their days, all or nothing. An existing call changes nothing,
+    /// so it is safe to retry.
     pub async fn add_llm_calls(&self, rows: &[Row<'_>]) -> Result<(), StoreError> {
         self.retry("add_llm_calls", || async {
             let mut tx = self.begin().await?;
@@ -65,8 +65,8 @@ impl Store {
         .await
     }
 
-    /// The same, and with it what jobs have done, all or nothing. Tells of each job whether the
-    /// claim was still ours; if not, nothing of it was written.
+    /// The same, together with the records of jobs, all or nothing. Returns for each job whether
+    /// the claim still held; if not, none of its record was written.
     pub async fn add_paid_records(
         &self,
         rows: &[Row<'_>],
@@ -74,8 +74,8 @@ impl Store {
     ) -> Result<Vec<bool>, StoreError> {
         self.retry("add_paid_records", || async {
             let mut tx = self.begin().await?;
-            // The jobs first: their calls refer to them, and MySQL would lock them for reading
-            // before it does for writing.
+            // Jobs first: their calls refer to them, and MySQL would otherwise take a read lock
+            // before the write lock.
             let written = tx.add_job_records(records).await?;
             if !tx.insert_llm_calls(rows).await? {
                 return Err(StoreError::Broken {
@@ -90,7 +90,7 @@ impl Store {
         .await
     }
 
-    /// The same where some are there already, or belong to a job that is gone.
+    /// The same if some exist already, or belong to a deleted job.
     async fn add_llm_calls_singly(&self, rows: &[Row<'_>]) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         let mut new = Vec::with_capacity(rows.len());
@@ -104,7 +104,7 @@ impl Store {
         tx.commit().await
     }
 
-    /// Every attempt of a job to ask a model, in their order.
+    /// The model calls of a job, in order.
     pub async fn list_job_calls(
         &self,
         space: &Space,
@@ -126,7 +126,7 @@ impl Store {
         .await
     }
 
-    /// What a job has spent so far, and the number of its last attempt.
+    /// What a job has spent so far, and the number of its last call.
     pub async fn find_job_spent(
         &self,
         space: &Space,
@@ -179,7 +179,7 @@ impl Store {
     }
 
     /// The ledger by day, newest first, then by stage, provider and model; one more than `limit`
-    /// shows that it goes on.
+    /// shows that there is another page.
     pub async fn list_usage_days(
         &self,
         space: &Space,
@@ -215,7 +215,7 @@ impl Store {
 }
 
 impl Store {
-    /// The sum over everything that the filter lets through; its texts are empty.
+    /// The sum over everything that the filter matches; its text fields are empty.
     pub async fn find_usage_total(
         &self,
         space: &Space,
@@ -251,7 +251,7 @@ impl Store {
 }
 
 impl UsageFilter {
-    /// The statement with its conditions, and the values for them.
+    /// The statement with its conditions, and their values.
     fn apply(&self, select: &str, space: &Space) -> (String, Vec<String>) {
         let mut sql = format!("{select} FROM usage_days WHERE space = ? AND day >= ? AND day <= ?");
         let mut values = vec![space.to_string(), self.from.clone(), self.to.clone()];
@@ -271,7 +271,7 @@ impl UsageFilter {
 }
 
 impl Tx {
-    /// Writes attempts as they are; `false` if not all of them could be.
+    /// Writes calls as they are; `false` if not all of them could be written.
     async fn insert_llm_calls(&mut self, rows: &[Row<'_>]) -> Result<bool, StoreError> {
         for some in rows.chunks(AT_ONCE) {
             let mut insert = self.backend.dialect.insert_rows_if_absent(ANY, some.len());
@@ -293,7 +293,7 @@ impl Tx {
         Ok(true)
     }
 
-    /// Writes one attempt; `false` if it was there already.
+    /// Writes one call; `false` if it existed.
     async fn add_llm_call(&mut self, (space, owner, call): &Row<'_>) -> Result<bool, StoreError> {
         let (job, query) = owner_columns(owner);
         let sql = if job.is_some() { OF_JOB } else { ANY };
@@ -330,7 +330,7 @@ impl Tx {
                 return Ok(false);
             }
 
-            // A process that lost its lease may have used the same number: the later one moves up.
+            // A process that lost its lease may have used the same number: the later call moves up.
             let last = "SELECT COALESCE(MAX(seq), 0) FROM llm_calls WHERE space = ? AND job_id = ?";
             let last = self
                 .sql(last)
@@ -343,7 +343,7 @@ impl Tx {
                 .map_or(Ok(0), |row| row.try_get(0))?;
 
             if last < seq {
-                // The job is gone, and its calls with it; the day counts them all the same.
+                // The job is deleted, and its calls with it; the day still counts them.
                 return Ok(true);
             }
 
@@ -351,7 +351,7 @@ impl Tx {
         }
     }
 
-    /// Adds attempts to their days.
+    /// Adds calls to their days.
     async fn add_usages(&mut self, rows: &[Row<'_>]) -> Result<(), StoreError> {
         for ((space, day, stage, provider, model), sum) in sums(rows) {
             self.add_usage(
@@ -448,7 +448,7 @@ fn bind_call(insert: Statement, call: &LlmCall) -> Statement {
 
 type UsageKey<'a> = (&'a Space, String, String, String, String);
 
-/// In the order of the key, so that two writers lock their rows in the same order.
+/// In key order, so that two writers lock their rows in the same order.
 fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
     let mut sums: BTreeMap<UsageKey<'a>, UsageDay> = BTreeMap::new();
     for (space, _, call) in rows {
@@ -483,7 +483,7 @@ fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
     sums
 }
 
-/// What each key pays, in the order of its rows.
+/// What each key pays, in row order.
 fn key_sums<'a>(rows: &[Row<'a>]) -> BTreeMap<(&'a str, String), Spent> {
     let mut sums: BTreeMap<(&'a str, String), Spent> = BTreeMap::new();
     for (_, _, call) in rows {

@@ -1,8 +1,8 @@
 //! Brings the schema up to date, under a lock, so that several processes may start at once.
 //!
-//! SQLite and PostgreSQL run everything that is pending in one transaction. MySQL commits each DDL
-//! statement by itself: there a session lock keeps others out, and a crash halfway is mended by
-//! running the migration again (`migrations/README.md`).
+//! SQLite and PostgreSQL run all pending migrations in one transaction. MySQL commits each DDL
+//! statement separately: there a session lock excludes others, and after a crash the migration
+//! simply runs again (`migrations/README.md`).
 
 use sqlx::{AnyConnection, Executor as _, Row as _};
 
@@ -10,7 +10,7 @@ use super::backend::Backend;
 use super::{Engine, StoreError, catalog, pgvector};
 use crate::base::hash::sha256_hex;
 
-/// One step of the schema, in three spellings.
+/// One migration, for three engines.
 pub struct Migration {
     pub version: i64,
     pub name: &'static str,
@@ -41,7 +41,7 @@ macro_rules! migrations {
     };
 }
 
-/// Every step, in order.
+/// Every migration, in order.
 pub const MIGRATIONS: &[Migration] = migrations![
     1 "0001_settings",
     2 "0002_sources",
@@ -57,16 +57,16 @@ pub const MIGRATIONS: &[Migration] = migrations![
     12 "0012_api_keys",
 ];
 
-/// The schema that this binary works with.
+/// The schema version of this binary.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
-/// The table that remembers what has run.
+/// The table that records what has run.
 const BOOKKEEPING: &str = "schema_migrations";
 
-/// What a run did.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Migrated {
-    /// Names of the steps that were run now.
+    /// Names of the migrations that ran now.
     pub applied: Vec<&'static str>,
 }
 
@@ -94,7 +94,7 @@ pub async fn run(backend: &Backend) -> Result<Migrated, StoreError> {
     Ok(Migrated { applied })
 }
 
-/// The newest step that has run; 0 if none has.
+/// The newest migration that has run; 0 if none.
 pub async fn version(connection: &mut AnyConnection, backend: &Backend) -> Result<i64, StoreError> {
     if !catalog::has_table(connection, backend, BOOKKEEPING).await? {
         return Ok(0);
@@ -181,7 +181,7 @@ async fn apply_pending(
     Ok(applied)
 }
 
-/// Says what is missing of a schema that is up to date by its own record.
+/// Reports what is missing from a schema that is up to date by its own record.
 async fn check_whole(connection: &mut AnyConnection, backend: &Backend) -> Result<(), StoreError> {
     let missing = catalog::find_missing(connection, backend).await?;
     if missing.is_empty() {
@@ -228,7 +228,7 @@ fn failed(migration: &str, error: StoreError) -> StoreError {
 
 async fn lock(connection: &mut AnyConnection, backend: &Backend) -> Result<(), StoreError> {
     let statements: &[&'static str] = match backend.engine {
-        // BEGIN IMMEDIATE holds the file already.
+        // BEGIN IMMEDIATE locks the file already.
         Engine::Sqlite => &[],
         Engine::Postgres => &[
             "SET LOCAL statement_timeout = 0",

@@ -1,8 +1,8 @@
 //! The database: SQLite, PostgreSQL or MySQL/MariaDB, chosen by the URL, one set of statements for
 //! all.
 //!
-//! `Store` reads, `Tx` writes; each noun has a file here that adds its functions to both. Every
-//! function takes the space it works in. Nothing outside this folder speaks SQL or knows sqlx.
+//! `Store` reads, `Tx` writes; each table has a file here that adds its functions to both. Every
+//! function takes the space it works in. No code outside this folder contains SQL or uses sqlx.
 
 mod api_keys;
 mod backend;
@@ -81,7 +81,7 @@ pub struct Store {
     backend: Arc<Backend>,
 }
 
-/// A transaction. Dropped without [`Tx::commit`], it leaves nothing behind.
+/// A transaction. Dropped without [`Tx::commit`], it changes nothing.
 pub struct Tx {
     backend: Arc<Backend>,
     transaction: OpenTransaction,
@@ -114,7 +114,7 @@ impl Store {
         .await
     }
 
-    /// Tables and indexes that the schema needs and the database does not have.
+    /// Tables and indexes of the schema that the database lacks.
     pub async fn find_missing(&self) -> Result<Vec<Missing>, StoreError> {
         self.retry("find_missing", || async {
             catalog::find_missing(&mut *self.read().await?, &self.backend).await
@@ -130,7 +130,7 @@ impl Store {
             .await
     }
 
-    /// What is said of a database that did not answer in time.
+    /// The error of a database that did not answer in time.
     #[must_use]
     pub fn unanswered(&self, waited: Duration) -> StoreError {
         self.backend.gave_no_answer(waited)
@@ -144,7 +144,7 @@ impl Store {
     /// Begins a transaction for writing.
     ///
     /// # Errors
-    /// The database is away, or no connection came free in time.
+    /// The database is unreachable, or no connection was available in time.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
         let transaction = self.backend.begin().await?;
         Ok(Tx {
@@ -153,8 +153,8 @@ impl Store {
         })
     }
 
-    /// Waits until everything that can be read is on the disk. A commit waits for itself; this is
-    /// for whoever promises again what somebody else has just written.
+    /// Waits until everything readable is on disk. A commit waits for itself; this is for a caller
+    /// that acknowledges what another transaction has just written.
     ///
     /// # Errors
     /// [`StoreError::Uncertain`]: the disk failed.
@@ -162,7 +162,7 @@ impl Store {
         self.backend.make_durable().await
     }
 
-    /// Closes all connections; SQLite folds its write-ahead log into the file.
+    /// Closes all connections; SQLite merges its write-ahead log into the file.
     pub async fn close(&self) {
         self.backend.close().await;
     }
@@ -175,8 +175,8 @@ impl Store {
         self.backend.dialect.query(sql)
     }
 
-    /// Runs one statement that is a transaction of its own. Its answer may be lost: it must be one
-    /// that can be repeated.
+    /// Runs one statement that is its own transaction. Its answer may be lost, so it must be safe
+    /// to repeat.
     async fn execute(&self, query: Statement) -> Result<(), StoreError> {
         let mut connection = self.backend.write().await?;
         self.backend.within(query.execute(&mut *connection)).await?;
@@ -191,7 +191,7 @@ impl Store {
 }
 
 impl Tx {
-    /// Makes everything written here last.
+    /// Commits the transaction durably.
     ///
     /// # Errors
     /// Nothing was written; or [`StoreError::Uncertain`].
@@ -199,8 +199,8 @@ impl Tx {
         self.backend.commit(self.transaction).await
     }
 
-    /// Runs an insert that may find its key taken: then `None`, and on PostgreSQL the transaction
-    /// is spoilt.
+    /// Runs an insert whose key may exist: then `None`, and on PostgreSQL the transaction is
+    /// aborted.
     async fn insert(&mut self, query: Statement) -> Result<Option<u64>, StoreError> {
         let inserted = self.backend.within(async {
             match query.execute(&mut *self.transaction).await {
@@ -214,7 +214,7 @@ impl Tx {
         self.transaction.look_at(inserted)
     }
 
-    /// Runs an insert made by [`dialect::Dialect::insert_with_id`]; gives the new row's number.
+    /// Runs an insert made by [`dialect::Dialect::insert_with_id`]; returns the new row's number.
     async fn insert_for_id(&mut self, query: Statement) -> Result<i64, StoreError> {
         if self.backend.engine != Engine::Mysql {
             let row = self
@@ -238,7 +238,7 @@ impl Tx {
         self.backend.dialect.query(sql)
     }
 
-    /// Runs a statement; tells how many rows it matched.
+    /// Runs a statement; returns how many rows it matched.
     async fn execute(&mut self, query: Statement) -> Result<u64, StoreError> {
         let done = self
             .backend

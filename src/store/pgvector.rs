@@ -1,6 +1,6 @@
-//! Vectors once more, as pgvector compares them inside PostgreSQL: for spaces that do not fit into
-//! memory, where the database has that extension. `embeddings` stays what counts; this table is
-//! made from it, and whoever writes a vector writes both.
+//! A copy of the vectors for pgvector inside PostgreSQL, for spaces that do not fit into memory.
+//! `embeddings` stays authoritative; this table is derived from it, and every write of a vector
+//! updates both.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,15 +12,14 @@ use super::embeddings::{CHUNK, NewEmbedding};
 use super::{Engine, Store, StoreError, Tx};
 use crate::base::ids::Space;
 
-/// The column, if it is there: whoever drops the extension takes it away and leaves the table.
+/// The column, if it exists: dropping the extension drops it and leaves the table.
 macro_rules! column {
     () => {
         "EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = to_regclass('embedding_vectors') \
          AND a.attname = 'embedding' AND NOT a.attisdropped)"
     };
 }
-/// 0: nothing is to be done; 1: the table is to be made, and may be; 2: it is there, and is not for
-/// us.
+/// 0: nothing to do; 1: create the table; 2: it exists, but without privileges for us.
 const STATE: &str = concat!(
     "SELECT CASE WHEN ",
     column!(),
@@ -34,19 +33,19 @@ const TABLE: &str = "CREATE TABLE embedding_vectors (space VARCHAR(64) NOT NULL,
                      chunk_id BIGINT NOT NULL REFERENCES chunks (id) ON DELETE CASCADE, embedding vector NOT NULL, \
                      PRIMARY KEY (space, model, chunk_id))";
 const INDEX: &str = "CREATE INDEX embedding_vectors_chunk ON embedding_vectors (chunk_id)";
-/// Rows in one insert, and in one look for what is missing.
+/// Rows per insert, and per search for missing ones.
 const ROWS: usize = 100;
 const WINDOW: i64 = 2_000;
 
-/// What a process knows of the table.
+/// What a process knows about the table.
 #[derive(Debug, Default)]
 pub struct PgVector {
     there: AtomicBool,
-    /// Whether every vector is in it.
+    /// Whether it contains every vector.
     complete: AtomicBool,
 }
 
-/// Makes the table where the database has the extension; part of bringing the schema up to date.
+/// Creates the table if the database has the extension; part of the migrations.
 pub async fn make_table(
     connection: &mut AnyConnection,
     backend: &Backend,
@@ -70,7 +69,7 @@ pub async fn make_table(
             tracing::info!("vectors are also stored for pgvector");
             Ok(())
         }
-        // Going on without would leave gaps that nobody sees.
+        // Continuing without it would leave unnoticed gaps.
         2 => Err(StoreError::Schema(
             "another role has made the table embedding_vectors, for pgvector: GRANT SELECT, INSERT, DELETE ON \
              embedding_vectors to the role that memoir connects as"
@@ -81,21 +80,21 @@ pub async fn make_table(
 }
 
 impl Store {
-    /// Whether the database compares vectors itself, and knows them all.
+    /// Whether the database can compare vectors itself, and has all of them.
     #[must_use]
     pub fn compares_vectors(&self) -> bool {
         self.backend.pgvector.complete.load(Ordering::Relaxed)
     }
 
-    /// Puts vectors into the table that were written before it was there; from then on the database
+    /// Copies vectors that were written before the table existed; from then on the database
     /// compares them.
     pub async fn complete_pgvector(&self) -> Result<(), StoreError> {
         if self.engine() != Engine::Postgres || !self.begin().await?.has_pgvector().await? {
             return Ok(());
         }
 
-        // Whoever has not seen the table yet has written by then. Not waited for long: others would
-        // wait behind us.
+        // Writers that have not seen the table yet have committed by then. The wait is short,
+        // because others would queue behind it.
         let mut tx = self.begin().await?;
         tx.execute(tx.sql("SET LOCAL lock_timeout = '1s'")).await?;
         tx.execute(tx.sql("LOCK TABLE embeddings IN SHARE MODE"))
@@ -115,7 +114,7 @@ impl Store {
         Ok(())
     }
 
-    /// Copies what is missing among the next so many behind an id; gives the last of these.
+    /// Copies what is missing among the next rows after an id; returns the last id.
     async fn copy_vectors(&self, after: i64) -> Result<Option<i64>, StoreError> {
         let last = "SELECT MAX(w.id) FROM (SELECT e.id FROM embeddings e WHERE e.id > ? ORDER BY e.id LIMIT ?) w";
         let find = "SELECT e.id, e.vector FROM embeddings e WHERE e.id > ? AND e.id <= ? AND e.owner_kind = ? AND NOT EXISTS \
@@ -130,7 +129,7 @@ impl Store {
 
             for some in missing.chunks(ROWS) {
                 let marks = vec!["(CAST(? AS BIGINT), ?)"; some.len()].join(", ");
-                // Of what is still there, which then stays until this is written.
+                // Of existing chunks, which are locked until this is written.
                 let sql = format!(
                     "INSERT INTO embedding_vectors (space, model, chunk_id, embedding) \
                      SELECT e.space, e.model, c.id, CAST(x.vector AS vector) FROM (VALUES {marks}) AS x (id, vector) \
@@ -153,7 +152,7 @@ impl Store {
         .await
     }
 
-    /// The nearest chunks of a space, whatever source they are of; the nearest first.
+    /// The nearest chunks of a space, of any source, nearest first.
     pub async fn list_nearest(
         &self,
         space: &Space,
@@ -161,7 +160,7 @@ impl Store {
         asked: &[f32],
         most: usize,
     ) -> Result<Vec<i64>, StoreError> {
-        // In a query of its own: a plan for any vector would otherwise read it anew for every row.
+        // In a subquery: otherwise a generic plan would parse the vector again for every row.
         let sql = "SELECT v.chunk_id FROM embedding_vectors v WHERE v.space = ? AND v.model = ? \
                    AND vector_dims(v.embedding) = ? ORDER BY v.embedding <=> (SELECT CAST(? AS vector)), v.chunk_id LIMIT ?";
         let bytes: Vec<u8> = asked.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -212,8 +211,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Removes some vectors of other models than the space is searched by, where pgvector is used;
-    /// tells how many.
+    /// Deletes some vectors of models other than the space's, where pgvector is used; returns how
+    /// many.
     pub(super) async fn remove_other_pgvectors(
         &mut self,
         space: &Space,
@@ -230,7 +229,7 @@ impl Tx {
         self.execute(delete).await
     }
 
-    /// Looked up until it is there: another process may make the table at any time.
+    /// Checked until it exists: another process may create the table at any time.
     async fn has_pgvector(&mut self) -> Result<bool, StoreError> {
         if self.backend.engine != Engine::Postgres {
             return Ok(false);
@@ -247,7 +246,7 @@ impl Tx {
     }
 }
 
-/// A vector of float32, little-endian, as pgvector reads it.
+/// A vector of float32, little-endian, in pgvector's format.
 fn written(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 3 + 2);
     text.push('[');

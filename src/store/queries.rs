@@ -1,4 +1,4 @@
-//! Rows of `queries`: receipts of queries, and the model calls that belong to them.
+//! Rows of `queries`: receipts, and the model calls that belong to them.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -10,7 +10,7 @@ use crate::base::ids::{QueryId, Space};
 use crate::model::llm_call::LlmCall;
 use crate::model::query::{NewQuery, StoredQuery};
 
-/// A part of a list: at most `limit` queries, newest first, before the one named.
+/// A page: at most `limit` queries, newest first, before the given one.
 #[derive(Debug, Clone, Default)]
 pub struct QueryPage {
     pub before: Option<(Timestamp, QueryId)>,
@@ -22,7 +22,7 @@ const COLUMNS: &str =
     "id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, created_at";
 
 impl Store {
-    /// Keeps a receipt, in the place of an earlier one of the same query.
+    /// Stores a receipt, replacing an earlier one of the same query.
     pub async fn add_query(
         &self,
         space: &Space,
@@ -128,7 +128,7 @@ impl Store {
         .await
     }
 
-    /// Every attempt of a query to ask a model, in their order.
+    /// The model calls of a query, in order.
     pub async fn list_query_calls(
         &self,
         space: &Space,
@@ -154,7 +154,7 @@ impl Store {
         .await
     }
 
-    /// Forgets the attempts of a query; the sums of their day stay.
+    /// Deletes the calls of a query; the sums of their day stay.
     pub async fn remove_query_calls(&self, space: &Space, id: &QueryId) -> Result<(), StoreError> {
         self.retry("remove_query_calls", || async {
             let mut tx = self.begin().await?;
@@ -166,8 +166,7 @@ impl Store {
         .await
     }
 
-    /// Removes some receipts that are older, with their calls; the sums of their days stay. Spans
-    /// spaces.
+    /// Deletes some older receipts with their calls; the sums of their days stay. Spans spaces.
     pub async fn remove_old_queries(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.retry("remove_old_queries", || async {
             let old = self.sql("SELECT space, id FROM queries WHERE created_at < ? LIMIT 500");
@@ -191,9 +190,8 @@ impl Store {
         .await
     }
 
-    /// Empties the results of queries that were asked as jobs and ended before a moment, and
-    /// forgets the answers that were kept for a key: the only rows that hold chunks besides the
-    /// chunks themselves. Spans spaces.
+    /// Clears the results of query jobs that ended before a given time, and the answers stored for
+    /// idempotency keys: the only rows, besides chunks, that contain chunk text. Spans spaces.
     pub async fn clear_query_results(
         &self,
         kind: &'static str,

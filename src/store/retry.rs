@@ -1,5 +1,4 @@
-//! Runs an operation again when the connection was lost or another transaction was in the way
-//! (M-7.5).
+//! Retries an operation when the connection was lost or another transaction conflicted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,15 +7,15 @@ use std::time::{Duration, Instant};
 use super::{Store, StoreError};
 use crate::base::metrics as names;
 
-/// However many tries are left, none begins after this.
+/// No try begins after this, however many are left.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 tokio::task_local! {
-    /// Tries that were made again for one piece of work.
+    /// Retries made for one piece of work.
     static MADE_AGAIN: Arc<AtomicI64>;
 }
 
-/// Counts what is tried again while a future runs, on top of what the counter says.
+/// Counts retries while a future runs, in addition to what the counter holds.
 pub fn count_retries<F: Future>(
     counter: Arc<AtomicI64>,
     work: F,
@@ -24,12 +23,12 @@ pub fn count_retries<F: Future>(
     MADE_AGAIN.scope(counter, work)
 }
 
-/// Counts what somebody else has tried again for the piece of work that asks.
+/// Adds retries that another task made for the current piece of work.
 pub fn add_retries(made: i64) {
     let _ = MADE_AGAIN.try_with(|counter| counter.fetch_add(made, Ordering::Relaxed));
 }
 
-/// What was counted so far, in the piece of work that asks.
+/// The retries counted so far for the current piece of work.
 pub(super) fn retries_so_far() -> i64 {
     MADE_AGAIN
         .try_with(|counter| counter.load(Ordering::Relaxed))
@@ -37,9 +36,9 @@ pub(super) fn retries_so_far() -> i64 {
 }
 
 impl Store {
-    /// Runs `operation` until it works, fails for good, or patience ends.
+    /// Runs `operation` until it succeeds, fails permanently, or the tries are used up.
     ///
-    /// The operation must be whole: a single read, or a transaction from its begin to its commit.
+    /// The operation must be complete: a single read, or a transaction from begin to commit.
     pub async fn retry<T, F>(
         &self,
         name: &'static str,
@@ -51,7 +50,7 @@ impl Store {
         self.retry_as(name, operation).await
     }
 
-    /// The same for an operation with an error of its own, some of which come from the store.
+    /// The same for an operation with its own error type, some of whose errors come from the store.
     pub async fn retry_as<T, E, F>(
         &self,
         name: &'static str,

@@ -1,5 +1,4 @@
-//! What a search reads besides terms and vectors: which sources it may see, and the chunks it
-//! has found.
+//! What a search reads besides terms and vectors: the visible sources, and the chunks found.
 
 use std::fmt::Write as _;
 
@@ -15,11 +14,11 @@ use crate::base::ids::{SourceId, Space};
 use crate::model::query::QueryScope;
 use crate::model::search::{Found, SearchSource, Span};
 
-/// Versions in one statement.
+/// Versions per statement.
 const AT_ONCE: usize = 500;
 
 impl Store {
-    /// Every source of a space, with what it says now.
+    /// Every source of a space, with its current version.
     pub async fn list_search_sources(
         &self,
         space: &Space,
@@ -43,13 +42,13 @@ impl Store {
         .await
     }
 
-    /// The sources that a scope lets through, each with the version whose chunks count.
+    /// The sources in a scope, each with its visible version.
     pub async fn list_sources_in(
         &self,
         space: &Space,
         scope: &QueryScope,
     ) -> Result<Vec<SearchSource>, StoreError> {
-        // The newest version of then; one that brought nothing new names the one whose chunks it
+        // The newest version at that time; one without new content names the one whose chunks it
         // shares.
         let then = format!(
             "(SELECT COALESCE(w.content_version_id, w.id) FROM source_versions w WHERE w.space = s.space \
@@ -119,8 +118,7 @@ impl Store {
         .await
     }
 
-    /// The chunks of a scope that are filed under a category or one below it, by version and
-    /// place.
+    /// The chunks of a scope that are filed under a category or below it, by version and position.
     pub async fn list_spans_under(
         &self,
         space: &Space,
@@ -193,14 +191,13 @@ impl Store {
         Ok(found)
     }
 
-    /// What is shown of chunks, by their ids; those that are gone are not there.
+    /// What results show of chunks, by id; deleted ones are missing.
     pub async fn list_found(&self, space: &Space, ids: &[i64]) -> Result<Vec<Found>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
 
-        // By their numbers: SQLite would rather go through the whole space if its index could be
-        // used.
+        // By id only: if its index could be used, SQLite would scan the whole space.
         let sql = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal, c.text_content, c.token_count, \
                    c.start_char, c.end_char, c.category_id, c.created_at, s.filename, s.path, s.user_id FROM chunks c \
                    JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \

@@ -1,4 +1,4 @@
-//! Rows of `source_versions`: what sources said, and when.
+//! Rows of `source_versions`: the versions of sources.
 
 use serde_json::Value;
 use sqlx::Row as _;
@@ -12,14 +12,15 @@ use crate::model::source_version::{SourceVersion, VersionFacts};
 pub(super) const COLUMNS: &str = "id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
      provider, topic, note, metadata_json, job_id, content_version_id, ingested_at";
 
-/// How many they are: where the next column stands in a row that has others besides.
+/// Their number, which is the index of the next column in a wider row.
 pub(super) const WIDTH: usize = 16;
 
-/// A version `w` that is written to its end: one that is written in batches has its twin only then.
+/// A version `w` that is completely written: one that is written in batches gets its row in
+/// `document_versions` only at the end.
 pub(super) const IS_WHOLE: &str =
     "EXISTS (SELECT 1 FROM document_versions x WHERE x.space = w.space AND x.version_id = w.id)";
 
-/// A version to be stored.
+/// A version to store.
 #[derive(Debug, Clone, Copy)]
 pub struct NewVersion<'v> {
     pub source_id: &'v SourceId,
@@ -79,7 +80,7 @@ impl Store {
         .await
     }
 
-    /// Versions of a source, newest first, before the one named; up to a moment.
+    /// Versions of a source, newest first, before the given one, up to a given time.
     pub async fn list_source_versions(
         &self,
         space: &Space,
@@ -113,7 +114,7 @@ impl Store {
         .await
     }
 
-    /// The newest version of a source, be it written to its end or not.
+    /// The newest version of a source, completely written or not.
     pub async fn find_newest_version(
         &self,
         space: &Space,
@@ -138,9 +139,9 @@ impl Store {
         .await
     }
 
-    /// The newest version of a source that has chunks of its own and this content under these
-    /// settings. One that was written in part only, as batches may be, does not say the same: the
-    /// chunks of its profile reach to its end.
+    /// The newest version of a source that has its own chunks and this content with these settings.
+    /// A partly written version, as batches may leave, does not count: the chunks of its profile
+    /// must reach the end.
     pub async fn find_same_content(
         &self,
         space: &Space,
@@ -181,7 +182,7 @@ impl Store {
 }
 
 impl Tx {
-    /// Stores a version that is written to its end with this transaction; gives its id.
+    /// Stores a version that is complete with this transaction; returns its id.
     pub async fn add_source_version(
         &mut self,
         space: &Space,
@@ -193,8 +194,8 @@ impl Tx {
         Ok(id)
     }
 
-    /// Stores a version whose chunks come in several transactions; the last calls
-    /// [`Tx::add_document_version`], and until then nobody sees it but whoever names it.
+    /// Stores a version whose chunks follow in several transactions; the last calls
+    /// [`Tx::add_document_version`], and until then only a caller who names the version sees it.
     pub async fn begin_source_version(
         &mut self,
         space: &Space,
@@ -238,7 +239,7 @@ impl Tx {
         self.insert_for_id(insert.bind(now.as_micros())).await
     }
 
-    /// The number and the time of a source's newest version, be it written to its end or not.
+    /// The number and time of a source's newest version, completely written or not.
     pub async fn find_last_version(
         &mut self,
         space: &Space,
@@ -258,7 +259,7 @@ impl Tx {
             .transpose()
     }
 
-    /// Whether a version is still there.
+    /// Whether a version still exists.
     pub async fn has_source_version(&mut self, space: &Space, id: i64) -> Result<bool, StoreError> {
         let query = self.sql("SELECT id FROM source_versions WHERE space = ? AND id = ?");
         Ok(self
@@ -267,7 +268,7 @@ impl Tx {
             .is_some())
     }
 
-    /// Makes a version what the source says now.
+    /// Makes a version the current one of its source.
     pub async fn update_latest_version(
         &mut self,
         space: &Space,
@@ -289,7 +290,7 @@ impl Tx {
             .map(|_| ())
     }
 
-    /// The version whose chunks are what the source says now.
+    /// The version whose chunks are the current ones of the source.
     pub async fn find_current_content(
         &mut self,
         space: &Space,

@@ -15,7 +15,7 @@ use crate::base::words::whole_name;
 use crate::model::source::{FILE_INGEST, Source};
 use crate::model::version_search::ManifestEntry;
 
-/// One row per tag: a source comes with all its tags in a single round trip.
+/// One row per tag: a source and all its tags are read in one round trip.
 const SELECT_ONE: &str = "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, \
      s.created_at, s.updated_at, t.tag FROM sources s \
      LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id \
@@ -23,7 +23,7 @@ const SELECT_ONE: &str = "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.
 
 const SELECT_AT: &str = "SELECT id FROM sources WHERE space = ? AND user_id = ? AND path_key = ?";
 
-/// Which sources a list shows; `None` shows all.
+/// Which sources a list shows; `None`: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceFilter {
     pub user_id: Option<String>,
@@ -31,11 +31,11 @@ pub struct SourceFilter {
     pub path: Option<String>,
     pub tag: Option<String>,
     pub eligible: Option<bool>,
-    /// Those that there were at this moment, with their versions of then.
+    /// Those that existed at this time, with their versions of that time.
     pub as_of: Option<Timestamp>,
 }
 
-/// A part of a list: at most `limit` sources, oldest first, after the one named.
+/// A page: at most `limit` sources, oldest first, after the given one.
 #[derive(Debug, Clone)]
 pub struct SourcePage {
     pub after: Option<(Timestamp, SourceId)>,
@@ -55,7 +55,7 @@ impl Store {
         .await
     }
 
-    /// The source of a user at a path, if there is one.
+    /// The source of a user at a path, if any.
     pub async fn find_source_at(
         &self,
         space: &Space,
@@ -129,8 +129,8 @@ impl Store {
         .await
     }
 
-    /// A source as it was at a moment, but for its tags and whether it is eligible; `None` if it
-    /// came later.
+    /// A source as of a time, but with its present tags and eligibility; `None` if it did not exist
+    /// yet.
     pub async fn find_source_as_of(
         &self,
         space: &Space,
@@ -194,7 +194,7 @@ impl Store {
 
 impl Tx {
     /// # Errors
-    /// [`StoreError::Conflict`] on `sources_path`: the user has a source of that path already.
+    /// [`StoreError::Conflict`] on `sources_path`: the user already has a source at that path.
     pub async fn add_source(&mut self, space: &Space, source: &Source) -> Result<(), StoreError> {
         let insert = "INSERT INTO sources (space, id, user_id, filename, path, path_key, type, kind, eligible, \
                       latest_version, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -229,7 +229,7 @@ impl Tx {
         self.add_source_tags(space, source).await
     }
 
-    /// Reads a source and holds it until the transaction ends.
+    /// Reads a source and locks it until the transaction ends.
     pub async fn find_source(
         &mut self,
         space: &Space,
@@ -248,7 +248,7 @@ impl Tx {
         gather(&self.fetch_all(query).await?)
     }
 
-    /// The source of a user at a path, if there is one.
+    /// The source of a user at a path, if any.
     pub async fn find_source_at(
         &mut self,
         space: &Space,
@@ -268,7 +268,7 @@ impl Tx {
             .map(SourceId::from_stored))
     }
 
-    /// Writes what may change of a source: its tags, whether it is eligible, when it was changed.
+    /// Writes what may change in a source: tags, eligibility and the time of the change.
     pub async fn update_source(
         &mut self,
         space: &Space,
@@ -288,7 +288,7 @@ impl Tx {
         self.add_source_tags(space, source).await
     }
 
-    /// Removes a source with everything that hangs on it; tells whether it was there.
+    /// Deletes a source with everything that belongs to it; returns whether it existed.
     pub async fn remove_source(
         &mut self,
         space: &Space,
@@ -324,7 +324,7 @@ impl Tx {
     }
 }
 
-/// The newest version of a source `s`: now, or at a moment.
+/// The newest version of a source `s`, now or at a time.
 fn latest(statement: &mut StatementBuilder, as_of: Option<Timestamp>) {
     let Some(moment) = as_of else {
         return statement.push("s.latest_version");
@@ -339,7 +339,7 @@ fn latest(statement: &mut StatementBuilder, as_of: Option<Timestamp>) {
     );
 }
 
-/// A page of sources; `versions` brings the newest version of each along.
+/// A page of sources; `versions` also fetches the newest version of each.
 fn select_page(
     space: &Space,
     filter: &SourceFilter,
@@ -392,7 +392,7 @@ fn select_page(
     }
 
     if let Some((created_at, id)) = &page.after {
-        // The form of a keyset that all three engines answer from the index.
+        // The form of keyset pagination that all three engines answer from the index.
         statement.number(" AND s.created_at >= ?", created_at.as_micros());
         statement.number(" AND (s.created_at > ?", created_at.as_micros());
         statement.text(" OR s.id > ?)", id.as_str());
@@ -415,7 +415,7 @@ fn gather(rows: &[AnyRow]) -> Result<Option<Source>, StoreError> {
     Ok(Some(source))
 }
 
-/// A source whose columns begin at this place of the row; its tags come apart.
+/// A source whose columns begin at this index of the row; its tags are read separately.
 pub(super) fn read_source(row: &AnyRow, first: usize) -> Result<Source, StoreError> {
     Ok(Source {
         id: SourceId::from_stored(row.try_get(first)?),

@@ -1,4 +1,4 @@
-//! What a space has once: the lock and count of its writes, the depth of its hierarchy.
+//! Per-space state: the lock and counter of its writes, and the depth of its hierarchy.
 
 use sqlx::Row as _;
 
@@ -8,15 +8,15 @@ use crate::base::ids::Space;
 
 /// The counter of writes to a space's chunks.
 const CHUNK_WRITES: &str = "chunks";
-/// The counter of removals of categories.
+/// The counter of category deletions.
 const CATEGORY_REMOVALS: &str = "category_removals";
-/// The counter of sources without a name.
+/// The counter that numbers sources without a name.
 const UNTITLED: &str = "untitled";
-/// The setting that holds the depth of a space's hierarchy (K-43).
+/// The setting with the depth of a space's hierarchy.
 const DEPTH: &str = "hierarchy_depth";
 
 impl Store {
-    /// How often the chunks and categories of a space were written.
+    /// The number of writes to the chunks and categories of a space.
     pub async fn find_chunk_writes(&self, space: &Space) -> Result<i64, StoreError> {
         self.retry("find_chunk_writes", || async {
             let query = self.sql(
@@ -34,8 +34,7 @@ impl Store {
         .await
     }
 
-    /// Whether sources of a space are switched off, so that categories may seem to hold
-    /// something.
+    /// Whether a space has excluded sources, so that categories may only appear to contain chunks.
     pub async fn has_ineligible(&self, space: &Space) -> Result<bool, StoreError> {
         self.retry("has_ineligible", || async {
             let query = self.sql("SELECT id FROM sources WHERE space = ? AND eligible = 0 LIMIT 1");
@@ -44,7 +43,7 @@ impl Store {
         .await
     }
 
-    /// The next number for a source without a name. Some may be left out.
+    /// The next number for a source without a name. Numbers may be skipped.
     pub async fn next_untitled(&self, space: &Space) -> Result<i64, StoreError> {
         self.retry("next_untitled", || async {
             let mut tx = self.begin().await?;
@@ -62,7 +61,7 @@ impl Store {
         .await
     }
 
-    /// Spaces that hold chunks, with the depth of their hierarchy where it is another than this.
+    /// Spaces with chunks whose hierarchy has another depth than this.
     pub async fn list_other_depths(&self, depth: i64) -> Result<Vec<(String, i64)>, StoreError> {
         let sql = "SELECT s.space, s.value_json FROM settings s WHERE s.name = ? AND s.value_json <> ? \
                    AND EXISTS (SELECT 1 FROM chunks c WHERE c.space = s.space)";
@@ -80,8 +79,7 @@ impl Store {
         .await
     }
 
-    /// Brings the planner's picture of the tables up to date, and the index of words; only
-    /// PostgreSQL needs to be told.
+    /// Updates planner statistics and the word index; only PostgreSQL needs this.
     pub async fn analyze(&self) -> Result<(), StoreError> {
         if self.engine() != super::Engine::Postgres {
             return Ok(());
@@ -96,7 +94,7 @@ impl Store {
             "ANALYZE source_tags",
             "ANALYZE document_versions",
             "ANALYZE document_words",
-            // New words wait in a list that every search by words goes through.
+            // New words wait in a list that every keyword search scans.
             "SELECT gin_clean_pending_list('chunk_terms_tokens')",
         ] {
             let mut tx = self.begin().await?;
@@ -109,15 +107,15 @@ impl Store {
 }
 
 impl Tx {
-    /// Keeps every other writer of this space's chunks and categories out until this transaction
-    /// ends, and counts the write. Taken behind the source that is written, if any, and its own
-    /// rows, and before any row that others share, so that writers wait for each other instead of
-    /// getting entangled.
+    /// Locks out every other writer of this space's chunks and categories until this transaction
+    /// ends, and counts the write. It must come after the lock of the source that is written, if
+    /// any, and after that source's own rows, and before any shared row, so that writers wait for
+    /// each other instead of deadlocking.
     pub async fn lock_chunks(&mut self, space: &Space) -> Result<(), StoreError> {
         self.count_up(space, CHUNK_WRITES).await
     }
 
-    /// Counts that categories were removed: whoever keeps them in memory forgets them.
+    /// Counts a deletion of categories, so that caches discard them.
     pub async fn count_category_removal(&mut self, space: &Space) -> Result<(), StoreError> {
         self.count_up(space, CATEGORY_REMOVALS).await
     }
@@ -134,7 +132,7 @@ impl Tx {
             .map(|_| ())
     }
 
-    /// Remembers the depth of the space's hierarchy, the first time.
+    /// Stores the depth of the space's hierarchy, the first time.
     pub async fn settle_depth(
         &mut self,
         space: &Space,
@@ -150,7 +148,7 @@ impl Tx {
 
         let write = match known {
             Some(known) if known == depth => return Ok(()),
-            // The start has checked that no chunk stands in the way.
+            // At start, memoir has checked that no chunk conflicts with this.
             Some(_) => {
                 "UPDATE settings SET value_json = ?, updated_at = ? WHERE space = ? AND name = ?"
             }

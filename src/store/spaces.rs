@@ -1,4 +1,4 @@
-//! Whole spaces: which there are, how large one is, and its removal.
+//! Whole spaces: list, measure and delete.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::base::ids::Space;
 use crate::model::job::Job;
 use crate::model::llm_call::UsageDay;
 
-/// Every table whose rows belong to a space, in the order in which they can be removed: what refers
-/// to others first. `counters` is not among them. It holds numbers alone, and the count of a
-/// space's writes must go on growing: every process knows by it that what it keeps in memory is out
-/// of date, also when a space of that name is made again.
+/// Every table with rows of a space, in the order in which they can be deleted: referring tables
+/// first. `counters` is not among them. It contains only numbers, and the write counter of a space
+/// must keep growing: it tells every process that its cache is outdated, even if a space of that
+/// name is created again.
 pub const SPACE_TABLES: &[&str] = &[
-    // First: nobody shall open the space while it is being removed.
+    // First, so that nobody can open the space while it is being deleted.
     "api_keys",
     "embeddings",
     "chunk_terms",
@@ -42,11 +42,11 @@ pub const SPACE_TABLES: &[&str] = &[
     "settings",
 ];
 
-/// A table that is there only where PostgreSQL has pgvector.
+/// A table that exists only where PostgreSQL has pgvector.
 const VECTORS: &str = "embedding_vectors";
-/// Rows that one transaction removes.
+/// Rows that one transaction deletes.
 const PART: i64 = 1000;
-/// The same where a row may hold a whole text: a statement has to end within its deadline.
+/// The same for rows that may contain a whole text: a statement must end within its deadline.
 const PART_OF_TEXTS: i64 = 20;
 const TABLES_OF_TEXTS: &[&str] = &[
     "source_versions",
@@ -56,7 +56,7 @@ const TABLES_OF_TEXTS: &[&str] = &[
     "queries",
     "idempotency_keys",
 ];
-/// What is written under the lock of the space's chunks alone.
+/// Tables that are written only under the lock of the space's chunks.
 const TABLES_OF_CHUNKS: &[&str] = &[VECTORS, "embeddings", "chunk_terms", "chunks", "categories"];
 
 /// What a space holds.
@@ -74,11 +74,11 @@ pub struct SpaceSize {
 }
 
 impl Store {
-    /// Spaces that hold a row, by name, after the one named; spaces that have only counters hold
-    /// nothing.
+    /// Spaces with rows, by name, after the given one; a space that has only counters counts as
+    /// empty.
     pub async fn list_spaces(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
-        // One look into each index for each space: the tables may be large, and a space is one step
-        // in all of them.
+        // One index lookup per table and space: the tables may be large, and each lookup skips a
+        // whole space.
         let next = |table: &&str| {
             let keys_of_all = if *table == "api_keys" {
                 format!(" AND space <> '{ALL_SPACES}'")
@@ -119,7 +119,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Whether a space holds a row.
+    /// Whether a space has any row.
     pub async fn has_space(&self, space: &Space) -> Result<bool, StoreError> {
         let one = |table: &&str| {
             format!("(SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE space = ? LIMIT 1) AS t)")
@@ -142,7 +142,7 @@ impl Store {
         .await
     }
 
-    /// What a space holds now.
+    /// What a space contains now.
     pub async fn find_space_size(&self, space: &Space) -> Result<SpaceSize, StoreError> {
         let bytes = self.backend.dialect.whole_sum("size_bytes");
         let count = |table: &str| format!("SELECT COUNT(*) FROM {table} WHERE space = ?");
@@ -163,7 +163,7 @@ impl Store {
         })
     }
 
-    /// What was asked of models for a space, as far back as the ledger goes.
+    /// The model usage of a space, as far back as the ledger goes.
     pub async fn find_space_usage(&self, space: &Space) -> Result<UsageDay, StoreError> {
         let ever = super::UsageFilter {
             from: "0000-01-01".into(),
@@ -208,8 +208,7 @@ impl Store {
         .await
     }
 
-    /// Ends the jobs of a space that are not over, some at a time; whoever runs them can write
-    /// nothing more.
+    /// Ends the unfinished jobs of a space, a few at a time; their workers can no longer write.
     pub async fn cancel_space_jobs(
         &self,
         space: &Space,
@@ -250,8 +249,8 @@ impl Store {
         }
     }
 
-    /// Removes every row of a space, some at a time, and counts them by table. Harmless to run
-    /// again from any point.
+    /// Deletes every row of a space, a few at a time, and counts them by table. Safe to run again
+    /// from any point.
     pub async fn remove_space(
         &self,
         space: &Space,
@@ -263,9 +262,9 @@ impl Store {
             loop {
                 let part = self.retry("remove_space", || async {
                     let mut tx = self.begin().await?;
-                    // An ingestion holds its source before it takes this lock: the other way round
-                    // both would wait for each other. Taken in any case, as it also makes every
-                    // cache of the space out of date.
+                    // An ingestion locks its source before this lock; in the opposite order, both
+                    // would deadlock. Always taken, because it also invalidates every cache of the
+                    // space.
                     let locks_first = TABLES_OF_CHUNKS.contains(&table);
                     if locks_first {
                         tx.lock_chunks(space).await?;
@@ -312,8 +311,7 @@ impl Store {
         super::catalog::has_table(&mut connection, &self.backend, VECTORS).await
     }
 
-    /// Removes some rows of a space; of categories the deepest first, as they refer to those above
-    /// them.
+    /// Deletes some rows of a space; categories deepest first, because they refer to their parents.
     fn remove_some(&self, table: &str) -> Statement {
         let order = if table == "categories" {
             "ORDER BY level DESC"

@@ -1,9 +1,9 @@
-//! A connection inside a transaction, and what becomes of it when the transaction ends.
+//! A connection inside a transaction, and what happens to it when the transaction ends.
 //!
-//! `BEGIN`, `COMMIT` and `ROLLBACK` are plain statements here. sqlx counts how deep a connection is
-//! nested, but SQLite rolls back by itself when the disk is full or fails: from then on that count
-//! is wrong, every later `BEGIN` on the connection fails, and SQLite has only one connection that
-//! writes. So a connection goes back to the pool only after a `COMMIT` or a `ROLLBACK` that worked.
+//! `BEGIN`, `COMMIT` and `ROLLBACK` are plain statements here. sqlx counts the nesting depth of a
+//! connection, but SQLite rolls back by itself when the disk is full or fails: from then on the
+//! count is wrong, every later `BEGIN` on the connection fails, and SQLite has only one writing
+//! connection. So a connection returns to the pool only after a successful `COMMIT` or `ROLLBACK`.
 //! Any other is closed, and the pool opens a new one.
 
 use std::ops::{Deref, DerefMut};
@@ -14,30 +14,29 @@ use sqlx::{Any, AnyConnection, Executor as _};
 
 use super::StoreError;
 
-/// How a transaction stands.
+/// The state of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Dropped now, it is rolled back.
+    /// Dropping it now rolls it back.
     Open,
-    /// Nobody knows whether the database still sees a transaction: the connection is closed.
+    /// It is unknown whether the database still sees a transaction, so the connection is closed.
     Unknown,
     /// Committed.
     Done,
 }
 
-/// A connection inside a transaction; rolled back when it is dropped.
+/// A connection inside a transaction; rolled back on drop.
 pub struct OpenTransaction {
-    /// There until the drop.
+    /// Present until the drop.
     connection: Option<PoolConnection<Any>>,
     state: State,
     lives_in_memory: bool,
-    /// How long the database may take to roll back.
+    /// Deadline of a rollback.
     patience: Duration,
 }
 
 impl OpenTransaction {
-    /// Begins with the statement that the engine wants. Dropped halfway, it leaves no transaction
-    /// behind.
+    /// Begins with the engine's statement. If dropped halfway, it leaves no open transaction.
     pub async fn begin(
         connection: PoolConnection<Any>,
         statement: &'static str,
@@ -70,7 +69,7 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// Looks at how a statement ended: some errors end the transaction as well.
+    /// Examines the result of a statement: some errors also end the transaction.
     pub fn look_at<T>(&mut self, outcome: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(StoreError::Full { .. } | StoreError::Unavailable { .. }) = outcome {
             self.state = State::Unknown;
@@ -101,7 +100,7 @@ impl Drop for OpenTransaction {
 
         match self.state {
             State::Done => {}
-            // A database in memory would be gone with its connection.
+            // An in-memory database would be lost with its connection.
             State::Unknown if !self.lives_in_memory => connection.close_on_drop(),
             State::Open | State::Unknown => {
                 let roll_back = roll_back(connection, self.lives_in_memory, self.patience);

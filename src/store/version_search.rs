@@ -1,9 +1,9 @@
-//! Rows of `document_versions` and `document_words`, and the one statement that finds the versions
-//! a description may mean (T-5.0).
+//! Rows of `document_versions` and `document_words`, and the statement that finds candidate
+//! versions for document retrieval.
 //!
-//! Every way to a version has a bound of its own (by name, by words, by each tag, by time), so that
-//! the statement costs about the same whatever the library holds; what the ways bring is put in
-//! order and cut.
+//! Every way to find a version has its own limit (by name, by words, by each tag, by time), so that
+//! the statement costs about the same however large the library is. The results are ordered
+//! together and cut.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -18,34 +18,32 @@ use crate::base::words::whole_name;
 use crate::model::source::{FILE_INGEST, Source};
 use crate::model::version_search::{Choice, VersionCandidate, VersionSearch};
 
-/// Sources that one word may bring.
+/// Maximum sources per word.
 const BY_WORD: i64 = 500;
-/// Sources that the words together may bring.
+/// Maximum sources for all words together.
 const BY_WORDS: i64 = 50;
-/// Sources that the tags may bring. Tags that more have are had by some of the first versions,
-/// too.
+/// Maximum sources for the tags. Tags that more sources have also occur among the first versions.
 const BY_TAGS: i64 = 200;
 const AMONG_FIRST: i64 = 300;
-/// Versions that a name may bring, at least.
+/// Minimum versions for a name.
 const BY_NAME: i64 = 500;
-/// Words that are looked for.
+/// Maximum words to search for.
 const MOST_WORDS: usize = 12;
-/// Characters of texts that come along where all are needed.
+/// Maximum characters of text to fetch where all texts are needed.
 const MOST_CHARS: i64 = 4_000_000;
-/// Rows in one insert.
+/// Rows per insert.
 const ROWS: usize = 200;
 
 const SOURCE_COLUMNS: &str = "s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, s.created_at, \
      s.updated_at";
 
-/// What the pool takes of a version `d`, and of a way `p`.
+/// What the pool takes from a version `d`, and from a way `p`.
 const VERSION: &str = "d.version_id, d.source_id, d.ingested_at, d.char_count";
 const POOLED: &str = "p.version_id, p.source_id, p.ingested_at, p.char_count, p.weight, p.named";
 const OF_VERSION: &str = "s.space = d.space AND s.id = d.source_id AND s.eligible = 1";
 
 impl Store {
-    /// The versions that a description may mean, those that fit best first: by name, tags, time and
-    /// words, in this order.
+    /// The candidate versions, best match first: by name, tags, time and words, in this order.
     pub async fn list_version_candidates(
         &self,
         space: &Space,
@@ -58,9 +56,8 @@ impl Store {
         }
         .statement();
 
-        // The statement is long, and most requests have one of few shapes. MariaDB (10.11) no
-        // longer knows a column of a derived table when it runs such a statement for the second
-        // time.
+        // The statement is long, and most requests have one of few shapes. MariaDB (10.11) loses a
+        // column of a derived table when it runs such a prepared statement for the second time.
         let kept =
             search.words.len() <= 4 && search.tags.len() <= 4 && self.engine() != Engine::Mysql;
         self.retry("list_version_candidates", || async {
@@ -75,7 +72,7 @@ impl Store {
 }
 
 impl Tx {
-    /// Makes a version known by its user, time and length: it is written to its end.
+    /// Registers a completely written version by user, time and length.
     pub async fn add_document_version(
         &mut self,
         space: &Space,
@@ -96,7 +93,7 @@ impl Tx {
         self.execute(insert).await.map(|_| ())
     }
 
-    /// Makes a source known by words; those that it has stay.
+    /// Registers words of a source; existing ones stay.
     pub async fn add_document_words(
         &mut self,
         space: &Space,
@@ -119,7 +116,7 @@ impl Tx {
     }
 }
 
-/// Puts the statement together.
+/// Composes the statement.
 struct Finding<'f> {
     space: &'f Space,
     search: &'f VersionSearch,
@@ -141,12 +138,12 @@ impl Finding<'_> {
         &self.search.words[..self.search.words.len().min(MOST_WORDS)]
     }
 
-    /// Tags that not every source carries.
+    /// The tags that not every source has.
     fn own_tags(&self) -> impl Iterator<Item = &String> {
         self.search.tags.iter().filter(|tag| *tag != FILE_INGEST)
     }
 
-    /// Sources by their words; a word that few have counts more.
+    /// Sources by words; a rare word counts more.
     fn hits(&self, statement: &mut StatementBuilder) {
         for (number, word) in self.words().iter().enumerate() {
             statement.push(if number == 0 {
@@ -175,7 +172,7 @@ impl Finding<'_> {
         }
     }
 
-    /// Everything that may be meant.
+    /// All candidates.
     fn pool(&self, statement: &mut StatementBuilder) {
         let join = self.dialect.join_in_order();
         statement.push("pool (version_id, source_id, ingested_at, char_count, weight, named) AS (");
@@ -193,7 +190,7 @@ impl Finding<'_> {
             statement.text(" AND n.user_id = ?", &self.search.user_id);
             statement.text(" AND n.word = ? ORDER BY ", whole_name(name));
 
-            // In the order in which what does not fit is left out: nothing that would be taken is
+            // In the order in which filters are dropped, so that nothing that would be chosen is
             // cut.
             statement.text("CASE WHEN s.filename = ? THEN 0 ELSE 1 END, ", name);
             if self.own_tags().next().is_some() {
@@ -215,7 +212,7 @@ impl Finding<'_> {
         }
 
         if !self.words().is_empty() {
-            // The words are the source's; which of its versions says them is seen by the texts.
+            // Words belong to the source; the texts show which of its versions contains them.
             if self.search.choice == Choice::Score {
                 statement.push(&format!(
                     "SELECT {VERSION}, h.weight, 0 FROM hits h {join} document_versions d "
@@ -241,10 +238,10 @@ impl Finding<'_> {
         statement.push(") ");
     }
 
-    /// Sources that carry every tag: so many of them, and those among the first versions.
+    /// Sources that have every tag: a limited number, and those among the first versions.
     fn by_tags(&self, statement: &mut StatementBuilder) {
         let tags: Vec<&String> = self.own_tags().collect();
-        // The last one was given last, and says the most.
+        // The last tag was added last and is the most specific.
         let Some((last, others)) = tags.split_last() else {
             return;
         };
@@ -276,7 +273,7 @@ impl Finding<'_> {
         statement.push(") p UNION ALL ");
     }
 
-    /// The first of the user's versions by what is chosen for, whatever they say.
+    /// The first of the user's versions by the strategy, whatever their content.
     fn by_time(&self, statement: &mut StatementBuilder, in_time: bool) {
         statement.push(&format!("SELECT {POOLED} FROM ("));
         self.first_versions(statement, in_time, self.most(), "");
@@ -301,7 +298,7 @@ impl Finding<'_> {
             statement.number(" AND d.ingested_at <= ?", moment.as_micros());
         }
 
-        // Along an index: ties are put in order later.
+        // Along an index: ties are ordered later.
         let order = match self.search.choice {
             Choice::Latest | Choice::Score => " ORDER BY d.ingested_at DESC, d.version_id DESC",
             Choice::Earliest => " ORDER BY d.ingested_at, d.version_id",
@@ -311,7 +308,7 @@ impl Finding<'_> {
         self.first_unless_named(statement, order, most);
     }
 
-    /// Puts what was found in order, cuts it, and brings the texts of those that would be taken.
+    /// Orders the candidates, cuts them, and fetches the texts of those that would be chosen.
     fn ranked(&self, statement: &mut StatementBuilder) {
         let join = self.dialect.join_in_order();
         let versions: Vec<String> = source_versions::COLUMNS
@@ -325,7 +322,7 @@ impl Finding<'_> {
             versions.join(", ")
         ));
 
-        // In one column: a row for each would bring everything else as often.
+        // In one column: one row per tag would repeat all other columns.
         let tags = self.dialect.joined("t.tag", "t.position");
         statement.push(&format!(
             "(SELECT {tags} FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id), "
@@ -391,7 +388,7 @@ impl Finding<'_> {
         ));
     }
 
-    /// Whether a source carries every tag that is wanted.
+    /// Whether a source has every wanted tag.
     fn tagged(&self, statement: &mut StatementBuilder) {
         if self.own_tags().next().is_none() {
             statement.push("1 AS tagged, ");
@@ -403,7 +400,7 @@ impl Finding<'_> {
         statement.push(" THEN 1 ELSE 0 END AS tagged, ");
     }
 
-    /// The condition that a source carries every tag that is wanted.
+    /// The condition that a source has every wanted tag.
     fn carries_all(&self, statement: &mut StatementBuilder, source_id: &str) {
         let tags: Vec<&String> = self.own_tags().collect();
         statement.text(
@@ -422,7 +419,7 @@ impl Finding<'_> {
             .extend(tags.into_iter().map(|tag| Bound::Text(tag.clone())));
     }
 
-    /// The end of a way that is not taken once the name that was given is known.
+    /// The end of a way that is skipped if the given name is known.
     fn first_unless_named(&self, statement: &mut StatementBuilder, order: &str, most: i64) {
         let Some(name) = &self.search.filename else {
             statement.push(order);
@@ -451,9 +448,9 @@ impl Finding<'_> {
         });
     }
 
-    /// Of the sources `h` that are named next, the version of each that would be taken.
+    /// For each of the sources `h` named next, the version that would be chosen.
     ///
-    /// Asked for source by source, which no planner can turn into a reading of everything.
+    /// Looked up source by source, which no planner can turn into a full scan.
     fn best_versions(&self, statement: &mut StatementBuilder, weight: &str) {
         for column in ["ingested_at", "char_count"] {
             statement.push(if column == "ingested_at" {
@@ -472,7 +469,7 @@ impl Finding<'_> {
 
         statement.push(", h.weight, 0 FROM (SELECT h.source_id, ");
         let order = match self.search.choice {
-            // Both ways along an index.
+            // Both use an index.
             Choice::Latest | Choice::Score => {
                 "b.ingested_at DESC, b.char_count DESC, b.version_id DESC"
             }

@@ -1,21 +1,21 @@
-//! SQLite's write-ahead log as a file that is flushed to the disk.
+//! SQLite's write-ahead log as a file that memoir flushes to disk.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The log beside a database file.
+/// The log of a database file.
 pub struct WalFile {
     path: PathBuf,
-    /// Kept open between flushes: the system tells each open file once that writing to the disk has
-    /// failed, and one that is opened later may not hear of it. SQLite takes no locks on this file,
-    /// so closing it takes none away.
+    /// Kept open between flushes: the system reports a write error once to each open file, and a
+    /// file opened later may miss it. SQLite takes no locks on this file, so closing it releases
+    /// none.
     open: Option<File>,
 }
 
 impl WalFile {
-    /// The log of the database whose file has this path, with symbolic links resolved.
+    /// The log of the database at this path, with symbolic links resolved.
     pub fn of(database: &Path) -> Self {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
@@ -25,18 +25,18 @@ impl WalFile {
         }
     }
 
-    /// Waits until everything that was written to the log is on the disk.
+    /// Waits until everything written to the log is on disk.
     ///
     /// # Errors
-    /// The disk failed; or the log is not there, although this process has just written to it.
+    /// The disk failed; or the log is missing, although this process has just written to it.
     pub fn flush(&mut self) -> io::Result<()> {
         let there = std::fs::metadata(&self.path)?;
         let known = self.open.as_ref().map(File::metadata).transpose()?;
 
-        // SQLite removes the log when the last connection closes, and makes another.
+        // SQLite deletes the log when the last connection closes, and creates another.
         if known.is_none_or(|known| (known.dev(), known.ino()) != (there.dev(), there.ino())) {
             self.open = Some(File::open(&self.path)?);
-            // A file that its folder does not name is lost with all that is in it.
+            // A file without a durable folder entry is lost with its content.
             if let Some(folder) = self.path.parent() {
                 File::open(folder)?.sync_all()?;
             }
@@ -54,7 +54,7 @@ impl WalFile {
     }
 }
 
-/// Lets tests see and disturb flushes.
+/// Lets tests observe and disturb flushes.
 #[cfg(test)]
 pub mod seam {
     use std::collections::HashMap;
@@ -63,11 +63,11 @@ pub mod seam {
     use std::sync::{LazyLock, Mutex};
     use std::time::Duration;
 
-    /// What is known of one log.
+    /// What is known about one log.
     #[derive(Debug, Default, Clone)]
     pub struct Flushes {
         pub count: usize,
-        /// So many bytes of the log were there when the last flush that worked began.
+        /// The length of the log in bytes when the last successful flush began.
         pub length: u64,
         pub delay: Duration,
         pub fails: bool,

@@ -1,8 +1,9 @@
-//! Whether the database can be written, for readiness: tried now and then, remembered in between.
+//! Whether the database is writable, for readiness: tested from time to time, and cached in
+//! between.
 //!
-//! A full disk lets reads through, so a round trip proves nothing. The try writes a filler to a
-//! table of its own and removes it: enough for SQLite to need new pages and room in its log, as a
-//! small request does.
+//! A full disk still allows reads, so a round trip proves nothing. The test writes a filler to its
+//! own table and deletes it: enough for SQLite to need new pages and space in its log, as a small
+//! request does.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,34 +11,35 @@ use std::time::{Duration, Instant};
 use super::{Store, StoreError};
 use crate::base::ids::new_uuid;
 
-/// How long a try that worked is remembered. A write that fails for want of room ends this at once.
+/// How long a successful test is cached. A write that fails for lack of space discards it
+/// immediately.
 const KEEP_GOOD: Duration = Duration::from_secs(30);
-/// How long a try that failed is remembered.
+/// How long a failed test is cached.
 const KEEP_BAD: Duration = Duration::from_secs(1);
 const FILLER_BYTES: usize = 64 * 1024;
 
-/// What the last try showed.
+/// The result of the last test.
 #[derive(Default)]
 pub struct Writability {
     last: Mutex<Last>,
-    /// Held during a try, so that one runs at a time.
+    /// Held during a test, so that one runs at a time.
     trying: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
 struct Last {
     outcome: Option<StoreError>,
-    /// None: the next probe tries.
+    /// `None`: the next probe tests.
     tried: Option<Instant>,
 }
 
 impl Writability {
-    /// Forgets that writing worked: something has failed since.
+    /// Discards a successful test, because a write has failed since.
     pub fn doubt(&self) {
         self.last().tried = None;
     }
 
-    /// What is remembered, if it is fresh enough.
+    /// The cached result, if it is fresh enough.
     fn fresh(&self) -> Option<Result<(), StoreError>> {
         let last = self.last();
         let keep = if last.outcome.is_none() {
@@ -69,12 +71,12 @@ impl Last {
 }
 
 impl Store {
-    /// Tells whether the database can be written, by a try that is at most some seconds old. When a
-    /// new try takes longer than `patience`, by the one before: a writer that is busy is no reason
-    /// to be out of service.
+    /// Returns whether the database is writable, by a test that is at most a few seconds old. If a
+    /// new test takes longer than `patience`, the previous result counts: a busy writer is no
+    /// reason to be out of service.
     ///
     /// # Errors
-    /// The disk is full, or the database takes no writes.
+    /// The disk is full, or the database rejects writes.
     pub async fn check_writable(&self, patience: Duration) -> Result<(), StoreError> {
         let writability = &self.backend.writability;
         if let Some(outcome) = writability.fresh() {
@@ -82,7 +84,7 @@ impl Store {
         }
 
         let store = self.clone();
-        // A probe that hangs up must not end a try halfway: that would close the connection.
+        // A probe that disconnects must not abort a test halfway: that would close the connection.
         #[expect(
             clippy::disallowed_methods,
             reason = "ends by itself; closing the pool waits for its connection"
@@ -102,7 +104,7 @@ impl Store {
         }
 
         let outcome = match self.try_write().await {
-            // Others were in the way: they write.
+            // Other writers were in the way, so writing works.
             Err(StoreError::Contended { .. }) => Ok(()),
             Err(StoreError::Uncertain { place, cause }) => {
                 Err(StoreError::Unavailable { place, cause })
@@ -116,7 +118,7 @@ impl Store {
 
     async fn try_write(&self) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        // One that was left behind.
+        // A row left behind by an aborted test.
         tx.execute(tx.sql("DELETE FROM write_probes")).await?;
         let insert = tx.sql("INSERT INTO write_probes (id, filler) VALUES (?, ?)");
         tx.execute(insert.bind(new_uuid()).bind("x".repeat(FILLER_BYTES)))

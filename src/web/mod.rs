@@ -1,5 +1,5 @@
-//! The page: its files, compiled in, and the headers they are served with. It speaks only the
-//! public API, loads nothing from anywhere else, and a file that is unchanged is not sent again.
+//! The web page: its files, compiled in, and their headers. It uses only the public API, loads
+//! nothing from other hosts, and unchanged files are not sent again.
 
 use std::sync::LazyLock;
 
@@ -9,8 +9,7 @@ use axum::response::Response;
 
 use crate::base::hash;
 
-/// The page runs its own scripts and styles and talks to the service it came from; nothing else is
-/// allowed.
+/// The page may run its own scripts and styles and call its own service; nothing else is allowed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -76,7 +75,7 @@ static ETAGS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A file of the page by its name, or nothing where there is none. 304 to whoever has it as it is.
+/// A file of the page by name, or `None`. 304 if the client has the current version.
 pub fn file(name: &str, request: &HeaderMap) -> Option<Response> {
     let index = FILES.iter().position(|file| file.name == name)?;
     let (file, etag) = (&FILES[index], &ETAGS[index]);
@@ -100,7 +99,8 @@ pub fn file(name: &str, request: &HeaderMap) -> Option<Response> {
     };
 
     set(header::CONTENT_TYPE, file.media_type);
-    // A newer binary has newer files under the same names: ask each time, send only what changed.
+    // A newer binary has newer files under the same names: clients ask each time and receive only
+    // what changed.
     set(header::CACHE_CONTROL, "no-cache");
     set(header::CONTENT_SECURITY_POLICY, POLICY);
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
@@ -109,7 +109,7 @@ pub fn file(name: &str, request: &HeaderMap) -> Option<Response> {
     Some(response)
 }
 
-/// A proxy that compresses makes an ETag weak; the file is the same.
+/// A compressing proxy makes an ETag weak; the file is the same.
 fn same(theirs: &HeaderValue, ours: &HeaderValue) -> bool {
     let theirs = theirs.as_bytes();
     theirs.strip_prefix(b"W/").unwrap_or(theirs) == ours.as_bytes()

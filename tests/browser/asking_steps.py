@@ -1,4 +1,4 @@
-"""Asking and the hierarchy: from a question to its chunk, replays, going down by mouse and by keyboard."""
+"""Queries and the hierarchy: from a question to its chunk, replays, zooming with mouse and keyboard."""
 
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
@@ -12,7 +12,7 @@ def a_question_of_the_sample_leads_to_its_chunk():
     b.until("the estimate", lambda: "At most" in b.one(".bound").text)
     b.click("button.primary", "Ask")
     b.sees("9:15 and 14:30")
-    assert len(b.all(".walk-level")) == 4, "three levels and what was read"
+    assert len(b.all(".walk-level")) == 4, "three levels and the chunks read"
     assert b.all(".option.chosen .rank"), "the chosen ones show their rank"
     assert "tokens" in b.one(".walk-level .walk-cost").text
     b.click("summary", "The request as curl")
@@ -41,23 +41,23 @@ def a_question_is_replayed_and_compared():
     b.click("button", "Replay as recorded")
     b.sees("Identical: the same walk")
     b.click("button", "Replay live")
-    b.sees("Asked again, compared with then")
+    b.sees("Live replay, compared with the original")
     b.sees("Read by both")
     b.open("#/ask")
     b.click(".asked a", "ferry")
-    b.sees("Receipts keep the walk, not the words")
+    b.sees("Receipts contain the walk but no text")
 
 
 def a_question_without_an_answer_says_what_to_do():
     b.open("#/ask")
     b.write("textarea.question", "Is there anything?")
     b.click("summary", "More settings")
-    b.write("input[name='tags']", "no-such-label")
+    b.write("input[name='tags']", "no-such-tag")
     b.picture("ask-settings")
     sound()
     b.click("button.primary", "Ask")
     b.sees("No chunks were found")
-    b.sees("Ask wider")
+    b.sees("Search more widely")
     return [404]
 
 
@@ -72,7 +72,7 @@ def the_hierarchy_zooms_by_mouse_and_by_keyboard():
     first = b.until("a category", lambda: next(cell for cell in b.all(".icicle .cell.level-1")))
     name = named(first)
     ActionChains(b.driver).move_to_element_with_offset(first.find_element("css selector", "rect"), 0, 0).click().perform()
-    b.until("the way", lambda: b.one(".crumbs [aria-current]").text == name)
+    b.until("the path", lambda: b.one(".crumbs [aria-current]").text == name)
     assert named(b.focused()) == name
     b.picture("hierarchy-zoomed")
     sound()
@@ -84,7 +84,7 @@ def the_hierarchy_zooms_by_mouse_and_by_keyboard():
     b.until("the leaf", lambda: b.one(".crumbs [aria-current]").text == leaf)
     b.until("its chunks", lambda: b.all(".category-chunks .chunk"))
     outline = b.js("return getComputedStyle(document.activeElement.querySelector('rect')).strokeWidth")
-    assert outline == "2.5px", f"the focus is not to be seen: {outline}"
+    assert outline == "2.5px", f"the focus is not visible: {outline}"
     b.click(".crumbs button", "Everything")
     b.write("input[type='search']", "boats")
     b.click(".category-list button", "Ships and boats")

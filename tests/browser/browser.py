@@ -1,4 +1,4 @@
-"""A browser as a person uses it: Chromium without a window, and what it saw on the way."""
+"""Headless Chromium, used as a person would use it, with a record of its requests and errors."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ class Browser:
         self.pictures.mkdir(parents=True, exist_ok=True)
         options = Options()
         options.binary_location = shutil.which("chromium") or shutil.which("chromium-browser")
-        # In a container there is no sandbox to be had and little shared memory.
+        # A container has no sandbox and little shared memory.
         for argument in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server"]:
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
@@ -32,7 +32,7 @@ class Browser:
         self.size(1280, 900)
         self.scheme("light")
 
-    # Looking around
+    # Viewing
 
     def size(self, width, height):
         self.cdp("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
@@ -47,19 +47,19 @@ class Browser:
         return self.driver.execute_script(script, *values)
 
     def open(self, address):
-        """As by a bookmark: the page is loaded anew."""
+        """Loads the page afresh, as from a bookmark."""
         self.driver.get("about:blank")
         self.driver.get(f"{self.url}/{address}")
 
     def picture(self, name):
-        # A frame that sticks to the top would be drawn in the middle of a scrolled page.
+        # On a scrolled page, the sticky header would appear in the middle of the screenshot.
         place = self.js("const y = scrollY; scrollTo(0, 0); return y")
         time.sleep(0.1)
         data = self.cdp("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
         (self.pictures / f"{name}.png").write_bytes(base64.b64decode(data))
         self.js("scrollTo(0, arguments[0])", place)
 
-    # Finding things
+    # Finding
 
     def until(self, what, condition, patience=PATIENCE):
         end = time.monotonic() + patience
@@ -78,7 +78,7 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def one(self, selector, text=None):
-        """The element that a person sees, if need be the one with these words."""
+        """The first visible element, optionally one that contains this text."""
         def find():
             for element in self.all(selector):
                 if element.is_displayed() and (text is None or text in element.text):
@@ -91,7 +91,7 @@ class Browser:
     def sees(self, text, patience=PATIENCE):
         self.until(f"the words “{text}”", lambda: text in self.text(), patience)
 
-    # Doing things
+    # Acting
 
     def click(self, selector, text=None):
         element = self.one(selector, text)
@@ -112,11 +112,11 @@ class Browser:
     def focused(self):
         return self.driver.switch_to.active_element
 
-    # Judging
+    # Checking
 
     def console_errors(self, expected=()):
-        """What went wrong in the page. An answer that is no success is logged by the browser itself: those that a
-        step provokes are named in `expected`."""
+        """Errors in the console. The browser also logs every failed request; a step lists the statuses that it
+        provokes in `expected`."""
         errors = [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
         return [error for error in errors if not any(f"status of {status}" in error for status in expected)]
 
@@ -143,7 +143,7 @@ class Browser:
 
 
 def api(url, method, path, body=None):
-    """The API itself, for what a person would not do in the page."""
+    """Calls the API directly, for actions that the page does not offer."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url.rstrip("/") + path, data, {"Content-Type": "application/json"}, method=method)
     with urllib.request.urlopen(request, timeout=30) as answer:

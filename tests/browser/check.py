@@ -1,9 +1,9 @@
-"""The page, used as a person uses it, in a real browser. Run by scripts/browser-check.
+"""Uses the page in a real browser, as a person would. Run by scripts/browser-check.
 
     check.py URL PICTURES AXE BINARY AWAY [WORD…]
 
-AWAY is the address of a model server that nobody runs yet; BINARY can. With words, only the steps whose name
-contains one of them are done.
+AWAY is the address of a model server that is not running yet; steps start it with BINARY. With words, only the steps
+whose name contains one of them run.
 """
 
 import sys
@@ -18,7 +18,7 @@ import whole_steps as whole
 from setting import PICTURES, b
 
 STEPS = [
-    library.a_first_visit_files_the_sample,
+    library.a_first_visit_ingests_the_sample,
     asking.a_question_of_the_sample_leads_to_its_chunk,
     asking.a_question_is_replayed_and_compared,
     asking.a_question_without_an_answer_says_what_to_do,
@@ -28,21 +28,21 @@ STEPS = [
     library.the_helper_dialogue_leads_from_errors_to_a_confirmation,
     library.a_waiting_job_can_be_cancelled,
     asking.the_hierarchy_zooms_by_mouse_and_by_keyboard,
-    library.a_document_can_be_left_out_of_questions,
+    library.a_source_can_be_excluded_from_queries,
     library.a_change_that_somebody_else_made_is_not_overwritten,
     library.two_versions_are_compared,
-    library.a_document_is_deleted_after_a_question,
-    job.a_failed_job_says_why_and_is_tried_again,
+    library.a_source_is_deleted_after_a_confirmation,
+    job.a_failed_job_says_why_and_is_retried,
     job.a_running_job_is_watched_and_cancelled,
-    job.a_model_is_tried_and_spend_is_shown,
+    job.a_model_is_tested_and_spending_is_shown,
     origin.a_page_of_another_origin_plants_nothing,
     whole.another_space_is_another_library,
-    whole.what_is_not_there_is_said_in_the_words_of_the_service,
+    whole.a_missing_source_shows_the_problem_of_the_service,
     whole.the_colour_scheme_is_chosen_and_kept,
-    whole.everything_is_reached_by_keyboard,
+    whole.everything_is_reachable_by_keyboard,
     whole.every_view_is_readable_at_every_width_in_both_schemes,
-    whole.the_page_is_light_and_quick,
-    whole.nothing_was_asked_of_other_hosts,
+    whole.the_page_is_small_and_fast,
+    whole.no_request_goes_to_another_host,
 ]
 
 failures = 0

@@ -1,10 +1,10 @@
-"""Jobs and status: failing, trying again, watching, cancelling, trying a model."""
+"""Jobs and status: failing, retrying, watching, cancelling, testing a model."""
 
 from browser import api
 from setting import URL, b, model_server, sound
 
 
-def a_failed_job_says_why_and_is_tried_again():
+def a_failed_job_says_why_and_is_retried():
     path = {"text": "The well is deep.", "path": "/notes/well.txt", "options": {"model": "away:some-model"}}
     job = api(URL, "POST", "/v1/ingestions", {**path, "wait": True})
     assert job["state"] == "failed", job
@@ -14,7 +14,7 @@ def a_failed_job_says_why_and_is_tried_again():
     b.picture("job-failed")
     sound()
     with model_server():
-        b.click(row + "button", "Try again")
+        b.click(row + "button", "Retry")
         b.until("it is done", lambda: "Done" in b.one(row + ".badge").text)
         b.click(row + "a.name")
         b.one("section[aria-label='Batches']")
@@ -39,9 +39,9 @@ def a_running_job_is_watched_and_cancelled():
     assert not [source for source in api(URL, "GET", "/v1/sources?limit=500")["items"] if source["filename"] == "tide.txt"]
 
 
-def a_model_is_tried_and_spend_is_shown():
+def a_model_is_tested_and_spending_is_shown():
     b.open("#/status")
     b.sees("Ready")
     b.one(".chart rect")
-    b.click("button[aria-label='Try it: local']")
+    b.click("button[aria-label='Test local']")
     b.sees("Answered in")

@@ -1,4 +1,4 @@
-"""The library: the sample, text in, the helper dialogue, versions, deleting."""
+"""The library: the sample, ingesting text, the helper dialogue, versions, deleting."""
 
 import pathlib
 import tempfile
@@ -12,7 +12,7 @@ MOST_SHIFT = 0.1
 HOSTILE = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
 
 
-def a_first_visit_files_the_sample():
+def a_first_visit_ingests_the_sample():
     b.open("")
     b.sees("A memory that shows its work")
     assert b.driver.title == "Library · memoir", b.driver.title
@@ -25,11 +25,11 @@ def a_first_visit_files_the_sample():
     b.js("""window.shift = 0; new PerformanceObserver((list) => {
         for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
     }).observe({type: 'layout-shift', buffered: false})""")
-    b.click("button", "File the sample")
-    # The welcome gives way to the cards, which is what was asked for; from then on nothing may move.
+    b.click("button", "Ingest the sample")
+    # The cards replace the welcome, as the user asked; after that, nothing may move.
     b.until("eight cards", lambda: len(b.all(".job-card")) == 8)
     b.js("return new Promise((done) => setTimeout(() => { window.shift = 0; done(); }, 200))")
-    b.until("eight filed documents", lambda: len(cards("succeeded")) == 8)
+    b.until("eight filed sources", lambda: len(cards("succeeded")) == 8)
     b.until("eight rows", lambda: len(b.all("table.sources tbody tr")) == 8)
     b.until("every size", lambda: all("B" in cell.text for cell in b.all("td[data-name='Size']")))
     shift = b.js("return window.shift")
@@ -87,7 +87,7 @@ def the_helper_dialogue_leads_from_errors_to_a_confirmation():
     b.write("dialog input[name='path']", "/letters/roof.txt")
     b.click("dialog .check")
     b.click("dialog button.primary", "File it")
-    b.click(".job-card button", "Describe it")
+    b.click(".job-card button", "Write helper")
     b.write("dialog input[name='date']", "tomorrow")
     b.click("dialog button", "Preview")
     for name in ["author", "topic", "description"]:
@@ -106,14 +106,14 @@ def the_helper_dialogue_leads_from_errors_to_a_confirmation():
     b.write("dialog [name='description']", "A letter to Emil.")
     b.click("dialog button", "Preview")
     b.until("the other paragraph", lambda: "Emil" in b.one("dialog .preview").text)
-    b.click("dialog button", "Confirm and go on")
+    b.click("dialog button", "Confirm and continue")
     b.one("table.sources a", "roof.txt").click()
-    b.click(".tabs a", "Description")
+    b.click(".tabs a", "Helper")
     b.sees("A letter to Emil.")
     b.sees("written by you")
-    b.click("button", "Have it written anew")
+    b.click("button", "Let a model rewrite it")
     b.sees("written by a model")
-    b.picture("description")
+    b.picture("helper")
     sound()
     return [422]
 
@@ -124,21 +124,21 @@ def a_waiting_job_can_be_cancelled():
     b.write("dialog textarea", "Never mind.")
     b.click("dialog .check")
     b.click("dialog button.primary", "File it")
-    b.click(".job-card button", "Describe it")
+    b.click(".job-card button", "Write helper")
     b.click("dialog button", "Cancel the job")
-    b.sees("nothing of it remains")
+    b.sees("nothing was stored")
 
 
-def a_document_can_be_left_out_of_questions():
+def a_source_can_be_excluded_from_queries():
     b.open("#/library")
     row = f"tr[data-source='{source_named('coffee.md')['id']}'] "
     b.click(row + ".switch")
-    b.sees("Questions leave coffee.md out")
+    b.sees("Queries no longer use coffee.md")
     assert source_named("coffee.md")["eligible"] is False
     b.open("#/library")
     b.until("the switch is off", lambda: b.one(row + ".switch").get_attribute("aria-checked") == "false")
     b.one(row + ".switch").send_keys(Keys.SPACE)
-    b.sees("Questions use coffee.md again")
+    b.sees("Queries use coffee.md again")
     assert source_named("coffee.md")["eligible"] is True
 
 
@@ -149,7 +149,7 @@ def a_change_that_somebody_else_made_is_not_overwritten():
     b.one(switch)
     api(URL, "PATCH", f"/v1/sources/{source['id']}", {"tags": source["tags"] + ["night"]})
     b.click(switch)
-    b.sees("has changed meanwhile")
+    b.sees("has changed in the meantime")
     assert source_named("sleep.md")["eligible"] is True
 
 
@@ -157,7 +157,7 @@ def two_versions_are_compared():
     b.open(f"#/library/{source_named('marmalade.md')['id']}/versions")
     b.click("button", "New version")
     text = b.one("dialog textarea")
-    b.until("the text of now", lambda: "oranges" in text.get_attribute("value"))
+    b.until("the current text", lambda: "oranges" in text.get_attribute("value"))
     text.clear()
     text.send_keys("# Marmalade\n\nCut the oranges thickly.\nBoil them for three hours.\n")
     b.click("dialog button.primary", "File the new version")
@@ -178,12 +178,12 @@ def two_versions_are_compared():
     b.scheme("light")
 
 
-def a_document_is_deleted_after_a_question():
+def a_source_is_deleted_after_a_confirmation():
     b.open(f"#/library/{source_named('cellar.txt')['id']}")
     b.click("button.danger", "Delete")
-    b.click("dialog button", "Keep it")
+    b.click("dialog button", "Cancel")
     b.click("button.danger", "Delete")
-    b.click("dialog button.danger", "Delete for good")
+    b.click("dialog button.danger", "Delete permanently")
     b.until("the library", lambda: b.all("table.sources tbody tr"))
     assert "cellar.txt" not in b.one("table.sources").text
 
@@ -202,7 +202,7 @@ def a_search_finds_a_chunk_and_opens_it_in_its_text():
     b.picture("search-in-text")
     sound()
     b.open("#/library?search=oranges&type=keyword")
-    b.sees("words")
+    b.sees("keywords")
     b.one("form.search input").clear()
     b.open("#/library")
     b.until("the list again", lambda: b.all("table.sources tbody tr"))

@@ -1,4 +1,4 @@
-"""A page of another origin, as a stranger would put it on the web, open in the same browser as memoir."""
+"""A hostile page of another origin, open in the same browser as memoir."""
 
 import contextlib
 import http.server
@@ -7,7 +7,7 @@ import threading
 from browser import api
 from setting import URL, b
 
-# A form without script, and what a script can send without being asked for permission.
+# A form without script, and what a script can send without a preflight request.
 PAGE = """<!doctype html><title>elsewhere</title><link rel="icon" href="data:,">
 <form method="post" enctype="multipart/form-data" action="{url}/v1/ingestions"><input type="file" name="file"></form>"""
 
@@ -26,7 +26,7 @@ document.querySelector('form').submit();"""
 
 @contextlib.contextmanager
 def elsewhere():
-    """A web server of somebody else, on another port."""
+    """A foreign web server on another port."""
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             body = PAGE.format(url=URL).encode()
@@ -67,10 +67,10 @@ def a_page_of_another_origin_plants_nothing():
             b.sees("server.cors_origins")
     assert stored() == before, (before, stored())
 
-    # The same requests from memoir's own page are taken.
+    # The same requests from memoir's own page are accepted.
     b.open("")
     assert b.driver.execute_async_script(FETCH, URL, "form") == "basic"
     b.until("the text is stored", lambda: stored()[0] == before[0] + 1)
-    # What was asked of elsewhere was asked by this step, not by the page.
+    # The requests to the other host came from this step, not from the page.
     b.driver.get_log("performance")
     return [403, 415]

@@ -1,4 +1,4 @@
-"""What every step needs: the browser, the service, the model server that is away."""
+"""Shared by all steps: the browser, the service, and the model server that steps start."""
 
 import contextlib
 import socket
@@ -23,14 +23,14 @@ def source_named(name):
 
 
 def sound():
-    """What axe-core finds in what is shown now, a dialogue perhaps."""
+    """Fails if axe-core finds a violation in the current view or dialogue."""
     violations = b.axe_violations()
     assert not violations, "\n".join(violations)
 
 
 @contextlib.contextmanager
 def model_server(*arguments):
-    """The model server that was away."""
+    """Runs the model server that is otherwise unreachable."""
     place = urllib.parse.urlparse(AWAY)
     command = [BINARY, "scripted-model", "--listen", place.netloc, *arguments]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

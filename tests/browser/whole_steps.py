@@ -1,4 +1,4 @@
-"""The page as a whole: spaces, problems, colours, keyboard, widths, accessibility, weight, other hosts."""
+"""The page as a whole: spaces, problems, colours, keyboard, widths, accessibility, size, other hosts."""
 
 import time
 
@@ -22,12 +22,12 @@ def another_space_is_another_library():
     assert "a-key" not in b.driver.current_url and b.one("#place-name").text == "other"
     b.open("#/ask")
     b.until("the request", lambda: b.js("return document.querySelector('pre.curl')?.textContent"))
-    told = b.js("return document.querySelector('pre.curl').textContent")
-    assert "X-Memoir-Space: other" in told and "$MEMOIR_API_KEY" in told and "a-key" not in told, told
+    shown = b.js("return document.querySelector('pre.curl').textContent")
+    assert "X-Memoir-Space: other" in shown and "$MEMOIR_API_KEY" in shown and "a-key" not in shown, shown
     b.js("localStorage.clear()")
 
 
-def what_is_not_there_is_said_in_the_words_of_the_service():
+def a_missing_source_shows_the_problem_of_the_service():
     b.open("#/library/nothing")
     b.one(".problem .problem-detail")
     b.one(".problem .problem-help")
@@ -46,18 +46,18 @@ def the_colour_scheme_is_chosen_and_kept():
     b.js("localStorage.clear()")
 
 
-def everything_is_reached_by_keyboard():
+def everything_is_reachable_by_keyboard():
     b.open("#/library")
     b.one("table.sources a")
     b.press(Keys.TAB)
-    assert b.focused().text == "Skip to the content", b.focused().text
+    assert b.focused().text == "Skip to content", b.focused().text
     b.press(Keys.ENTER)
     assert b.focused().get_attribute("id") == "main"
     seen = []
     for _ in range(40):
         b.press(Keys.TAB)
         seen.append(b.js("const e = document.activeElement; return e.getAttribute('aria-label') || e.textContent || e.tagName"))
-    for name in ["Only documents with this label", "sourdough.md", "Questions may use sourdough.md"]:
+    for name in ["Only sources with this tag", "sourdough.md", "Queries may use sourdough.md"]:
         assert name in seen, (name, seen)
 
 
@@ -67,8 +67,8 @@ def every_view_is_readable_at_every_width_in_both_schemes():
     asked = api(URL, "GET", "/v1/queries?limit=100")["items"]
     answered = next(item["id"] for item in asked if item["state"] == "succeeded")
     pages = {name: f"#/{name}" for name in VIEWS} | {
-        "document": f"#/library/{source}", "document-versions": f"#/library/{source}/versions",
-        "document-description": f"#/library/{source}/description", "job": f"#/jobs/{job}", "receipt": f"#/ask/{answered}",
+        "source": f"#/library/{source}", "source-versions": f"#/library/{source}/versions",
+        "source-helper": f"#/library/{source}/helper", "job": f"#/jobs/{job}", "receipt": f"#/ask/{answered}",
     }
     wrong = []
     for name, address in pages.items():
@@ -85,7 +85,7 @@ def every_view_is_readable_at_every_width_in_both_schemes():
                 inner, wide = b.js("return [document.documentElement.clientWidth, document.scrollingElement.scrollWidth]")
                 if wide > inner:
                     wrong.append(f"{name} at {width} px is {wide} px wide")
-                if name in VIEWS or name in ("document", "receipt"):
+                if name in VIEWS or name in ("source", "receipt"):
                     b.picture(f"{name}-{width}-{scheme}")
                 if width != 2560:
                     wrong += [f"{name} {width} {scheme}: {violation}" for violation in b.axe_violations()]
@@ -95,7 +95,7 @@ def every_view_is_readable_at_every_width_in_both_schemes():
     assert not wrong, "\n".join(dict.fromkeys(wrong))
 
 
-def the_page_is_light_and_quick():
+def the_page_is_small_and_fast():
     paints = []
     for _ in range(3):
         b.open("#/library")
@@ -111,10 +111,10 @@ def the_page_is_light_and_quick():
         .reduce((sum, entry) => sum + entry.decodedBodySize, 0)""")
     print(f"   {size / 1024:.0f} KiB, first paint after {', '.join(f'{p:.0f}' for p in paints)} ms")
     assert 50 * 1024 < size < MOST_BYTES, size
-    # The machine may be busy; the page is as quick as its best paint.
+    # The machine may be busy, so only the fastest paint counts.
     assert min(paints) < MOST_PAINT_MS, paints
 
 
-def nothing_was_asked_of_other_hosts():
+def no_request_goes_to_another_host():
     b.note_requests()
     assert not b.other_hosts, b.other_hosts

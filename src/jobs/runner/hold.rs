@@ -1,5 +1,5 @@
-//! The leases of one process: prolonged in time, watched for loss, and those of dead processes
-//! taken over.
+//! The leases of one process: renewed in time, checked for loss, and those of dead processes taken
+//! over.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::base::metrics as names;
 use crate::jobs::error::Failure;
 use crate::model::job::{Claim, Job, JobState};
 
-/// How often a process looks whether its jobs are still its own: a cancelled one stops within this
+/// How often a process checks whether it still owns its jobs: a cancelled one stops within this
 /// time.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -23,12 +23,12 @@ const LOOK: Duration = Duration::from_secs(1);
 pub enum Stopped {
     /// Cancelled, or taken over by another process.
     LeaseLost,
-    /// The process is asked to stop.
+    /// The process must stop.
     ShuttingDown,
 }
 
-/// The jobs that this process runs. By claim, not by job: one that was cancelled and tried again
-/// may be claimed anew before its old run has ended.
+/// The jobs that this process runs. By claim, not by job: a job that was cancelled and retried may
+/// be claimed again before its old run has ended.
 #[derive(Default)]
 pub struct Holds(Mutex<HashMap<Claim, Hold>>);
 
@@ -65,7 +65,7 @@ impl Holds {
         }
     }
 
-    /// Stops runs of ours that the database says are over.
+    /// Stops runs that the database says have ended.
     fn stop_lost(&self, ours: &[Claim], held: &[Claim]) {
         let mut holds = self.lock();
         for claim in ours.iter().filter(|claim| !held.contains(claim)) {
@@ -84,7 +84,7 @@ impl Holds {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what is ours and takes over what nobody keeps; never ends.
+    /// Renews our leases and takes over expired ones; never ends.
     pub async fn keep(&self, shared: &Shared) {
         let lease = shared.jobs.settings.lease();
         let look = LOOK.min(lease / 4);
@@ -93,7 +93,8 @@ impl Holds {
 
         loop {
             tokio::time::sleep(look).await;
-            // Taken before the look: a job claimed meanwhile is not in the answer, and not lost.
+            // Taken before the request: a job claimed meanwhile is missing from the answer, but not
+            // lost.
             let ours = self.claims();
             if ours.is_empty() {
                 renewed = Instant::now();
@@ -105,7 +106,8 @@ impl Holds {
                 }
 
                 if renewed.elapsed() >= lease / 4 {
-                    // Counted from before the request: the lease may begin no later than we think.
+                    // Counted from before the request, so that the lease cannot expire earlier than
+                    // we think.
                     let asked = Instant::now();
                     let ids: Vec<JobId> = ours.into_iter().map(|claim| claim.id).collect();
                     match shared
@@ -119,7 +121,7 @@ impl Holds {
                 }
 
                 if renewed.elapsed() >= lease {
-                    // Somebody else may run them by now, and pay for it.
+                    // Another process may run them by now, and pay for it.
                     self.stop_all(Stopped::LeaseLost);
                 }
             }

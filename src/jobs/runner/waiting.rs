@@ -1,4 +1,4 @@
-//! Jobs whose provider does not answer: how long they wait, when that costs an attempt, and when
+//! Jobs whose provider does not answer: how long they wait, when that uses up an attempt, and when
 //! they are woken.
 
 use std::time::Duration;
@@ -11,28 +11,27 @@ use crate::jobs::error::{Failure, Wait};
 use crate::jobs::{JobError, Outcome};
 use crate::model::job::Job;
 
-/// Longest pause before a provider that is away is tried again, so that its return is noticed soon;
-/// before jitter.
+/// Maximum pause before an unreachable provider is tried again, before jitter, so that its recovery
+/// is noticed soon.
 const LONGEST_PAUSE: Duration = Duration::from_secs(25);
-/// Longest time that a job is left alone at once, whatever the provider asks for. Coming back costs
-/// no call.
+/// Maximum single pause of a job, whatever the provider asks for. Returning costs no call.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// The same once it has waited for long, when every look is less likely to find something new.
+/// The same after a long wait, when every check is less likely to find a change.
 const LONG: Duration = Duration::from_hours(1);
 const LONGEST_WAIT_LATER: Duration = Duration::from_mins(5);
-/// Providers that fail and answer in turns wake waiting jobs no more often than this.
+/// Minimum interval between two wake-ups, for providers that fail and recover in turns.
 const BETWEEN_WAKES: Duration = Duration::from_secs(1);
 
-/// What a job has waited for a provider, this run included.
+/// How long a job has waited for a provider, this run included.
 pub struct Waited {
-    /// The code of the error that it waited for, if it has achieved nothing since.
+    /// The code of the error that it waited for, if it has made no progress since.
     code: Option<String>,
     waits: i64,
     time: Duration,
 }
 
 impl Waited {
-    /// `before`: until this run began. `progressed`: whether the run has achieved something.
+    /// `before`: until this run began. `progressed`: whether the run has made progress.
     pub fn before(
         job: &Job,
         before: Option<Duration>,
@@ -63,7 +62,7 @@ impl Waited {
         self.code.as_deref() == Some(failure.code)
     }
 
-    /// An outage that has lasted for longer than `jobs.patience` costs an attempt.
+    /// An outage longer than `jobs.patience` uses up an attempt.
     pub fn judge(
         &self,
         outcome: Result<Outcome, JobError>,
@@ -79,7 +78,7 @@ impl Waited {
         }
     }
 
-    /// How long to leave the job alone now.
+    /// How long to pause the job now.
     pub fn pause(&self, wait: Wait, failure: &Failure, settings: &config::Jobs) -> Duration {
         match wait {
             Wait::Outage(named) => {
@@ -120,8 +119,8 @@ impl Waited {
 }
 
 impl Shared {
-    /// Brings waiting jobs to the front of their time: at the start, since the settings may be
-    /// others now, and whenever a provider answers again.
+    /// Makes waiting jobs runnable: at start, because the settings may have changed, and whenever a
+    /// provider recovers.
     pub(super) async fn wake_waiting(&self) {
         let mut recovered = self.recovered.clone();
         loop {
@@ -142,7 +141,7 @@ impl Shared {
     }
 }
 
-/// Never earlier than told, and not all at once.
+/// Never earlier than the given time, and not all at once.
 fn a_little_later(told: Duration) -> Duration {
     told.mul_f64(1.0 + random_fraction() / 10.0)
 }

@@ -1,19 +1,19 @@
-//! How well chunks match a query by keyword: the share of the query's terms, with more weight for
-//! rare ones.
+//! How well chunks match the words of a query: the share of the query's terms, with rare ones
+//! counting more.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::base::words;
 
-/// The score of each text, 0 to 1: the share of the query's terms that it holds, each weighted
-/// by how few texts hold it.
+/// The score of each text, 0 to 1: the share of the query's terms that it contains, each weighted
+/// by how few texts contain it.
 pub fn scores<'t>(query: &str, texts: impl Iterator<Item = &'t str>) -> Vec<f64> {
     let wanted = terms(query);
     let held: Vec<HashSet<&str>> = texts.map(|text| terms_among(text, &wanted)).collect();
     let mut rarity: HashMap<&str, f64> = HashMap::new();
     let mut whole = 0.0;
 
-    // In a fixed order: sums of fractions depend on it.
+    // In a fixed order, because floating-point sums depend on it.
     let mut ordered: Vec<&String> = wanted.iter().collect();
     ordered.sort();
     for term in &ordered {
@@ -54,7 +54,7 @@ fn terms(text: &str) -> HashSet<String> {
     terms
 }
 
-/// Those of the wanted terms that a text holds.
+/// Which of the wanted terms a text contains.
 fn terms_among<'w>(text: &str, wanted: &'w HashSet<String>) -> HashSet<&'w str> {
     let mut held = HashSet::new();
     words::each(text, |term| {

@@ -1,6 +1,6 @@
-//! The budget: the size of a prompt, counted part by part, and what happens if it is too large.
+//! The budget: the tokens of a prompt, counted part by part, and what to do if they are too many.
 //!
-//! The arithmetic is pure; either `prune` or `summarize` uses it, never both.
+//! The arithmetic is pure; either `prune` or `summarize` acts on it, never both.
 
 pub mod keywords;
 pub mod prune;
@@ -18,10 +18,10 @@ use crate::llm::tasks::answer::Answer;
 use crate::llm::tasks::summarize::{Summarize, SummarizeChunk};
 use crate::llm::{Llm, Task};
 
-/// Above so many bytes counting is moved off the threads that serve requests.
+/// Above this many bytes, counting moves off the threads that serve requests.
 const MUCH_TEXT: usize = 50_000;
 
-/// A summary longer than most, whose length may stand in the schema.
+/// A target longer than most, because the length may be part of the schema that is counted.
 const LONG_TARGET: usize = 10_000;
 
 /// Tokens and characters.
@@ -49,21 +49,21 @@ impl Size {
     }
 }
 
-/// A chunk on its way into a prompt.
+/// A chunk that may become part of a prompt.
 #[derive(Debug, Clone)]
 pub struct BudgetChunk {
     pub chunk_id: i64,
-    /// The number of its path, in order.
+    /// The index of its path.
     pub path: usize,
-    /// The number of its source, in order of first use.
+    /// The index of its source, in order of first use.
     pub source: usize,
     pub label: Arc<str>,
     pub text: Arc<str>,
-    /// What it takes, where that is known.
+    /// Its token count, if known.
     pub counted: Option<Size>,
 }
 
-/// Tokens that the output mode adds to an instruction: where the schema is said in words.
+/// Tokens that the output mode adds to an instruction, if the schema is part of the prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModeTokens {
     pub answer: i64,
@@ -71,7 +71,7 @@ pub struct ModeTokens {
 }
 
 impl ModeTokens {
-    /// What the mode in force adds.
+    /// What the current mode adds.
     pub fn of(llm: &Llm, wished: Option<&str>, counter: TokenCounter) -> Self {
         let answer = Answer {
             query: "".into(),
@@ -91,7 +91,7 @@ impl ModeTokens {
         };
 
         let added = |sent: &str, plain: &str| {
-            // Nothing in most modes, and then nothing need be counted.
+            // Nothing in most modes, and then nothing needs counting.
             if sent == plain {
                 0
             } else {
@@ -106,36 +106,35 @@ impl ModeTokens {
     }
 }
 
-/// What each piece of the prompt takes.
+/// The tokens of each part of the prompt.
 #[derive(Debug, Clone)]
 pub struct Sheet {
     /// Instruction and query.
     pub base: Size,
     pub query: Size,
-    /// What the output mode adds to the instruction; sent, but no part of the estimate that is
-    /// told.
+    /// What the output mode adds to the instruction; sent, but not part of the reported estimate.
     pub mode: ModeTokens,
-    /// The line that stands where no source has a helper.
+    /// The line used if no source has a helper.
     no_helper: Size,
-    /// By source: its helper, if it has one.
+    /// By source: its helper, if any.
     helpers: Vec<Option<Size>>,
     pub items: Vec<Item>,
 }
 
-/// What a chunk takes.
+/// The tokens of a chunk.
 #[derive(Debug, Clone, Copy)]
 pub struct Item {
     pub path: usize,
     pub source: usize,
-    /// The frame around it.
+    /// The delimiters around it.
     pub frame: Size,
     pub text: Size,
-    /// Tokens of the text as it is sent: its own `"""` must not end its frame.
+    /// Tokens of the text as sent, with its own `"""` escaped.
     pub sent: i64,
 }
 
 impl Sheet {
-    /// Counts every piece once.
+    /// Counts every part once.
     pub async fn count(
         counter: TokenCounter,
         mode: ModeTokens,
@@ -166,7 +165,7 @@ impl Sheet {
         };
         let query = Size::of(counter, &format!("query: {}\n", one_line(query)));
         let end = Size::of(counter, "\n\"\"\"\n");
-        // Chunks of one path share the larger part of their headings.
+        // Chunks of one path share most of their headings.
         let mut labels: HashMap<usize, Size> = HashMap::new();
         let mut heading = |chunk: &BudgetChunk| {
             let label = || Size::of(counter, &format!("{}]:\n\"\"\"\n", chunk.label));
@@ -203,7 +202,7 @@ impl Sheet {
         }
     }
 
-    /// All but the chunks themselves, for those that are kept.
+    /// Everything except the chunks themselves, for the kept chunks.
     pub fn fixed(&self, kept: &[bool]) -> Size {
         let mut used = vec![false; self.helpers.len()];
         let mut size = self.base;
@@ -225,13 +224,13 @@ impl Sheet {
         }
     }
 
-    /// The chunks that are kept.
+    /// The kept chunks.
     pub fn content(&self, kept: &[bool]) -> Size {
         let kept = self.items.iter().zip(kept).filter(|(_, kept)| **kept);
         kept.fold(Size::default(), |sum, (item, _)| sum.plus(item.text))
     }
 
-    /// Tokens of the chunks that are kept, as they are sent.
+    /// Tokens of the kept chunks, as sent.
     pub fn sent(&self, kept: &[bool]) -> i64 {
         self.items
             .iter()
@@ -241,13 +240,13 @@ impl Sheet {
             .sum()
     }
 
-    /// Tokens of a prompt with those that are kept, as it is sent.
+    /// Tokens of a prompt with the kept chunks, as sent.
     pub fn tokens(&self, kept: &[bool]) -> i64 {
         self.fixed(kept).tokens + self.mode.answer + self.sent(kept)
     }
 }
 
-/// The token count of the complete prompt.
+/// The complete prompt, counted as a whole: the sum of its parts is only close.
 pub async fn count_prompt(counter: TokenCounter, mode: ModeTokens, task: &Answer) -> i64 {
     let (task, bytes) = (
         task.clone(),
@@ -264,8 +263,8 @@ pub async fn count_prompt(counter: TokenCounter, mode: ModeTokens, task: &Answer
     counted(bytes, whole).await
 }
 
-/// Does much counting elsewhere, and no more of it at once than there are processors: each thread
-/// that counts keeps tables of its own.
+/// Counts long texts on blocking threads, with no more at once than there are processors, because
+/// each counting thread has its own tables.
 async fn counted<T: Send + 'static>(
     bytes: usize,
     count: impl Fn() -> T + Clone + Send + 'static,

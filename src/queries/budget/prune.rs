@@ -1,4 +1,4 @@
-//! PRUNE: whole paths are dropped until the rest fits; the last one is trimmed or the query fails.
+//! PRUNE: drops whole paths until the rest fits; trims or rejects the last one.
 
 use super::Sheet;
 use crate::config::query::Overflow;
@@ -20,20 +20,20 @@ pub struct NothingFits {
     pub dropped: Vec<usize>,
 }
 
-/// The order in which paths are dropped: the lowest relevance first, of equals the later one; or
-/// simply the last first.
+/// The order in which paths are dropped: lowest relevance first, the later one of equals; or simply
+/// the last first.
 pub fn order(relevance: &[f64], use_rankings: bool) -> Vec<usize> {
     let mut order: Vec<usize> = (0..relevance.len()).rev().collect();
     if use_rankings {
-        // Stable: of equals the later one stays first.
+        // Stable: of equals, the later one stays first.
         order.sort_by(|one, other| relevance[*one].total_cmp(&relevance[*other]));
     }
 
     order
 }
 
-/// Drops paths in the given order until what is left fits. `scores` tells how well each chunk
-/// matches the query.
+/// Drops paths in the given order until the rest fits. `scores` says how well each chunk matches
+/// the query.
 pub fn prune(
     sheet: &Sheet,
     budget: i64,
@@ -81,7 +81,7 @@ pub fn prune(
     })
 }
 
-/// Of one path, the chunks that match best, as many as fit; none if not even one does.
+/// Of one path, as many of the best matching chunks as fit; none if not even one does.
 fn trim(sheet: &Sheet, budget: i64, path: usize, scores: &[f64]) -> Option<Vec<bool>> {
     let mut best: Vec<usize> = (0..sheet.items.len())
         .filter(|place| sheet.items[*place].path == path)
@@ -105,7 +105,7 @@ mod tests {
     use super::super::{Item, ModeTokens, Size};
     use super::*;
 
-    /// Ten tokens of base, one of frame for each chunk, helpers of five tokens each.
+    /// Ten tokens of base, one of delimiters for each chunk, helpers of five tokens each.
     fn sheet(items: &[(usize, usize, i64)], helpers: usize) -> Sheet {
         let size = |tokens| Size {
             tokens,
@@ -207,7 +207,7 @@ mod tests {
         let sheet = sheet(&[(0, 0, 30), (0, 0, 30), (0, 0, 30), (1, 0, 5)], 1);
         let order = order(&[1.0, 0.5], true);
 
-        // Room for two: the best matches stay, in their order.
+        // Space for two: the best matches stay, in their order.
         let budget = 10 + 5 + 2 + 60;
         let scores = |_| vec![0.1, 0.0, 0.9, 0.0];
         let pruned = prune(&sheet, budget, &order, Overflow::Trim, scores).unwrap();

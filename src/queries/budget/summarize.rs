@@ -1,4 +1,4 @@
-//! SUMMARIZE: every chunk is shortened by the same ratio, in parts that fit a call.
+//! SUMMARIZE: shortens every chunk by the same ratio, in parts that fit into a call.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use crate::base::tokens::TokenCounter;
 use crate::llm::Task;
 use crate::llm::tasks::summarize::{INSTRUCTION, Summarize, SummarizeChunk};
 
-/// How it is done.
+/// The settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
     pub budget: i64,
-    /// What each call keeps free for its instruction and answer.
+    /// What each call reserves for its instruction and answer.
     pub headroom: i64,
     pub tolerance_percent: i64,
     pub retries: u64,
 }
 
-/// What each chunk is to become, and in which calls.
+/// The target of each chunk, and the calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What the budget leaves for chunks, and what they take.
+    /// The budget left for chunks, and their size.
     pub room: i64,
     pub total: Size,
     /// By chunk.
@@ -40,20 +40,20 @@ pub struct Part {
 /// Why there is no plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoPlan {
-    /// The fixed prompt alone takes the budget.
+    /// The fixed part of the prompt alone exceeds the budget.
     NoRoom,
-    /// This chunk alone is larger than a call may be.
+    /// This chunk alone is too large for a call.
     TooLarge { chunk_id: i64, tokens: i64 },
 }
 
 impl Plan {
-    /// The share of the chunks' tokens that there is room for.
+    /// The share of the chunks' tokens that fits.
     #[expect(clippy::cast_precision_loss, reason = "counts of tokens")]
     pub fn ratio(&self) -> f64 {
         self.room as f64 / self.total.tokens.max(1) as f64
     }
 
-    /// Most characters that all summaries together may have.
+    /// Maximum characters of all summaries together.
     pub fn allowed_chars(&self, rules: Rules) -> i64 {
         let wide = i128::from;
         let allowed =
@@ -61,7 +61,7 @@ impl Plan {
         i64::try_from(allowed / (wide(self.total.tokens.max(1)) * 100)).unwrap_or(i64::MAX)
     }
 
-    /// The query for one part.
+    /// The task of one part.
     pub fn task(&self, part: &Part, chunks: &[BudgetChunk], retries: u64) -> Summarize {
         let chunk = |(chunk, target): (&BudgetChunk, &i64)| SummarizeChunk {
             chunk_id: chunk.chunk_id,
@@ -81,7 +81,7 @@ impl Plan {
     }
 }
 
-/// Decides what each chunk is to become. `None` where everything fits as it is.
+/// Plans the target of each chunk. `None` if everything fits as it is.
 pub fn plan(
     counter: TokenCounter,
     sheet: &Sheet,
@@ -89,7 +89,7 @@ pub fn plan(
     rules: Rules,
 ) -> Result<Option<Plan>, NoPlan> {
     let all = vec![true; sheet.items.len()];
-    // The chunks as they are sent, but their characters as they are read.
+    // The tokens of chunks as sent, but their characters as they are.
     let total = Size {
         tokens: sheet.sent(&all),
         chars: sheet.content(&all).chars,
@@ -147,8 +147,8 @@ pub fn plan(
     }))
 }
 
-/// Fills parts in order. A chunk above the cap gets its own part if the whole budget has room for
-/// it; otherwise its position is returned.
+/// Fills parts in order. A chunk above the cap gets its own call if the budget allows; otherwise
+/// its index is reported.
 fn parts(sizes: &[i64], preface: i64, cap: i64, budget: i64) -> Result<Vec<Part>, usize> {
     let mut parts: Vec<Part> = Vec::new();
     for (place, size) in sizes.iter().enumerate() {

@@ -1,5 +1,4 @@
-//! Finds chunks in an index: those that a filter lets through, scored by their words, their
-//! meaning, or both.
+//! Finds chunks in an index: those that pass a filter, scored by keywords, meaning, or both.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,16 +11,16 @@ use super::{Index, NONE, Postings};
 /// Which chunks a query may see.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// The version that counts of each source; without it, what each eligible source says now.
+    /// The visible version of each source; without it, the current version of each eligible source.
     pub sources: Option<HashMap<String, i64>>,
-    /// Nothing that came later.
+    /// Nothing newer.
     pub until: Option<i64>,
     /// Only these chunks.
     pub chunks: Option<HashSet<i64>>,
 }
 
 impl Filter {
-    /// Whether a chunk is among those that are named, if any are.
+    /// Whether a chunk is among the given ones, if any are given.
     pub fn lets(&self, chunk_id: i64) -> bool {
         self.chunks
             .as_ref()
@@ -29,7 +28,7 @@ impl Filter {
     }
 }
 
-/// A filter made ready: the version that counts, by the source's number.
+/// A resolved filter: the visible version by source number.
 struct Sieve<'f> {
     versions: Vec<Option<i64>>,
     until: i64,
@@ -37,7 +36,7 @@ struct Sieve<'f> {
 }
 
 impl Index {
-    /// The best chunks for a query, the best first.
+    /// The best chunks for a query, best first.
     pub fn search(&self, question: &PreparedQuery, filter: &Filter) -> Vec<Hit> {
         let sieve = self.sieve(filter);
         let wanted = |row: usize| self.passes(row, &sieve);
@@ -129,7 +128,7 @@ impl Index {
             .filter(|(row, score)| **score > 0.0 && wanted(*row));
 
         let mut found: Vec<(usize, f64)> = found.map(|(row, score)| (row, *score)).collect();
-        // Of each source only one is kept, so that all may be needed.
+        // Only one per source is kept, so all may be needed.
         if !question.by_source && found.len() > question.k.max(1) {
             let better =
                 |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
@@ -158,8 +157,7 @@ impl Index {
             let near = self.nearest(question, count, &wanted);
             let sources: HashSet<u32> = near.iter().map(|(row, _)| self.sources[*row]).collect();
 
-            // Of each source only one is kept: there may be too few yet, though more would be
-            // found.
+            // Only one per source is kept: there may be too few so far, though more would be found.
             if question.by_source
                 && sources.len() < question.k
                 && near.len() == count
@@ -217,8 +215,8 @@ impl Index {
         fused.into_iter().map(hit).collect()
     }
 
-    /// The nearest chunks that are compared by both; one of each source where only one is
-    /// wanted, so that a long source does not leave the others out.
+    /// The nearest chunks that are compared by both; one per source where only one is wanted, so
+    /// that a long source does not exclude the others.
     fn near_sample(
         &self,
         question: &PreparedQuery,
@@ -242,7 +240,7 @@ impl Index {
         }
     }
 
-    /// Of each source the first.
+    /// The first of each source.
     fn keep_one_each(&self, rows: &mut Vec<usize>) {
         let mut seen = HashSet::new();
         rows.retain(|row| seen.insert(self.sources[*row]));

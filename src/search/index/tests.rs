@@ -1,4 +1,4 @@
-//! The index in memory.
+//! The in-memory index.
 
 use super::super::rank::{Kind, PreparedQuery};
 use super::super::{terms, vectors};
@@ -147,7 +147,7 @@ fn a_document_that_goes_and_comes_again_is_found_and_goes_again() {
     };
 
     assert_eq!(ids(&index), [2, 3, 4]);
-    // Another goes: this one stays.
+    // Another one is evicted; this one stays.
     index.set_sources(&[sources(&["c"]), vec![back]].concat());
     assert_eq!(ids(&index), [3, 4]);
     index.set_sources(&sources(&["c"]));

@@ -1,4 +1,5 @@
-//! Filters the candidates and selects one: pure functions, always in the same order of filters.
+//! Filters the candidates and chooses one of them: pure, in a fixed order of filters, strategy and
+//! score.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -8,7 +9,7 @@ use crate::base::clock::Timestamp;
 use crate::base::text::name_key;
 use crate::model::version_search::{Choice, VersionCandidate};
 
-/// What candidates must be like.
+/// The filters.
 #[derive(Debug, Clone)]
 pub struct Sieve {
     pub filename: Option<String>,
@@ -16,34 +17,32 @@ pub struct Sieve {
     pub as_of: Option<Timestamp>,
     pub choice: Choice,
     pub query: String,
-    /// A filter that leaves nothing is an end, and not left out.
+    /// A filter that nothing passes is an error, and is not dropped.
     pub strict: bool,
 }
 
-/// Which filters were left out because nothing would have remained.
+/// Which filters were dropped because nothing would have remained.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Relaxed {
-    /// `None` where no name was given.
+    /// `None` if no name was given.
     pub filename: Option<bool>,
     pub tags: bool,
     pub as_of: bool,
 }
 
-/// The candidate that was taken.
+/// The chosen candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decided {
     pub place: usize,
     pub relaxed: Relaxed,
-    /// The words' score of the one that was taken, where it decided; of all of them, if that was
-    /// asked for.
+    /// The word score of the chosen one, if it decided; of all of them, if requested.
     pub score: Option<f64>,
     pub scores: Option<Vec<f64>>,
 }
 
 impl Sieve {
     /// # Errors
-    /// The filter that nothing passes, if all must be passed; `None` if there are no candidates at
-    /// all.
+    /// The filter that nothing passes, in strict mode; `None` if there are no candidates at all.
     pub fn decide(
         &self,
         candidates: &[VersionCandidate],
@@ -57,7 +56,7 @@ impl Sieve {
         let mut relaxed = Relaxed::default();
         if let Some(name) = &self.filename {
             let folded = name_key(name);
-            // The name as it was given, or else in another case.
+            // The exact name, or else the name in another case.
             let applied = self.keep(&mut left, |place| {
                 candidates[place].source.filename == *name
             }) || self.keep(&mut left, |place| {
@@ -93,8 +92,8 @@ impl Sieve {
             });
         }
 
-        // Words are weighed by those between which they decide; the others are shown on the same
-        // scale.
+        // Weights come from the versions between which the words decide; the others are shown on
+        // the same scale.
         let (scale, scores) =
             Scale::over(&self.query, equal.iter().map(|place| &candidates[*place]));
         let ids = |place: usize| candidates[equal[place]].version.id;
@@ -123,7 +122,7 @@ impl Sieve {
         })
     }
 
-    /// Keeps what passes, if anything does; tells whether it did.
+    /// Keeps what passes, if anything does; returns whether anything did.
     #[expect(clippy::unused_self, reason = "reads as what the sieve does")]
     fn keep(&self, left: &mut Vec<usize>, passes: impl Fn(usize) -> bool) -> bool {
         let passing: Vec<usize> = left
@@ -148,7 +147,7 @@ impl Sieve {
         }
     }
 
-    /// The best by what is chosen for, and all that are as good.
+    /// The best by strategy, and all that tie.
     fn equals(&self, candidates: &[VersionCandidate], left: &[usize]) -> (usize, Vec<usize>) {
         let order = |one: usize, other: usize| {
             let (a, b) = (&candidates[one].version, &candidates[other].version);
@@ -258,7 +257,7 @@ pub(super) mod tests {
         ];
 
         for (choice, wanted) in [
-            // The longer of those that came last; of equal length, the one that fits.
+            // The longer of the latest; of equal length, the better match.
             (Choice::Latest, 3),
             (Choice::Earliest, 1),
             (Choice::Longest, 1),
@@ -268,7 +267,7 @@ pub(super) mod tests {
             assert_eq!(all[decided.place].version.id, wanted, "{choice:?}");
         }
 
-        // Equal in everything: the first by number, whatever the order.
+        // Equal in everything: the lowest id, whatever the order.
         let twins = [
             candidate(9, "x", &[], 1, "same"),
             candidate(8, "x", &[], 1, "same"),

@@ -1,17 +1,18 @@
-//! What changed between two texts, as unified text: lines with three around them, in bounded time.
+//! The differences between two texts as a unified diff with three lines of context, in bounded
+//! time.
 
 use std::time::Duration;
 
 use similar::TextDiff;
 
-/// After this the comparison no longer looks for the shortest answer; what it gives is right all
-/// the same.
+/// After this time the comparison no longer searches for the shortest result; the result is still
+/// correct.
 const PATIENCE: Duration = Duration::from_millis(500);
 const AROUND: usize = 3;
 
-/// Empty if both say the same.
+/// Empty if both are the same.
 pub fn unified(before: &str, after: &str, names: &[String; 2]) -> String {
-    // A line ends with a line feed and with nothing else, as for everybody who reads such a text.
+    // Only a line feed ends a line, as in every other tool that reads diffs.
     let (before, after): (Vec<&str>, Vec<&str>) = (
         before.split_inclusive('\n').collect(),
         after.split_inclusive('\n').collect(),

@@ -1,4 +1,4 @@
-//! The caller's description of a source: checked, and converted to a search query, tags and a name.
+//! A request for one document: checked, and turned into words, tags and a name.
 
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
@@ -6,17 +6,17 @@ use crate::base::text::{basename, char_count};
 use crate::model::source::FILE_INGEST;
 use crate::model::version_search::Choice;
 
-/// Most characters of a query and of each other text.
+/// Maximum characters of a query and of each other text.
 const MOST_CHARS: usize = 4000;
 const MOST_TAG_CHARS: usize = 100;
 const MOST_TAGS: usize = 100;
 const MOST_USER_CHARS: usize = 128;
-/// Most candidates.
+/// Maximum candidates.
 pub const MOST_K: usize = 1000;
-/// What is looked for when nothing is said.
+/// The query used if nothing is given.
 const ANYTHING: &str = "document relevant to current request";
 
-/// A description of a source, as an application or its model gives it.
+/// The metadata of the wanted document, as an application or its model gives it.
 #[derive(Debug, Clone, Default)]
 pub struct VersionDescription {
     pub filename: Option<String>,
@@ -24,27 +24,27 @@ pub struct VersionDescription {
     pub note: Option<String>,
     pub provider: Option<String>,
     pub tags: Vec<String>,
-    /// Takes the place of the query that is made of the others.
+    /// Replaces the query that is derived from the other fields.
     pub query: Option<String>,
 }
 
-/// A request for one source.
+/// A request for one document.
 #[derive(Debug, Clone)]
 pub struct RetrievalInput {
     pub meta: VersionDescription,
     pub user_id: String,
-    /// Most candidates, before anything is left out.
+    /// Maximum candidates, before any filter.
     pub k: usize,
     pub default_tags: Vec<String>,
     pub choice: Choice,
     pub as_of: Option<Timestamp>,
-    /// Nothing is relaxed: what does not fit is not found.
+    /// No filter is dropped: what does not match is not found.
     pub strict: bool,
     pub explain: bool,
 }
 
 impl RetrievalInput {
-    /// Everything that is wrong is listed at once.
+    /// Reports all errors at once.
     pub(super) fn checked(mut self) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
         let meta = &mut self.meta;
@@ -55,7 +55,7 @@ impl RetrievalInput {
             ("meta.provider", &mut meta.provider),
             ("meta.query", &mut meta.query),
         ] {
-            // Models say nothing as an empty text.
+            // Models express "nothing" as an empty text.
             *text = text.take().filter(|text| !text.trim().is_empty());
             if text
                 .as_ref()
@@ -123,7 +123,7 @@ impl RetrievalInput {
         }
     }
 
-    /// The file's name, of a path the last segment.
+    /// The file name; of a path, the last segment.
     pub(super) fn filename(&self) -> Option<&str> {
         self.meta
             .filename
@@ -132,7 +132,7 @@ impl RetrievalInput {
             .filter(|name| !name.is_empty())
     }
 
-    /// The search query as one string.
+    /// The query as one text.
     pub(super) fn query(&self) -> String {
         if let Some(query) = &self.meta.query {
             return query.clone();
@@ -162,8 +162,8 @@ impl RetrievalInput {
         pieces.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// What sources may be found by: the query, and what is said besides. Nothing said finds
-    /// nothing.
+    /// The words by which sources may be found: of the query and of the other fields. Empty input
+    /// finds nothing.
     pub(super) fn words(&self) -> String {
         let first = self
             .meta
@@ -174,7 +174,7 @@ impl RetrievalInput {
         format!("{first} {}", self.said())
     }
 
-    /// `file_ingest`, the default tags, and the tags of the description, each once.
+    /// `file_ingest`, the tags that are always required, and those of the metadata, each once.
     pub(super) fn required_tags(&self) -> Vec<String> {
         let mut tags = vec![FILE_INGEST.to_owned()];
         for tag in self.default_tags.iter().chain(&self.meta.tags) {

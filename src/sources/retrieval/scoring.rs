@@ -1,14 +1,14 @@
-//! How well versions fit a query by their words: the share of the query's words that they hold,
+//! How well versions match a query by words: the share of the query's words that they contain, with
 //! rare ones counting more.
 //!
-//! A version's words are those of its name, of what was said of it, of its tags and of its text.
+//! A version's words are those of its name, its metadata, its tags and its text.
 
 use std::collections::HashMap;
 
 use crate::base::words::{each, telling};
 use crate::model::version_search::VersionCandidate;
 
-/// What the words of a query are worth.
+/// The weights of the words of a query.
 #[derive(Debug)]
 pub struct Scale {
     places: HashMap<String, usize>,
@@ -16,7 +16,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The scale over some versions, and the score of each of them, 0 to 1.
+    /// The weights over some versions, and the score of each of them, 0 to 1.
     pub fn over<'c>(
         query: &str,
         candidates: impl Iterator<Item = &'c VersionCandidate>,
@@ -37,7 +37,7 @@ impl Scale {
         (scale, scores)
     }
 
-    /// The score of a version that is not one of them.
+    /// The score of another version.
     pub fn score(&self, candidate: &VersionCandidate) -> f64 {
         self.share(&held(candidate, &self.places))
     }
@@ -52,7 +52,7 @@ impl Scale {
             .map(|(weight, _)| weight)
             .sum();
 
-        // The sum of nothing is -0.0, which would be shown.
+        // The sum of nothing is -0.0, which would be visible.
         if whole > 0.0 {
             shared / whole + 0.0
         } else {
@@ -67,7 +67,7 @@ fn weight(held: &[Vec<bool>], word: usize) -> f64 {
     (1.0 + held.len() as f64 / (1.0 + holders as f64)).ln()
 }
 
-/// Which of the words a version holds.
+/// Which of the words a version contains.
 fn held(candidate: &VersionCandidate, places: &HashMap<String, usize>) -> Vec<bool> {
     let mut held = vec![false; places.len()];
     let facts = &candidate.version.facts;

@@ -1,13 +1,13 @@
-// Bringing text in: files dropped or chosen, or text pasted. Each becomes a job that is watched.
+// Ingesting text: dropped or chosen files, or pasted text. Each becomes a job that the page watches.
 
 import { get, post } from "./api.js";
 import { bytes, h, put, words } from "./dom.js";
 import { watch } from "./live.js";
 import { dialog, failed, field, problem, sentence, showFieldErrors } from "./parts.js";
 
-const TAKEN = ".txt,.md,.json,.yml,.yaml";
+const ACCEPTED = ".txt,.md,.json,.yml,.yaml";
 
-/** Sends files two at a time; each problem is told beside the file's name. */
+/** Sends files two at a time and shows each problem next to the file's name. */
 async function sendFiles(files, { folder, tags, describe }, trouble) {
   const limit = await get("/v1/info").then((info) => info.limits.max_body_bytes, () => Infinity);
   const queue = [...files];
@@ -15,7 +15,7 @@ async function sendFiles(files, { folder, tags, describe }, trouble) {
   async function sender() {
     for (let file = queue.shift(); file; file = queue.shift()) {
       if (file.size > limit - 4096) {
-        refuse(file, { detail: `It has ${bytes(file.size)}; at most ${bytes(limit)} are taken.`, remediation: "Cut it into parts." });
+        refuse(file, { detail: `The file has ${bytes(file.size)}; the limit is ${bytes(limit)}.`, remediation: "Split it into smaller files." });
         continue;
       }
       const metadata = { path: `${folder.replace(/\/+$/, "")}/${file.name}`, mtime: new Date(file.lastModified).toISOString() };
@@ -30,31 +30,31 @@ async function sendFiles(files, { folder, tags, describe }, trouble) {
   await Promise.all([sender(), sender()]);
 }
 
-/** The panel with both ways in. */
+/** The panel for files and pasted text. */
 export function addPanel() {
   const folder = h("input", { type: "text", value: "/", spellcheck: "false" });
-  const labels = h("input", { type: "text", placeholder: "work, notes", autocomplete: "off" });
+  const tags = h("input", { type: "text", placeholder: "work, notes", autocomplete: "off" });
   const describe = h("input", { type: "checkbox" });
   const trouble = h("div.add-trouble");
-  const chosen = h("input.sr", { type: "file", multiple: true, accept: TAKEN, tabindex: "-1", "aria-hidden": "true" });
+  const chosen = h("input.sr", { type: "file", multiple: true, accept: ACCEPTED, tabindex: "-1", "aria-hidden": "true" });
   const send = (files) => {
     put(trouble);
     const where = folder.value.trim() || "/";
     if (!where.startsWith("/")) {
-      put(trouble, problem({ detail: "The folder begins with a slash.", remediation: "Write /notes, for example." }, { compact: true }));
+      put(trouble, problem({ detail: "The folder must begin with a slash.", remediation: "For example: /notes" }, { compact: true }));
       return;
     }
-    sendFiles(files, { folder: where, tags: words(labels.value), describe: describe.checked }, trouble).catch(failed);
+    sendFiles(files, { folder: where, tags: words(tags.value), describe: describe.checked }, trouble).catch(failed);
   };
   chosen.addEventListener("change", () => {
     send([...chosen.files]);
-    chosen.value = ""; // The same file may be chosen again.
+    chosen.value = ""; // So that the same file can be chosen again.
   });
   const zone = h("div.drop",
     h("p.drop-words", "Drop text files here"),
     h("p.muted", ".txt .md .json .yml .yaml"),
     h("div.row.centre", h("button", { type: "button", onclick: () => chosen.click() }, "Choose files"),
-      h("button", { type: "button", onclick: () => pasteDialog({ describe: describe.checked, tags: labels.value }) }, "Paste text")),
+      h("button", { type: "button", onclick: () => pasteDialog({ describe: describe.checked, startTags: tags.value }) }, "Paste text")),
     chosen);
   for (const kind of ["dragenter", "dragover"]) zone.addEventListener(kind, (event) => { event.preventDefault(); zone.classList.add("over"); });
   for (const kind of ["dragleave", "drop"]) zone.addEventListener(kind, () => zone.classList.remove("over"));
@@ -62,31 +62,31 @@ export function addPanel() {
     event.preventDefault();
     send([...event.dataTransfer.files]);
   });
-  return h("section.panel.add", { "aria-label": "Bring text in" },
-    h("h2", "Bring text in"), zone,
-    h("details.add-more", h("summary", "Folder, labels, description"),
-      field("Folder", folder, { hint: "The same path again is a new version of the document." }),
-      field("Labels", labels, { hint: "Separated by commas." }),
-      h("label.check", describe, h("span", "I describe the documents myself"))),
+  return h("section.panel.add", { "aria-label": "Ingest text" },
+    h("h2", "Ingest text"), zone,
+    h("details.add-more", h("summary", "Folder, tags, helper"),
+      field("Folder", folder, { hint: "The same path again adds a version to the source." }),
+      field("Tags", tags, { hint: "Separated by commas." }),
+      h("label.check", describe, h("span", "I write the helpers myself"))),
     trouble);
 }
 
-/** A text from the clipboard, or a new version of a document that is there. */
-export function pasteDialog({ describe = false, tags = "", source, start = "" } = {}) {
+/** Pasted text, or a new version of an existing source. */
+export function pasteDialog({ describe = false, startTags = "", source, start = "" } = {}) {
   const text = h("textarea.paste", { rows: "12", name: "text", value: start });
   const title = h("input", { type: "text", name: "title", autocomplete: "off" });
   const path = h("input", { type: "text", name: "path", placeholder: "/notes/cape.md", spellcheck: "false", autocomplete: "off" });
-  const labels = h("input", { type: "text", name: "tags", value: tags, placeholder: "work, notes", autocomplete: "off" });
+  const tags = h("input", { type: "text", name: "tags", value: startTags, placeholder: "work, notes", autocomplete: "off" });
   const own = h("input", { type: "checkbox", checked: describe });
   const trouble = h("div");
   const go = h("button.primary", { type: "submit" }, source ? "File the new version" : "File it");
   const form = h("form", { novalidate: true }, trouble,
     field("Text", text, { name: "text" }),
     !source && h("div.pair",
-      field("Title", title, { name: "title", hint: "Found in the text if left out." }),
-      field("Path", path, { name: "path", hint: "The same path again is a new version." })),
-    !source && field("Labels", labels, { name: "tags", hint: "Separated by commas." }),
-    !source && h("label.check", own, h("span", "I describe the document myself")),
+      field("Title", title, { name: "title", hint: "If empty, taken from the text." }),
+      field("Path", path, { name: "path", hint: "The same path again adds a version." })),
+    !source && field("Tags", tags, { name: "tags", hint: "Separated by commas." }),
+    !source && h("label.check", own, h("span", "I write the helper myself")),
     h("div.row.end", h("button", { type: "button", onclick: () => box.close() }, "Cancel"), go));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -94,7 +94,7 @@ export function pasteDialog({ describe = false, tags = "", source, start = "" } 
     if (source) body.source_id = source.id;
     if (title.value.trim()) body.title = title.value.trim();
     if (path.value.trim()) body.path = path.value.trim();
-    if (words(labels.value).length) body.tags = words(labels.value);
+    if (words(tags.value).length) body.tags = words(tags.value);
     if (own.checked) body.auto_source_identification = false;
     go.disabled = true;
     put(trouble);

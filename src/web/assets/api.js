@@ -1,5 +1,5 @@
-// The way to the service: the public API and nothing else. Owns the space and the key (kept in this browser,
-// sent as headers, never part of an address), problem documents, pages, and event streams.
+// The client of the public API. Owns the space and the key (stored in this browser, sent as headers, never part
+// of a URL), problem documents, pagination and event streams.
 
 const stored = (name) => {
   try { return localStorage.getItem(name) ?? ""; } catch { return ""; }
@@ -9,7 +9,7 @@ const keep = (name, value) => {
   try {
     if (value) localStorage.setItem(name, value);
     else localStorage.removeItem(name);
-  } catch { /* private mode: it lasts until the page is left */ }
+  } catch { /* private mode: kept only until the page is closed */ }
 };
 
 export const access = { space: stored("memoir.space"), key: stored("memoir.key") };
@@ -21,7 +21,7 @@ export function setAccess(space, key) {
   keep("memoir.key", key);
 }
 
-/** What went wrong, in the words of the service. */
+/** An error as the service reports it. */
 export class Problem extends Error {
   constructor(body) {
     super(body.detail);
@@ -36,7 +36,7 @@ function headersWith(more) {
   return headers;
 }
 
-/** Addresses are relative, so that the page works behind a proxy under any path. */
+/** URLs are relative, so that the page works behind a proxy under any path. */
 const address = (path) => new URL(path.replace(/^\//, ""), document.baseURI.split("#")[0]);
 
 async function send(method, path, { body, form, headers, signal } = {}) {
@@ -50,21 +50,21 @@ async function send(method, path, { body, form, headers, signal } = {}) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem({
-      code: "unreachable", title: "No answer", detail: "memoir does not answer.",
-      remediation: "See that it is running and that you are connected, then try again.",
+      code: "unreachable", title: "No response", detail: "memoir does not respond.",
+      remediation: "Check that it is running and that you are connected, then try again.",
     });
   }
   if (response.ok) return response;
   let problem = null;
-  try { problem = await response.json(); } catch { /* not ours: a proxy's page */ }
+  try { problem = await response.json(); } catch { /* not from memoir: a proxy's page */ }
   throw new Problem(problem?.detail ? problem : {
     code: "unknown", status: response.status, title: "Error",
-    detail: `The answer was ${response.status} ${response.statusText}.`.trim(),
-    remediation: "Something between this page and memoir answered in its place.",
+    detail: `The response was ${response.status} ${response.statusText}.`.trim(),
+    remediation: "It came from something between this page and memoir, such as a proxy.",
   });
 }
 
-/** Any call; gives the body, read as JSON, and the ETag. */
+/** Sends a request and returns the body, parsed as JSON, and the ETag. */
 export async function call(method, path, options) {
   const response = await send(method, path, options);
   const data = response.status === 204 ? null : await response.json();
@@ -75,13 +75,13 @@ export const get = async (path, options) => (await call("GET", path, options)).d
 export const post = async (path, body, options) => (await call("POST", path, { ...options, body })).data;
 export const text = async (path, options) => (await send("GET", path, options)).text();
 
-/** `/v1/x` and what to ask for, empty values left out. */
+/** A path with query parameters; empty values are omitted. */
 export function query(path, parameters) {
   const filled = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== "");
   return filled.length ? `${path}?${new URLSearchParams(filled)}` : path;
 }
 
-/** All pages of a list, one after the other. `most` is where it stops. */
+/** All pages of a list, fetched one after the other, until `most` items. */
 export async function all(path, parameters = {}, most = 20000) {
   const items = [];
   let cursor;
@@ -95,8 +95,8 @@ export async function all(path, parameters = {}, most = 20000) {
 }
 
 /**
- * A job's events until it is over. Read with `fetch`, as EventSource can send neither space nor key.
- * A broken connection is taken up again after the last event that was seen.
+ * A job's events until it ends. Uses `fetch`, because EventSource cannot send the space or the key.
+ * A broken connection resumes after the last event received.
  */
 export async function follow(id, onEvent, signal) {
   let last = "";

@@ -1,5 +1,5 @@
-// The frame: which view an address shows, titles, focus. Views are loaded when they are first needed;
-// each gives `show(main, route, signal)` and stops its work when the signal is aborted.
+// The frame: routing, titles and focus. A view is loaded when it is first needed; it exports
+// `show(main, route, signal)` and stops its work when the signal is aborted.
 
 import { access, get } from "./api.js";
 import { h, put } from "./dom.js";
@@ -20,7 +20,7 @@ let stop = new AbortController();
 let shownView = "";
 let visited = false;
 
-/** `#/library/ID/versions?from=1` as `{view, id, part, get}`. */
+/** Parses `#/library/ID/versions?from=1` into `{view, id, part, get}`. */
 function read() {
   const [path, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const [view, id, part] = path.split("/").map(decodeURIComponent);
@@ -29,7 +29,7 @@ function read() {
 }
 
 async function show() {
-  // A link into the page itself, such as the skip link, is no address of a view.
+  // A link within the page, such as the skip link, is not a route.
   if (location.hash && !location.hash.startsWith("#/")) return;
   stop.abort();
   stop = new AbortController();
@@ -50,7 +50,7 @@ async function show() {
     put(main, place);
     if (!again) scrollTo(0, 0);
     await view.show(place, route, signal);
-    // What was clicked is gone; a screen reader goes on at the title.
+    // The clicked element is gone, so screen readers continue at the title.
     if (visited && !again && document.activeElement === document.body) place.querySelector("h1")?.focus({ preventScroll: true });
     visited = true;
   } catch (error) {
@@ -59,7 +59,7 @@ async function show() {
 }
 
 function nameSpace() {
-  document.getElementById("place-name").textContent = access.space || (access.key ? "the key’s own" : "default");
+  document.getElementById("place-name").textContent = access.space || (access.key ? "the key’s space" : "default");
   document.getElementById("place").classList.toggle("with-key", Boolean(access.key));
 }
 
@@ -78,7 +78,7 @@ function start() {
   show();
 }
 
-/** Jobs of one space are none of another's. */
+/** Forgets the jobs of the previous space. */
 function startAnew() {
   forgetAll();
   start();
@@ -89,7 +89,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
-// A file that misses its mark must not replace the page.
+// A file dropped outside the drop zone must not replace the page.
 for (const kind of ["dragover", "drop"]) addEventListener(kind, (event) => event.preventDefault());
 addEventListener("hashchange", show);
 start();

@@ -1,4 +1,4 @@
-// The form of a question: the text, the strategy, and every setting that the API takes.
+// The query form: the question, the strategy, and every setting of the API.
 
 import { h, number, words } from "./dom.js";
 import { field } from "./parts.js";
@@ -10,7 +10,7 @@ const STRATEGIES = [
   ["branch_out", "Branch out", "Few at first, more on each level."],
 ];
 
-/** What the form shows when nothing was chosen. */
+/** The defaults of the form. */
 export const choices = { strategy: "one_shot" };
 
 function pick(name, chosen, options) {
@@ -30,42 +30,42 @@ export function settingsForm({ info, models, sources, start }) {
     event.preventDefault();
     question.form.requestSubmit();
   });
-  const cards = h("fieldset.strategies", h("legend.sr", "How to walk"), STRATEGIES.map(([value, name, words_]) =>
+  const cards = h("fieldset.strategies", h("legend.sr", "Strategy"), STRATEGIES.map(([value, name, words_]) =>
     h("label.strategy", h("input", { type: "radio", name: "strategy", value, checked: value === choices.strategy }),
       h("span.strategy-name", name), h("span.strategy-words", words_), h("span.strategy-cost.muted", { "data-estimate": value }, "\u00a0"))));
   const from = start.budget_named === undefined ? {} : start;
   const modelNames = h("datalist", { id: "model-names" }, (models?.items ?? []).filter((item) => item.configured && item.model).map((item) => h("option", { value: `${item.name}:${item.model}` })));
   const more = h("details.more-settings", h("summary", "More settings"),
     h("div.settings-grid",
-      field("What you get", pick("mode", start.mode, [["", "An answer"], ["retrieve", "The chunks alone"]])),
-      field("Categories on level 1", numeric("n", "", "by strategy"), { name: "n" }),
+      field("Result", pick("mode", start.mode, [["", "An answer"], ["retrieve", "Only the chunks"]])),
+      field("Categories on level 1", numeric("n", "", "depends on strategy"), { name: "n" }),
       field("Change per level", numeric("n2", "", set.n2), { name: "n2" }),
-      field("Most on a level", numeric("per_level_max", "", set.per_level_max), { name: "per_level_max", hint: "Only for “Branch out”." }),
+      field("Maximum per level", numeric("per_level_max", "", set.per_level_max), { name: "per_level_max", hint: "Only for “Branch out”." }),
       field("Budget in tokens", numeric("max_token_budget", from.budget_named ? start.max_token_budget : "", set.max_token_budget), { name: "max_token_budget" }),
-      field("When it is too much", pick("prompt_limiting_strategy", "", [["", `As configured (${set.prompt_limiting_strategy ?? "PRUNE"})`], ["PRUNE", "Drop paths, lowest rank first"], ["SUMMARIZE", "Shorten every chunk"]])),
-      field("One path over the budget", pick("overflow", "", [["", `As configured (${set.overflow ?? "trim"})`], ["trim", "Keep the chunks that match best"], ["error", "Refuse"]])),
-      field("Most chunks", numeric("limit", "", set.limit), { name: "limit" }),
-      field("Most chunks of a category", numeric("per_path_limit", "", set.per_path_limit || "no limit"), { name: "per_path_limit" }),
-      field("Most calls", numeric("max_calls", start.max_calls, "no limit"), { name: "max_calls" }),
-      field("Most dollars", numeric("max_cost_usd", start.max_cost_usd, "no limit", "any"), { name: "max_cost_usd" }),
+      field("If the budget is exceeded", pick("prompt_limiting_strategy", "", [["", `As configured (${set.prompt_limiting_strategy ?? "PRUNE"})`], ["PRUNE", "Drop paths, lowest rank first"], ["SUMMARIZE", "Shorten every chunk"]])),
+      field("If one path exceeds the budget", pick("overflow", "", [["", `As configured (${set.overflow ?? "trim"})`], ["trim", "Keep the chunks that match best"], ["error", "Fail"]])),
+      field("Maximum chunks", numeric("limit", "", set.limit), { name: "limit" }),
+      field("Maximum chunks per category", numeric("per_path_limit", "", set.per_path_limit || "no limit"), { name: "per_path_limit" }),
+      field("Maximum calls", numeric("max_calls", start.max_calls, "no limit"), { name: "max_calls" }),
+      field("Maximum cost in dollars", numeric("max_cost_usd", start.max_cost_usd, "no limit", "any"), { name: "max_cost_usd" }),
       field("Model", h("input", { type: "text", name: "model", list: "model-names", value: start.model ?? "", placeholder: info.llm.model, autocomplete: "off", spellcheck: "false" }), { name: "model" }),
-      field("Labels", h("input", { type: "text", name: "tags", value: (start.tags ?? []).join(", "), placeholder: "all documents", autocomplete: "off" }), { name: "tags", hint: "Documents that carry all of these." }),
-      documents(sources, start.source_ids ?? []),
-      field("As of", h("input", { type: "datetime-local", name: "as_of", step: "1" }), { name: "as_of", hint: "As the documents stood then." }),
-      field("Versions", pick("version_scope", start.version_scope === "all" ? "all" : "", [["", "As they are now"], ["all", "All there were"]]))),
+      field("Tags", h("input", { type: "text", name: "tags", value: (start.tags ?? []).join(", "), placeholder: "all sources", autocomplete: "off" }), { name: "tags", hint: "Sources that have all of these tags." }),
+      sourcePicker(sources, start.source_ids ?? []),
+      field("As of", h("input", { type: "datetime-local", name: "as_of", step: "1" }), { name: "as_of", hint: "Sources as they were at that time." }),
+      field("Versions", pick("version_scope", start.version_scope === "all" ? "all" : "", [["", "Latest versions"], ["all", "All versions"]]))),
     modelNames);
   return h("form.ask-form", { novalidate: true }, question, cards, more);
 }
 
-/** Documents to ask; none chosen is all of them. */
-function documents(sources, chosen) {
+/** The sources to query; none chosen means all. */
+function sourcePicker(sources, chosen) {
   const names = new Map(sources.map((source) => [source.id, source.filename]));
   const chips = h("div.chips");
-  const input = h("input", { type: "text", list: "document-names", placeholder: "all documents", autocomplete: "off" });
-  const list = h("datalist", { id: "document-names" }, sources.slice(0, 1000).map((source) => h("option", { value: source.path }, source.filename)));
+  const input = h("input", { type: "text", list: "source-names", placeholder: "all sources", autocomplete: "off" });
+  const list = h("datalist", { id: "source-names" }, sources.slice(0, 1000).map((source) => h("option", { value: source.path }, source.filename)));
   const add = (id) => {
     const chip = h("span.chip", { "data-source-id": id }, names.get(id) ?? id,
-      h("button.quiet", { type: "button", "aria-label": `Without ${names.get(id) ?? id}`, onclick: () => { chip.remove(); input.dispatchEvent(new Event("change", { bubbles: true })); } }, "×"));
+      h("button.quiet", { type: "button", "aria-label": `Remove ${names.get(id) ?? id}`, onclick: () => { chip.remove(); input.dispatchEvent(new Event("change", { bubbles: true })); } }, "×"));
     chips.append(chip);
   };
   chosen.forEach(add);
@@ -75,12 +75,12 @@ function documents(sources, chosen) {
     if (!chips.querySelector(`[data-source-id="${source.id}"]`)) add(source.id);
     input.value = "";
   });
-  const box = field("Documents", input, { name: "source_ids", hint: `Of ${number(sources.length)}; choose by path or name.` });
+  const box = field("Sources", input, { name: "source_ids", hint: `Choose from ${number(sources.length)} by path or name.` });
   box.append(list, chips);
   return box;
 }
 
-/** The request that the form stands for; what was left alone is left out. */
+/** The request that the form describes; settings left at their default are omitted. */
 export function readForm(form) {
   const data = new FormData(form);
   const body = { query: String(data.get("query")).trim(), strategy: data.get("strategy") };

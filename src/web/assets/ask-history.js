@@ -1,17 +1,17 @@
-// Earlier questions, and doing one again: as it was recorded, or live, with the comparison of both.
+// Earlier queries, and replays: recorded or live, compared with the original.
 
 import { get, post, query } from "./api.js";
 import { showResult } from "./ask-result.js";
 import { count, dollars, h, milliseconds, number, put, when } from "./dom.js";
-import { facts, paged, problem, trail } from "./parts.js";
+import { facts, paged, problem, categoryPath } from "./parts.js";
 
 export function earlier(signal) {
   const list = h("ol.plain.asked");
   const pages = paged(list, (cursor) => get(query("/v1/queries", { limit: 15, cursor }), { signal }), (item) =>
     h("li", h("a", { href: `#/ask/${item.id}` }, item.query),
-      h("p.muted", item.strategy.replace("_", " "), " · ", item.state === "failed" ? "no answer" : count(item.totals.calls, "call"), " · ", when(item.created_at))),
-  h("p.empty", "Nothing was asked yet."));
-  const box = h("section.panel", { "aria-label": "Earlier questions" }, h("h2", "Earlier questions"), list, pages.foot);
+      h("p.muted", item.strategy.replace("_", " "), " · ", item.state === "failed" ? "failed" : count(item.totals.calls, "call"), " · ", when(item.created_at))),
+  h("p.empty", "No queries yet."));
+  const box = h("section.panel", { "aria-label": "Earlier queries" }, h("h2", "Earlier queries"), list, pages.foot);
   box.refresh = () => pages.start();
   return box;
 }
@@ -20,17 +20,17 @@ const signed = (value, form = number) => (value > 0 ? `+${form(value)}` : value 
 
 function comparison(replay) {
   const { leaves, ...changes } = replay.differences;
-  const group = (name, paths, kind) => paths.length > 0 && h("div", h("h4", name), h("ul.plain", paths.map((path) => h("li", { class: kind }, trail(path)))));
+  const group = (name, paths, kind) => paths.length > 0 && h("div", h("h4", name), h("ul.plain", paths.map((path) => h("li", { class: kind }, categoryPath(path)))));
   return h("div.comparison",
     replay.identical === true && h("p.good-words", "Identical: the same walk, the same chunks, the same answer."),
-    replay.identical === false && h("p.bad-words", "Not identical: something that it rested on has changed since, a document perhaps."),
-    replay.error && h("p.bad-words", "The replay ended with ", h("code", replay.error), "."),
+    replay.identical === false && h("p.bad-words", "Not identical: something that the query depends on has changed since, for example a source."),
+    replay.error && h("p.bad-words", "The replay failed with ", h("code", replay.error), "."),
     facts(["Calls", signed(changes.calls)], ["Tokens in", signed(changes.tokens_prompt)], ["Tokens out", signed(changes.tokens_completion)],
       ["Cost", changes.cost_usd === null ? "–" : signed(changes.cost_usd, dollars)], ["Time", signed(changes.total_latency, milliseconds)]),
     h("div.leaves", group("Read by both", leaves.kept, ""), group("New in the replay", leaves.added, "plus"), group("No longer read", leaves.removed, "minus")));
 }
 
-/** Both ways of doing it again. */
+/** Both kinds of replay. */
 export function replayPanel(receipt, sources) {
   const out = h("div.replay-out", { "aria-live": "polite" });
   const strategy = h("select", { "aria-label": "Strategy of the live replay" }, h("option", { value: "" }, "same strategy"),
@@ -39,18 +39,18 @@ export function replayPanel(receipt, sources) {
     event.target.disabled = true;
     const body = { mode };
     if (mode === "live" && strategy.value) body.strategy = strategy.value;
-    put(out, h("p.muted", mode === "live" ? "Asking again…" : "Replaying…"));
+    put(out, h("p.muted", mode === "live" ? "Running again…" : "Replaying…"));
     try {
       const replay = await post(`/v1/queries/${receipt.id}/replay`, body);
       const kept = mode === "live" ? await get(`/v1/queries/${replay.result.id}`).catch(() => null) : receipt;
-      put(out, h("h3", mode === "live" ? "Asked again, compared with then" : "Replayed as recorded"), comparison(replay), showResult(replay.result, kept, sources));
+      put(out, h("h3", mode === "live" ? "Live replay, compared with the original" : "Replayed as recorded"), comparison(replay), showResult(replay.result, kept, sources));
     } catch (error) {
       put(out, problem(error));
     }
     event.target.disabled = false;
   };
-  return h("section.replay", { "aria-label": "Replay" }, h("h2", "Do it again"),
-    h("p.muted", "As recorded asks no model and shows whether everything is still the same. Live asks now."),
+  return h("section.replay", { "aria-label": "Replay" }, h("h2", "Replay"),
+    h("p.muted", "A recorded replay calls no model and shows whether the result is still the same. A live replay calls the models again."),
     h("div.row", h("button", { type: "button", onclick: run("recorded") }, "Replay as recorded"),
       h("button", { type: "button", onclick: run("live") }, "Replay live"), strategy), out);
 }

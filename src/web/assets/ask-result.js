@@ -1,16 +1,16 @@
-// What a question led to: the answer with its citations, the walk, the budget, chunks, calls.
+// The result of a query: the answer with its citations, the walk, the budget, chunks and calls.
 
 import { access } from "./api.js";
 import { count, dollars, h, milliseconds, number } from "./dom.js";
-import { facts, sentence, trail } from "./parts.js";
+import { facts, sentence, categoryPath } from "./parts.js";
 import { REASONS, walk } from "./walk.js";
 
-/** Answers of this visit; receipts keep no text. */
+/** Results of this visit, because receipts contain no text. */
 export const results = new Map();
 
 export const chunkLink = (chunk) => `#/library/${chunk.source_id}/chunks?version=${chunk.source_version}&chunk=${chunk.chunk_id}`;
 
-/** `result` may be missing (only the receipt is kept), and so may the receipt (where none are kept). */
+/** `result` is missing after a reload, and `receipt` where receipts are disabled. */
 export function showResult(result, receipt, sources) {
   const names = new Map(sources.map((source) => [source.id, source.filename]));
   const chunks = new Map((result?.chunks ?? []).map((chunk) => [chunk.chunk_id, chunk]));
@@ -39,13 +39,13 @@ function answer(result, receipt, chunks, names) {
   if (result?.answer) return h("section.answer", { "aria-label": "Answer" }, title, h("p.answer-text", cited(result.answer, chunks, names)));
   if (result?.parameters?.mode === "retrieve") return h("section.answer", h("h2.answer-title", `${count(result.chunks.length, "chunk")} found`));
   if (!result && receipt?.state === "succeeded") {
-    return h("section.answer", title, h("p.muted", `${count(receipt.answer_chars, "character")}. Receipts keep the walk, not the words; “Replay as recorded” below shows the answer again.`));
+    return h("section.answer", title, h("p.muted", `${count(receipt.answer_chars, "character")}. Receipts contain the walk but no text; “Replay as recorded” below shows the answer again.`));
   }
-  if (receipt?.state === "failed") return h("section.answer", h("h2.answer-title", "No answer"), h("p.muted", "It ended with ", h("code", receipt.error), "."));
+  if (receipt?.state === "failed") return h("section.answer", h("h2.answer-title", "No answer"), h("p.muted", "The query failed with ", h("code", receipt.error), "."));
   return null;
 }
 
-/** `[12]` and `[3, 4]` become links to the chunks; anything else stays text. */
+/** Turns `[12]` and `[3, 4]` into links to the chunks; anything else stays text. */
 export function cited(text, chunks, names) {
   const parts = [];
   let at = 0;
@@ -55,7 +55,7 @@ export function cited(text, chunks, names) {
     parts.push(text.slice(at, match.index));
     parts.push(h("span.cites", ids.map((id) => {
       const chunk = chunks.get(id);
-      return h("a.cite", { href: chunkLink(chunk), "data-cite": id, title: `${names.get(chunk.source_id) ?? "a document"}: ${chunk.category_path.join(" › ")}`, "aria-label": `Chunk ${id}, ${names.get(chunk.source_id) ?? "a document"}` }, `[${id}]`);
+      return h("a.cite", { href: chunkLink(chunk), "data-cite": id, title: `${names.get(chunk.source_id) ?? "a source"}: ${chunk.category_path.join(" › ")}`, "aria-label": `Chunk ${id}, ${names.get(chunk.source_id) ?? "a source"}` }, `[${id}]`);
     })));
     at = match.index + match[0].length;
   }
@@ -69,7 +69,7 @@ function sum(calls, result) {
   return { calls: calls.length, tokens_prompt: total("tokens_prompt"), tokens_completion: total("tokens_completion"), cost_usd: unknown ? null : total("cost_usd"), total_latency: result?.total_latency };
 }
 
-/** How the prompt fills its budget. */
+/** How much of the budget the prompt uses. */
 function budget(estimate) {
   if (!estimate) return null;
   const whole = Math.max(estimate.max_token_budget, estimate.fixed_prompt_token_count + estimate.chunks_total_token_count);
@@ -83,7 +83,7 @@ function budget(estimate) {
     h("h2", "Budget"),
     h("div.stack", { "aria-hidden": "true" }, part("fixed", estimate.fixed_prompt_token_count), part("chunks-part", estimate.chunks_total_token_count),
       whole > estimate.max_token_budget && part("allowed", estimate.max_token_budget)),
-    h("p.muted", `${number(estimate.fixed_prompt_token_count)} tokens of instruction, question and descriptions, ${number(estimate.chunks_total_token_count)} of chunks found, ${number(estimate.max_token_budget)} allowed`,
+    h("p.muted", `${number(estimate.fixed_prompt_token_count)} tokens of instructions, query and helpers, ${number(estimate.chunks_total_token_count)} of chunks, ${number(estimate.max_token_budget)} allowed`,
       sent ? `; ${number(sent)} were sent.` : "."));
 }
 
@@ -97,11 +97,11 @@ function dropped(from) {
     const name = item.category_path.join("\n");
     byPath.set(name, [...(byPath.get(name) ?? []), item.chunk_id]);
   }
-  return h("section.dropped", { "aria-label": "Left out" }, h("h2", "Left out"),
+  return h("section.dropped", { "aria-label": "Dropped" }, h("h2", "Dropped"),
     h("ul.plain",
-      paths.map((item) => h("li", trail(item.path), " ", h("span.tag.reason", REASONS[item.reason] ?? item.reason))),
-      [...byPath].map(([name, ids]) => h("li", trail(name.split("\n")), " ", h("span.tag.reason", `${count(ids.length, "chunk")} did not fit the budget`), " ", h("span.muted", ids.slice(0, 30).map((id) => `[${id}]`).join(" "), ids.length > 30 && " …"))),
-      errors.map((item) => h("li", trail(item.path), " ", h("span.muted", item.message)))));
+      paths.map((item) => h("li", categoryPath(item.path), " ", h("span.tag.reason", REASONS[item.reason] ?? item.reason))),
+      [...byPath].map(([name, ids]) => h("li", categoryPath(name.split("\n")), " ", h("span.tag.reason", `${count(ids.length, "chunk")} did not fit the budget`), " ", h("span.muted", ids.slice(0, 30).map((id) => `[${id}]`).join(" "), ids.length > 30 && " …"))),
+      errors.map((item) => h("li", categoryPath(item.path), " ", h("span.muted", item.message)))));
 }
 
 function chunkList(result, used, names) {
@@ -111,10 +111,10 @@ function chunkList(result, used, names) {
     h("details.found-chunk", h("summary",
       h("span.number", `[${chunk.chunk_id}]`), h("span.first-words", chunk.text_content.replace(/^[#\s]+/, "").slice(0, 110)),
       !set.has(chunk.chunk_id) && result.parameters.mode !== "retrieve" && h("span.tag.reason", "not used")),
-    h("p.muted", h("a", { href: chunkLink(chunk) }, `${names.get(chunk.source_id) ?? "The document"}, characters ${number(chunk.start_char)}–${number(chunk.end_char)}`), " · ", trail(chunk.category_path), ` · rank ${chunk.ranked_relevance}, relevance ${chunk.path_relevance.toFixed(2)}`),
+    h("p.muted", h("a", { href: chunkLink(chunk) }, `${names.get(chunk.source_id) ?? "The source"}, characters ${number(chunk.start_char)}–${number(chunk.end_char)}`), " · ", categoryPath(chunk.category_path), ` · rank ${chunk.ranked_relevance}, relevance ${chunk.path_relevance.toFixed(2)}`),
     h("p.verbatim", chunk.text_content)));
   return h("section", { "aria-label": "Chunks" }, h("h2", "Chunks"),
-    h("p.muted", result.parameters.mode === "retrieve" ? `${count(result.chunks.length, "chunk")} found.` : `The answer was written from ${count(set.size, "chunk")} of ${number(result.chunks.length)} found.`),
+    h("p.muted", result.parameters.mode === "retrieve" ? `${count(result.chunks.length, "chunk")} found.` : `The answer uses ${count(set.size, "chunk")} of ${number(result.chunks.length)} found.`),
     h("ol.plain.found-chunks", result.chunks.slice(0, 100).map(item)),
     result.chunks.length > 100 && h("p.muted", `The first 100 of ${number(result.chunks.length)}.`));
 }
@@ -122,7 +122,7 @@ function chunkList(result, used, names) {
 export function callTable(calls) {
   if (!calls.length) return null;
   return h("section", { "aria-label": "Calls" }, h("h2", "Calls"), h("div.table-box", h("table.list.calls",
-    h("thead", h("tr", h("th", "Task"), h("th.num", "Level"), h("th", "Outcome"), h("th", "Model"), h("th.num", "Tokens in"), h("th.num", "Out"), h("th.num", "Time"), h("th.num", "Cost"))),
+    h("thead", h("tr", h("th", "Stage"), h("th.num", "Level"), h("th", "Outcome"), h("th", "Model"), h("th.num", "Tokens in"), h("th.num", "Out"), h("th.num", "Time"), h("th.num", "Cost"))),
     h("tbody", calls.slice(0, 500).map((call) => h("tr",
       h("td.main-cell", call.stage, call.attempt > 1 && h("span.muted", ` attempt ${call.attempt}`)),
       h("td.num", { "data-name": "Level" }, call.level ?? "–"),
@@ -135,7 +135,7 @@ export function callTable(calls) {
   calls.length > 500 && h("p.muted", `The first 500 of ${number(calls.length)}.`));
 }
 
-/** The same question for a terminal. The key is named, never shown. */
+/** The same query as a curl command. It names the variable of the key and never shows the key. */
 export function curl(body) {
   const quoted = JSON.stringify(body).replaceAll("'", "'\\''");
   return [

@@ -1,4 +1,4 @@
-// Asking: the question and its settings, what it can take, and the run. What comes of it is shown by `ask-result.js`.
+// The Ask view: the form, the estimate, and running the query. `ask-result.js` shows the result.
 
 import { all, get, post } from "./api.js";
 import { choices, readForm, settingsForm } from "./ask-form.js";
@@ -27,7 +27,7 @@ export async function show(main, route, signal) {
   const bound = h("p.bound", { "aria-live": "polite" }, "\u00a0");
   const code = h("pre.curl", { tabindex: "0", role: "region", "aria-label": "The request as curl" });
   form.append(h("div.ask-line", bound, h("div.row.end", clock, stopButton, go)));
-  put(main, head("Ask", info.llm.embedded ? "The embedded model walks and answers: it finds sentences, it does not write them." : `${info.llm.model} walks and answers.`),
+  put(main, head("Ask", info.llm.embedded ? "The embedded model walks the hierarchy and answers with sentences it finds; it writes none of its own." : `${info.llm.model} walks the hierarchy and writes the answer.`),
     h("div.ask", h("div.ask-main", form,
       h("details.request", h("summary", "The request as curl"), code, copyButton(() => code.textContent)), status, result), history));
 
@@ -60,10 +60,10 @@ export async function show(main, route, signal) {
       const answer = await post("/v1/queries", readForm(form), { signal: stop.signal });
       results.set(answer.id, answer);
       const kept = await get(`/v1/queries/${answer.id}`).catch(() => null);
-      // Coming back from a chunk leads to this answer, not to an empty form.
+      // Going back from a chunk leads to this answer, not to an empty form.
       if (kept) window.history.replaceState(null, "", `#/ask/${answer.id}`);
       put(result, showResult(answer, kept, sources.items), kept && replayPanel(kept, sources.items));
-      status.textContent = answer.answer ? `Answered: ${answer.answer}` : "Chunks were found";
+      status.textContent = answer.answer ? `Answered: ${answer.answer}` : "Chunks found";
       if (matchMedia("(max-width: 60rem)").matches) result.scrollIntoView({ block: "start" });
     } catch (error) {
       if (error.name === "AbortError") put(result, h("p.empty", "Stopped."));
@@ -83,12 +83,12 @@ export async function show(main, route, signal) {
   list.refresh();
   if (missing) put(result, problem(missing));
   if (receipt) put(result, showResult(results.get(receipt.id), receipt, sources.items), replayPanel(receipt, sources.items));
-  // A question that was chosen elsewhere is ready to be asked, not asked: it may cost something.
+  // A question chosen elsewhere is filled in but not sent: it may cost money.
   if (route.get("question")) go.focus();
   else if (!receipt) form.querySelector("textarea").focus({ preventScroll: true });
 }
 
-/** The most that each strategy can take, on its card; the chosen one in words. */
+/** Shows the upper bound of each strategy on its card, and the chosen one in full. */
 function showEstimate(form, bound, estimate, chosen) {
   for (const item of estimate.strategies) {
     const place = form.querySelector(`[data-estimate="${item.strategy}"]`);

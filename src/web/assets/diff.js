@@ -1,8 +1,8 @@
-// What changed between two texts, line by line, and how to show it. Owns the comparison; knows no API.
+// Compares two texts line by line and shows the differences. It does not use the API.
 
 import { h, number } from "./dom.js";
 
-/** Beyond this many edits the exact comparison would take long; the middle is then shown as replaced. */
+/** Beyond this many edits the exact comparison is too slow, and the middle is shown as replaced. */
 const MOST_EDITS = 2000;
 
 /** Myers' shortest edit script: `[kind, line]` with kind " ", "-" or "+". */
@@ -61,7 +61,7 @@ function walkBack(history, a, b) {
   return lines.reverse();
 }
 
-/** The words of a changed line, those that changed marked. */
+/** The words of a changed line, with the changed ones marked. */
 function marked(line, other) {
   const a = line.split(/(\s+)/);
   const b = other.split(/(\s+)/);
@@ -71,12 +71,12 @@ function marked(line, other) {
 
 const AROUND = 3;
 
-/** The differences as a table with line numbers; what is the same far away is folded. */
+/** The differences as a table with line numbers; equal lines far from a change are folded. */
 export function diffView(before, after) {
   const lines = compare(before, after);
   const added = lines.filter(([kind]) => kind === "+").length;
   const removed = lines.filter(([kind]) => kind === "-").length;
-  if (added + removed === 0) return h("p.empty", "Both versions say the same.");
+  if (added + removed === 0) return h("p.empty", "The versions are identical.");
   const near = new Set();
   lines.forEach(([kind], index) => {
     if (kind !== " ") for (let other = index - AROUND; other <= index + AROUND; other += 1) near.add(other);
@@ -103,7 +103,7 @@ export function diffView(before, after) {
       h("table.diff", h("caption.sr", "Differences, line by line"), body)));
 }
 
-/** The line that a single changed line became, to mark its words. */
+/** The counterpart of a single changed line, used to mark the changed words. */
 function partner(lines, index) {
   const [kind] = lines[index];
   if (kind === " ") return null;

@@ -1,5 +1,5 @@
-// Building the page: elements, text, numbers. Owns the promise that no text is ever read as HTML:
-// everything goes in through text nodes and attributes, and nothing else in the page makes elements.
+// Builds the page: elements, text, numbers. Guarantees that text is never interpreted as HTML: everything is
+// inserted as text nodes and attributes, and no other module creates elements.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -11,7 +11,7 @@ function fill(element, children) {
   return element;
 }
 
-/** An element: `h("p.note", {onclick}, "text", child)`. Properties that start with `on` are listeners. */
+/** Creates an element: `h("p.note", {onclick}, "text", child)`. Properties that start with `on` are listeners. */
 export function h(spec, properties, ...children) {
   const [tag, ...classes] = spec.split(".");
   const element = document.createElement(tag || "div");
@@ -29,7 +29,7 @@ export function h(spec, properties, ...children) {
   return fill(element, children);
 }
 
-/** An SVG element. */
+/** Creates an SVG element. */
 export function s(tag, attributes, ...children) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
@@ -40,7 +40,7 @@ export function s(tag, attributes, ...children) {
   return fill(element, children);
 }
 
-/** Puts other children in. */
+/** Replaces the children of an element. */
 export function put(element, ...children) {
   element.replaceChildren();
   return fill(element, children);
@@ -80,7 +80,7 @@ const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const year = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 
-/** A moment, short; the whole of it on hover. */
+/** A short time, with the full date on hover. */
 export function when(text) {
   if (!text) return h("span.muted", "–");
   const moment = new Date(text);
@@ -91,10 +91,10 @@ export function when(text) {
 
 export const whenWhole = (text) => h("time", { datetime: text }, dateTime.format(new Date(text)));
 
-/** "a, b ,c" as a list, doubles left out. */
+/** "a, b ,c" as a list without duplicates. */
 export const words = (text) => [...new Set(text.split(",").map((word) => word.trim()).filter(Boolean))];
 
-/** Only the last of a flurry of calls goes through. */
+/** Debounces: only the last of several quick calls runs. */
 export function settle(action, delay) {
   let timer = 0;
   return (...values) => {

@@ -1,19 +1,19 @@
-// The description of a document (its contextual helper): four fields, what they come to, and a yes.
-// One form for a job that waits and for a document that is there.
+// The contextual helper of a source: four fields, a preview and a confirmation. One form serves both a waiting job
+// and an existing source.
 
 import { call, get, post } from "./api.js";
 import { count, h, put } from "./dom.js";
 import { dialog, failed, field, problem, showFieldErrors } from "./parts.js";
 
 const FIELDS = [
-  ["author", "Author", "Who made it. “unknown” is an answer."],
-  ["date", "Date", "When it was made, like 2025-01-31. “unknown” is an answer."],
+  ["author", "Author", "Who wrote it, or “unknown”."],
+  ["date", "Date", "When it was written, such as 2025-01-31, or “unknown”."],
   ["topic", "Topic", "What it is about, in a few words."],
 ];
 
 /**
- * Fields → preview → confirm. `preview(fields)` gives `{preview, token_count}`, `confirm(fields)` ends it.
- * `start` fills the fields in, `extra()` gives a further button for each step.
+ * Fields, then preview, then confirmation. `preview(fields)` returns `{preview, token_count}`, `confirm(fields)`
+ * finishes. `start` holds the initial values, `extra()` returns another button for each step.
  */
 export function helperForm({ start = {}, preview, confirm, confirmLabel, extra = () => null }) {
   const inputs = Object.fromEntries(FIELDS.map(([name]) => [name, h("input", { type: "text", name, value: start[name] ?? "", autocomplete: "off" })]));
@@ -24,7 +24,7 @@ export function helperForm({ start = {}, preview, confirm, confirmLabel, extra =
   const tokens = h("p.muted");
   const yes = h("button.primary", { type: "button" }, confirmLabel);
   const second = h("div.helper-preview", { hidden: true },
-    h("h3", { tabindex: "-1" }, "It will read"), shown, tokens,
+    h("h3", { tabindex: "-1" }, "Preview"), shown, tokens,
     h("div.row.end", extra(), h("button", { type: "button", onclick: () => step(false) }, "Edit"), yes));
   const form = h("form.helper-fields", { novalidate: true },
     trouble,
@@ -45,8 +45,8 @@ export function helperForm({ start = {}, preview, confirm, confirmLabel, extra =
     try {
       const result = await preview(values());
       showFieldErrors(form, []);
-      shown.textContent = result.preview || "Nothing: all four are unknown.";
-      tokens.textContent = `${count(result.token_count, "token")} in every prompt that speaks of this document`;
+      shown.textContent = result.preview || "Empty: all four fields are unknown.";
+      tokens.textContent = `${count(result.token_count, "token")} in every prompt about this source`;
       step(true);
     } catch (error) {
       const left = showFieldErrors(form, error.errors);
@@ -61,7 +61,7 @@ export function helperForm({ start = {}, preview, confirm, confirmLabel, extra =
   return h("div.helper-form", form, second);
 }
 
-/** The dialogue of a job that waits for its description. `done(job)` gets the job as it is then. */
+/** The dialogue for a job that waits for its helper. `done(job)` receives the updated job. */
 export async function describe(job, done) {
   let whole = job;
   try { whole = await get(`/v1/jobs/${job.id}`); } catch (error) { failed(error); return; }
@@ -78,10 +78,10 @@ export async function describe(job, done) {
       done(await post(`/v1/jobs/${job.id}/helper/confirm`));
       box.close();
     },
-    confirmLabel: "Confirm and go on",
+    confirmLabel: "Confirm and continue",
     extra: cancel,
   });
-  const box = dialog("Describe the document", h("div",
-    h("p.muted", "One paragraph that stands in every prompt that speaks of it. Filing goes on once you confirm."), form));
+  const box = dialog("Write the helper", h("div",
+    h("p.muted", "One paragraph that is part of every prompt about this source. Filing continues once you confirm."), form));
   box.querySelector("input").focus();
 }

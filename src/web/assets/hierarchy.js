@@ -1,4 +1,4 @@
-// The hierarchy: the picture, the list with its search, how full each level is, and the chunks of a category.
+// The hierarchy view: the picture, the searchable list, how full each level is, and the chunks of a category.
 
 import { all, get, query } from "./api.js";
 import { count, h, number, put } from "./dom.js";
@@ -19,11 +19,11 @@ export async function show(main, route, signal) {
   }
   if (signal.aborted) return;
   if (answer.items.length === 0) {
-    put(main, head("Hierarchy"), h("div.empty.large", h("p", "There are no categories yet. They come with the first text that is filed."), h("a.button.primary", { href: "#/library" }, "Bring text in")));
+    put(main, head("Hierarchy"), h("div.empty.large", h("p", "There are no categories yet. The first text you ingest creates them."), h("a.button.primary", { href: "#/library" }, "Ingest text")));
     return;
   }
   const tree = grow(answer.items);
-  const crumbs = h("nav.crumbs", { "aria-label": "Where you are" });
+  const crumbs = h("nav.crumbs", { "aria-label": "Path" });
   const list = h("ul.category-list");
   const found = h("p.muted.found-count", { role: "status" });
   const search = h("input", { type: "search", placeholder: "Find a category", "aria-label": "Find a category", autocomplete: "off" });
@@ -34,11 +34,11 @@ export async function show(main, route, signal) {
   const go = (node) => { picture.zoom(node); };
   const picture = icicle(tree, (node) => {
     chosen = node;
-    // The address follows without drawing everything anew.
+    // Updates the URL without redrawing the view.
     history.replaceState(null, "", node.id ? `#/hierarchy/${node.id}` : "#/hierarchy");
     search.value = "";
     settleOn(node);
-  }, (left) => { put(keys, "Click to go in. With the keyboard: arrows, Enter, Escape.", left > 0 && ` ${number(left)} too small to draw; the list has them.`); });
+  }, (left) => { put(keys, "Click to zoom in. With the keyboard: arrows, Enter, Escape.", left > 0 && ` ${number(left)} categories are too small to draw; the list shows them.`); });
 
   function settleOn(node) {
     const steps = [tree.root, ...pathOf(node)];
@@ -68,7 +68,7 @@ export async function show(main, route, signal) {
 
   function showChunks(node) {
     if (node.children.length || node.id === 0) {
-      put(below, h("p.empty", "Go down to a leaf to read its chunks."));
+      put(below, h("p.empty", "Select a leaf to read its chunks."));
       return;
     }
     const items = h("ol.chunks");
@@ -76,11 +76,11 @@ export async function show(main, route, signal) {
     const pages = paged(items, async (cursor) => {
       const page = await get(query(`/v1/categories/${node.id}/chunks`, { limit: 50, cursor }), { signal });
       for (const id of new Set(page.items.map((chunk) => chunk.source_id))) {
-        if (!names.has(id)) names.set(id, await get(`/v1/sources/${id}`, { signal }).then((source) => source.filename, () => "a document"));
+        if (!names.has(id)) names.set(id, await get(`/v1/sources/${id}`, { signal }).then((source) => source.filename, () => "a source"));
       }
       return page;
     }, (chunk) => chunkItem(chunk, h("a", { href: `#/library/${chunk.source_id}/chunks?version=${chunk.source_version}&chunk=${chunk.chunk_id}` },
-      `${names.get(chunk.source_id)}, chunk ${chunk.ordinal}`)), h("p.empty", "Nothing is filed here now."));
+      `${names.get(chunk.source_id)}, chunk ${chunk.ordinal}`)), h("p.empty", "This category is empty."));
     put(below, h("h2", node.name, " ", h("span.muted", count(node.chunk_count, "chunk"))), items, pages.foot);
     pages.start();
   }
@@ -99,7 +99,7 @@ export async function show(main, route, signal) {
     h("div.hierarchy", h("div.picture", picture.svg, keys),
       h("aside.side",
         h("section.panel", { "aria-label": "Categories" }, search, found, list),
-        h("section.panel", { "aria-label": "How full" }, h("h2", answer.limit_scope === "parent" ? "Categories, limit per parent" : "How full each level is"), answer.levels.map(full)))),
+        h("section.panel", { "aria-label": "Categories per level" }, h("h2", answer.limit_scope === "parent" ? "Categories (limit per parent)" : "Categories per level"), answer.levels.map(full)))),
     below);
   picture.start(chosen);
   settleOn(chosen);

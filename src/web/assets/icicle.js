@@ -1,13 +1,13 @@
-// The hierarchy as a picture: levels from left to right, heights by chunks. Owns drawing, zoom, and the keys:
-// arrows move, Enter goes in, Escape goes out.
+// The hierarchy as a picture: levels from left to right, heights proportional to chunks. Owns drawing, zoom and
+// keys: arrows move, Enter zooms in, Escape zooms out.
 
 import { count, s } from "./dom.js";
 
 const LEVELS = 4;
-const LEAST = 3; // Pixels below which a category is not drawn; zooming in shows it.
+const LEAST = 3; // Minimum height in pixels; smaller categories appear after zooming in.
 const GAP = 2;
 
-/** A tree of `{id, name, level, chunk_count, parent, children}` under one root. */
+/** Builds a tree of `{id, name, level, chunk_count, parent, children}` under one root. */
 export function grow(items) {
   const root = { id: 0, name: "Everything", level: 0, chunk_count: 0, parent: null, children: [] };
   const byId = new Map([[0, root]]);
@@ -22,16 +22,16 @@ export function grow(items) {
   return { root, byId };
 }
 
-/** Names from the top down. */
+/** The nodes from level 1 down to this one. */
 export function pathOf(node) {
   const names = [];
   for (let at = node; at && at.id !== 0; at = at.parent) names.unshift(at);
   return names;
 }
 
-/** The picture. `onZoom(node)` is told where it goes, `onDraw(left)` how many were too small to draw. */
+/** The picture. It calls `onZoom(node)` after zooming and `onDraw(left)` with the number of nodes too small to draw. */
 export function icicle(tree, onZoom, onDraw) {
-  const svg = s("svg", { class: "icicle", role: "tree", "aria-label": "The hierarchy: arrow keys move, Enter goes in, Escape goes out" });
+  const svg = s("svg", { class: "icicle", role: "tree", "aria-label": "The hierarchy: arrow keys move, Enter zooms in, Escape zooms out" });
   let focus = tree.root;
   let active = tree.root;
   let drawn = new Map();
@@ -40,7 +40,7 @@ export function icicle(tree, onZoom, onDraw) {
     const width = svg.clientWidth || 600;
     const height = svg.clientHeight || 400;
     const depth = Math.min(LEVELS, 1 + deepest(focus));
-    // The first column says where one is; it needs less room.
+    // The first column only shows the current node, so it is narrower.
     const first = depth > 1 ? Math.min(width * 0.16, 130) : width;
     const column = depth > 1 ? (width - first) / (depth - 1) : 0;
     drawn = new Map();
@@ -68,7 +68,7 @@ export function icicle(tree, onZoom, onDraw) {
   }
 
   function cell(node, box) {
-    // The type grows with the page's; so does the room it needs.
+    // The text scales with the font size of the page, and so does the space it needs.
     const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
     const room = Math.floor((box.width - 16) / (7.2 * unit));
     const lines = [];
@@ -80,13 +80,13 @@ export function icicle(tree, onZoom, onDraw) {
       "aria-expanded": node.children.length ? String(node === focus) : null, "aria-selected": String(node === focus), "data-id": node.id,
       transform: `translate(${box.x} ${box.y})`,
     },
-    // The title is also the name that is read out.
+    // Screen readers use the title as the name.
     s("title", {}, `${node.name}: ${count(node.chunk_count, "chunk")}`),
     s("rect", { width: box.width, height: box.height, rx: Math.min(4, box.height / 2) }),
     lines.map((line, index) => s("text", { x: 8, y: (lines.length === 1 ? Math.min(box.height / 2 + 4.5 * unit, 20 * unit) : 18 * unit) + index * 17 * unit, class: index ? "small" : "" }, line)));
     group.addEventListener("click", () => {
       active = node;
-      // The first column is where one is: a click there leads out.
+      // The first column is the current node: a click on it zooms out.
       zoom(node === focus && node.parent ? node.parent : node, true);
     });
     group.addEventListener("focus", () => { active = node; });
@@ -103,7 +103,7 @@ export function icicle(tree, onZoom, onDraw) {
     element.focus();
   }
 
-  /** The nearest of the same column, in either direction. */
+  /** The neighbour in the same column, `step` places away. */
   function beside(step) {
     const level = [...drawn.keys()].map((id) => tree.byId.get(id)).filter((node) => node.level === active.level);
     return level[level.indexOf(active) + step];
@@ -141,7 +141,7 @@ export function icicle(tree, onZoom, onDraw) {
   return { svg, zoom: (node) => zoom(node, false), start: (node) => { focus = node; active = node; } };
 }
 
-/** A category without chunks still has its place. */
+/** A category without chunks is drawn too. */
 const weight = (node) => Math.max(node.chunk_count, 0.25);
 
 function deepest(node) {

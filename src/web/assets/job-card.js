@@ -1,5 +1,4 @@
-// One job as it runs: state, phase, numbers, and what can be done with it. The card keeps its size while
-// numbers arrive.
+// A card for one job: state, phase, numbers and actions. The card keeps its size while numbers change.
 
 import { post } from "./api.js";
 import { count, dollars, h, number, put } from "./dom.js";
@@ -8,30 +7,30 @@ import { changed, forget, isOver, watch } from "./live.js";
 import { badge, failed, problem, stateName } from "./parts.js";
 
 const PHASES = {
-  chunking: "Cutting the text into chunks", helper: "Describing the document", classifying: "Filing",
-  embedding: "Measuring the chunks", committing: "Writing", walking: "Walking the hierarchy", answering: "Answering",
+  chunking: "Cutting the text into chunks", helper: "Writing the helper", classifying: "Filing",
+  embedding: "Embedding the chunks", committing: "Writing", walking: "Walking the hierarchy", answering: "Answering",
 };
 
 export function phaseText(job) {
-  if (job.phase === "waiting_for_provider") return "Waits for the model's provider";
-  if (job.state === "queued") return job.attempt > 0 ? "Waits to be tried again" : "Waits for its turn";
-  if (job.state === "awaiting_helper") return "Waits for your description";
+  if (job.phase === "waiting_for_provider") return "Waiting for the model provider";
+  if (job.state === "queued") return job.attempt > 0 ? "Waiting to retry" : "Queued";
+  if (job.state === "awaiting_helper") return "Waiting for your helper";
   if (job.state === "succeeded") return summary(job);
   if (job.state === "failed") return "Stopped";
-  if (job.state === "cancelled") return "Cancelled; nothing of it remains";
+  if (job.state === "cancelled") return "Cancelled; nothing was stored";
   const { level, depth } = job.progress ?? {};
-  const phase = PHASES[job.phase] ?? job.phase ?? "Starts";
+  const phase = PHASES[job.phase] ?? job.phase ?? "Starting";
   return job.phase === "classifying" && level ? `${phase}: level ${level} of ${depth}` : phase;
 }
 
 function summary(job) {
   const result = job.result ?? {};
-  if (result.shares_chunks_of_version) return `The same text as version ${result.shares_chunks_of_version}; no model was asked`;
+  if (result.shares_chunks_of_version) return `The same text as version ${result.shares_chunks_of_version}; no model was called`;
   if (result.version) return `Filed as version ${result.version}, ${count(result.categories_created, "new category", "new categories")}`;
   return "Done";
 }
 
-/** How far, from 0 to 1. */
+/** Progress from 0 to 1. */
 export function share(job) {
   if (job.state === "succeeded") return 1;
   const { done = 0, total = 0 } = job.progress ?? {};
@@ -44,7 +43,7 @@ export function share(job) {
   }
 }
 
-/** Cancel, retry, describe: what the state allows. */
+/** The actions that the state allows: cancel, retry, write the helper. */
 export function jobActions(job, after) {
   const act = (verb) => async (event) => {
     event.currentTarget.disabled = true;
@@ -58,13 +57,13 @@ export function jobActions(job, after) {
     }
   };
   return [
-    job.state === "awaiting_helper" && h("button.primary.small", { type: "button", onclick: () => describe(job, (now) => { watch(now); after?.(now); }) }, "Describe it"),
+    job.state === "awaiting_helper" && h("button.primary.small", { type: "button", onclick: () => describe(job, (now) => { watch(now); after?.(now); }) }, "Write helper"),
     !isOver(job) && h("button.small", { type: "button", onclick: act("cancel") }, "Cancel"),
-    (job.state === "failed" || job.state === "cancelled") && h("button.small", { type: "button", onclick: act("retry") }, "Try again"),
+    (job.state === "failed" || job.state === "cancelled") && h("button.small", { type: "button", onclick: act("retry") }, "Retry"),
   ].filter(Boolean);
 }
 
-/** `alone`: on the job's own page, where it is neither put away nor led to. */
+/** `alone`: on the job's own page, where the card has no close button and no link to details. */
 export function jobCard(entry, { alone = false } = {}) {
   const title = h("h3.job-name");
   const state = h("span.job-state.row");
@@ -81,9 +80,9 @@ export function jobCard(entry, { alone = false } = {}) {
 
   card.update = () => {
     const { job } = entry;
-    const name = entry.name ?? job.result?.path ?? "A document";
+    const name = entry.name ?? job.result?.path ?? "A source";
     put(title, job.result?.source_id ? h("a", { href: `#/library/${job.result.source_id}` }, name) : name);
-    put(state, badge(job.state), isOver(job) && !alone && h("button.quiet.icon.small.away", { type: "button", "aria-label": `Put away ${name}`, onclick: () => { forget(job.id); card.remove(); } }, "×"));
+    put(state, badge(job.state), isOver(job) && !alone && h("button.quiet.icon.small.away", { type: "button", "aria-label": `Dismiss ${name}`, onclick: () => { forget(job.id); card.remove(); } }, "×"));
     phase.textContent = phaseText(job);
     const percent = Math.round(share(job) * 100);
     bar.firstChild.style.setProperty("--share", String(percent / 100));

@@ -1,4 +1,4 @@
-// Jobs: what is under way and what was, by state, with failures and what to do about them.
+// The job list, by state, with errors and what to do about them.
 
 import { all, get, query } from "./api.js";
 import { h, milliseconds, number, put, when } from "./dom.js";
@@ -6,9 +6,9 @@ import { jobActions, phaseText } from "./job-card.js";
 import { isOver } from "./live.js";
 import { badge, head, paged, sentence } from "./parts.js";
 
-const FILTERS = [["", "All"], ["queued", "Waiting"], ["running", "Running"], ["awaiting_helper", "Needs you"], ["succeeded", "Done"], ["failed", "Failed"], ["cancelled", "Cancelled"]];
-const KINDS = { ingestion: "Filing", query: "Question" };
-const LOOK_AGAIN_MS = 3000;
+const FILTERS = [["", "All"], ["queued", "Waiting"], ["running", "Running"], ["awaiting_helper", "Needs helper"], ["succeeded", "Done"], ["failed", "Failed"], ["cancelled", "Cancelled"]];
+const KINDS = { ingestion: "Ingestion", query: "Query" };
+const POLL_MS = 3000;
 
 export const kindName = (kind) => KINDS[kind] ?? kind;
 
@@ -17,23 +17,23 @@ export const duration = (job) => (job.started_at ? milliseconds(new Date(job.fin
 export async function show(main, route, signal) {
   const state = route.get("state") ?? "";
   const body = h("tbody");
-  // A job may be about a document that is not there yet, or no longer: the list is asked, not each of them.
+  // The source of a job may not exist yet, or no longer, so names come from the list and not from single requests.
   const names = new Map();
   const learn = async () => {
     const { items } = await all("/v1/sources", {}, 2000).catch(() => ({ items: [] }));
     for (const source of items) names.set(source.id, source.filename);
   };
   const fill = (row, job) => {
-    const document = job.source_id && names.get(job.source_id);
+    const source = job.source_id && names.get(job.source_id);
     put(row,
-      h("td.main-cell", h("a.name", { href: `#/jobs/${job.id}` }, document ?? kindName(job.kind)),
-        document ? h("span.kind", kindName(job.kind)) : h("span.path", job.id)),
+      h("td.main-cell", h("a.name", { href: `#/jobs/${job.id}` }, source ?? kindName(job.kind)),
+        source ? h("span.kind", kindName(job.kind)) : h("span.path", job.id)),
       h("td", { "data-name": "State" }, badge(job.state)),
       h("td.job-what", { "data-name": "" }, job.error
         ? [h("span.problem-line", sentence(job.error.detail)), h("span.muted", job.error.remediation)]
         : phaseText(job)),
       h("td.num", { "data-name": "Attempts" }, `${number(job.attempt)} of ${number(job.max_attempts)}`),
-      h("td.num", { "data-name": "Took" }, duration(job)),
+      h("td.num", { "data-name": "Duration" }, duration(job)),
       h("td", { "data-name": "Received" }, when(job.created_at)),
       h("td.actions-cell", { "data-name": "" }, h("div.row", jobActions(job, (now) => { Object.assign(job, now); fill(row, job); }))));
     row.dataset.state = job.state;
@@ -49,15 +49,15 @@ export async function show(main, route, signal) {
     const row = fill(h("tr"), job);
     rows.set(job.id, { row, job });
     return row;
-  }, h("p.empty", state ? "No job is in this state." : "There are no jobs yet. Bring text in, and they come."));
-  put(main, head("Jobs", "Work that takes time: filing, and questions that nobody waits for."),
+  }, h("p.empty", state ? "No job is in this state." : "There are no jobs yet. Ingesting text creates one."));
+  put(main, head("Jobs", "Background work: ingestion, and queries that run as jobs."),
     h("nav.tabs", { "aria-label": "By state" }, FILTERS.map(([value, name]) =>
       h("a", { href: value ? `#/jobs?state=${value}` : "#/jobs", "aria-current": value === state ? "page" : null }, name))),
     h("div.table-box.jobs-box", h("table.list.jobs",
-      h("thead", h("tr", h("th", "Job"), h("th", "State"), h("th", "What"), h("th.num", "Attempts"), h("th.num", "Took"), h("th", "Received"), h("th", h("span.sr", "Actions")))), body), pages.foot));
+      h("thead", h("tr", h("th", "Job"), h("th", "State"), h("th", "Details"), h("th.num", "Attempts"), h("th.num", "Duration"), h("th", "Received"), h("th", h("span.sr", "Actions")))), body), pages.foot));
   await pages.start();
 
-  // Jobs that are not over are looked at again; rows that did not change are left alone.
+  // Polls jobs that have not ended; rows that did not change are left alone.
   const timer = setInterval(async () => {
     for (const { row, job } of [...rows.values()].filter((item) => !isOver(item.job)).slice(0, 20)) {
       const now = await get(`/v1/jobs/${job.id}`, { signal }).catch(() => null);
@@ -67,6 +67,6 @@ export async function show(main, route, signal) {
         fill(row, job);
       }
     }
-  }, LOOK_AGAIN_MS);
+  }, POLL_MS);
   signal.addEventListener("abort", () => clearInterval(timer));
 }

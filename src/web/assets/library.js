@@ -1,4 +1,4 @@
-// The library: every document, what is being filed, and the way in for more.
+// The library: every source, running ingestions, and the panel to ingest text.
 
 import { call, get, query } from "./api.js";
 import { addPanel } from "./add.js";
@@ -11,15 +11,15 @@ import { triedQuestions, welcome } from "./welcome.js";
 
 const PAGE = 50;
 
-/** What the page has learnt of versions; they never change. */
+/** Sizes of versions; a version never changes. */
 const sizes = new Map();
 
-/** Changes a document only if it is still as it was shown. */
+/** Changes a source only if it has not changed since it was shown. */
 export async function change(source, body) {
   const { data, etag } = await call("GET", `/v1/sources/${source.id}`);
   if (data.updated_at !== source.updated_at) {
     Object.assign(source, data);
-    throw Object.assign(new Error(), { detail: `${data.filename} has changed meanwhile`, remediation: "It is shown as it is now; look, and try again." });
+    throw Object.assign(new Error(), { detail: `${data.filename} has changed in the meantime`, remediation: "The page now shows the current state; check it and try again." });
   }
   const changed = await call("PATCH", `/v1/sources/${source.id}`, { body, headers: { "If-Match": etag } });
   Object.assign(source, changed.data);
@@ -27,18 +27,18 @@ export async function change(source, body) {
 }
 
 export function eligibility(source, after) {
-  return toggle(`Questions may use ${source.filename}`, source.eligible, async (on) => {
+  return toggle(`Queries may use ${source.filename}`, source.eligible, async (on) => {
     try {
       await change(source, { eligible: on });
     } finally {
       after?.();
     }
-    toast(source.eligible ? `Questions use ${source.filename} again` : `Questions leave ${source.filename} out`);
+    toast(source.eligible ? `Queries use ${source.filename} again` : `Queries no longer use ${source.filename}`);
     return source.eligible;
   });
 }
 
-export const labels = (source) => source.tags.filter((tag) => tag !== "file_ingest");
+export const userTags = (source) => source.tags.filter((tag) => tag !== "file_ingest");
 
 function row(source) {
   const size = h("span", sizes.get(`${source.id}/${source.latest_version}`) ?? "…");
@@ -46,7 +46,7 @@ function row(source) {
   const updated = h("td", { "data-name": "Updated" }, when(source.updated_at));
   const element = h("tr", { "data-source": source.id },
     h("td.main-cell", h("a.name", { href: `#/library/${source.id}` }, source.filename), h("span.path", source.path), about),
-    h("td", { "data-name": "Labels" }, labels(source).map((tag) => h("span.tag", tag))),
+    h("td", { "data-name": "Tags" }, userTags(source).map((tag) => h("span.tag", tag))),
     h("td.num", { "data-name": "Versions" }, number(source.latest_version)),
     h("td.num", { "data-name": "Size" }, size),
     h("td.switch-cell", { "data-name": "In use" }, eligibility(source, () => put(updated, when(source.updated_at)))),
@@ -60,12 +60,12 @@ function row(source) {
     }
     size.textContent = sizes.get(name) ?? "–";
     const helpers = await get(`/v1/sources/${source.id}/helpers`).catch(() => ({ items: [] }));
-    about.textContent = about.title = helpers.items[0]?.text || "No description";
+    about.textContent = about.title = helpers.items[0]?.text || "No helper";
   };
   return element;
 }
 
-/** The list tells neither sizes nor descriptions; they are asked for row by row, once a row is in sight. */
+/** The list contains neither sizes nor helpers; they are loaded row by row, once a row is visible. */
 function completer(signal) {
   const waiting = [];
   let busy = false;
@@ -91,22 +91,22 @@ export async function show(main, route, signal) {
   const body = h("tbody");
   const foot = h("div.more");
   const total = h("p.lead", { "aria-live": "polite" }, "\u00a0");
-  const tag = h("input", { type: "search", placeholder: "Label", "aria-label": "Only documents with this label", autocomplete: "off" });
-  const use = h("select", { "aria-label": "Only documents that are or are not in use" },
-    h("option", { value: "" }, "All"), h("option", { value: "true" }, "In use"), h("option", { value: "false" }, "Left out"));
+  const tag = h("input", { type: "search", placeholder: "Tag", "aria-label": "Only sources with this tag", autocomplete: "off" });
+  const use = h("select", { "aria-label": "Only sources that are in use, or excluded" },
+    h("option", { value: "" }, "All"), h("option", { value: "true" }, "In use"), h("option", { value: "false" }, "Excluded"));
   const table = h("div.table-box", h("table.list.sources",
-    h("thead", h("tr", h("th", "Document"), h("th", "Labels"), h("th.num", "Versions"), h("th.num", "Size"), h("th", "In use"), h("th", "Updated"))), body), foot);
-  const active = h("section.active-jobs", { "aria-label": "Being filed", hidden: true });
+    h("thead", h("tr", h("th", "Source"), h("th", "Tags"), h("th.num", "Versions"), h("th.num", "Size"), h("th", "In use"), h("th", "Updated"))), body), foot);
+  const active = h("section.active-jobs", { "aria-label": "Ingestions", hidden: true });
   const heading = h("div.head", h("div", h("h1", { tabindex: "-1" }, "Library"), total),
     h("div.row.filters", tag, use,
-      // Where it is narrow the way in stands below the list.
-      h("button.only-narrow", { type: "button", onclick: () => { main.querySelector(".add").scrollIntoView(); main.querySelector(".drop button").focus({ preventScroll: true }); } }, "Bring text in")));
+      // On narrow screens the panel is below the list.
+      h("button.only-narrow", { type: "button", onclick: () => { main.querySelector(".add").scrollIntoView(); main.querySelector(".drop button").focus({ preventScroll: true }); } }, "Ingest text")));
   const first = h("div.first", { hidden: true });
   const searching = Boolean(route.get("search"));
   const search = searchForm(route);
-  const found = h("section.results", { "aria-label": "What was found", hidden: !searching });
+  const found = h("section.results", { "aria-label": "Search results", hidden: !searching });
   const questions = triedQuestions();
-  // Cards come and go beside the table, so that no row moves under the pointer.
+  // Cards appear beside the table, so that no row moves under the pointer.
   put(main, first, h("div.library", h("div.library-main", heading, search, found, table), h("aside.side", addPanel(), questions, active)));
 
   function setFirst(isFirst) {
@@ -129,10 +129,10 @@ export async function show(main, route, signal) {
     shown += rows.length;
     const filtered = filters.tag || filters.eligible;
     setFirst(shown === 0 && !filtered && jobs().length === 0);
-    total.textContent = `${count(shown, "document")}${answer.next_cursor ? " shown, there are more" : ""}`;
+    total.textContent = `${count(shown, "source")}${answer.next_cursor ? " shown, there are more" : ""}`;
     put(foot,
       answer.next_cursor && h("button", { type: "button", onclick: () => page(answer.next_cursor).catch(failed) }, "Show more"),
-      shown === 0 && h("p.empty", filtered ? "No document is like that." : "Documents appear here once they are filed."));
+      shown === 0 && h("p.empty", filtered ? "No source matches the filters." : "Sources appear here once they are filed."));
     complete(rows);
   }
   const refresh = settle(() => page(undefined, Math.min(500, Math.max(PAGE, shown + 10))).catch(failed), 250);

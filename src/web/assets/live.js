@@ -1,5 +1,5 @@
-// Jobs that are watched, in whichever view. Owns the event streams: a browser opens six connections to a host,
-// so two jobs are followed at a time and the others wait for their turn.
+// The jobs that the page watches, across views. Owns the event streams: a browser opens at most six connections to
+// a host, so two jobs are streamed at a time and the others wait.
 
 import { follow, get } from "./api.js";
 
@@ -9,13 +9,13 @@ const OVER = new Set(["succeeded", "failed", "cancelled"]);
 
 export const isOver = (job) => OVER.has(job.state);
 
-/** id → { job, note, error, following }; in the order in which they came. */
+/** id → { job, name, lost, following }, in the order in which they were added. */
 const watched = new Map();
 const listeners = new Set();
 
 export const jobs = () => [...watched.values()];
 
-/** Tells of every change, until the signal is aborted. */
+/** Calls the listener on every change until the signal is aborted. */
 export function listen(listener, signal) {
   listeners.add(listener);
   signal.addEventListener("abort", () => listeners.delete(listener));
@@ -25,7 +25,7 @@ function tell(entry) {
   for (const listener of listeners) listener(entry);
 }
 
-/** Begins to watch a job; `name` is what a person calls it. */
+/** Starts watching a job; `name` is its title on the card. */
 export function watch(job, name) {
   const entry = watched.get(job.id) ?? { job, name, following: null };
   entry.job = { ...entry.job, ...job };
@@ -36,7 +36,7 @@ export function watch(job, name) {
   return entry;
 }
 
-/** A watched job has changed by something that was done here. */
+/** Updates a watched job after an action on this page. */
 export function changed(job) {
   if (watched.has(job.id)) watch(job);
 }
@@ -68,7 +68,7 @@ async function stream(entry) {
   try {
     await follow(entry.job.id, (kind, { data }) => {
       if (kind === "state") entry.job = { ...entry.job, state: data.state, phase: data.state === "running" ? entry.job.phase : null };
-      // The last word before the write says less than the one before; the numbers are kept.
+      // The last event before the write has fewer numbers than the previous ones, which are kept.
       if (kind === "progress") entry.job = { ...entry.job, phase: data.phase, progress: { ...entry.job.progress, ...data.progress } };
       if (entry.job.state === "awaiting_helper") stop.abort();
       tell(entry);

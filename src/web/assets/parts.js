@@ -1,13 +1,13 @@
-// Small parts that every view uses: problems, notices, paging, switches, badges, dialogues, copying.
+// Small components that all views share: problems, toasts, pagination, switches, badges, dialogues, copying.
 
 import { Problem } from "./api.js";
 import { h, put } from "./dom.js";
 
-/** A problem in the words of the service: what happened, and what to do about it. */
+/** Shows a problem document: what happened, and what to do about it. */
 export function problem(error, { compact = false } = {}) {
   if (!(error instanceof Problem) && !error?.detail) {
     console.error(error);
-    error = { detail: "The page made a mistake.", remediation: "Load it again. If it stays, report what you did." };
+    error = { detail: "Something went wrong on this page.", remediation: "Reload it. If the error persists, report what you did." };
   }
   return h("div.problem", { role: "alert", class: compact ? "compact" : "" },
     h("p.problem-detail", sentence(error.detail)),
@@ -15,14 +15,14 @@ export function problem(error, { compact = false } = {}) {
     error.request_id && !compact && h("p.problem-id", "Request ", h("code", error.request_id)));
 }
 
-/** The service's details begin small, as they are parts of a log line too. A name at the beginning stays as it is. */
+/** Capitalises a detail, which the service writes in lower case for its log lines. A leading name stays as it is. */
 export function sentence(text) {
   const trimmed = (text ?? "").trim();
   const whole = /[.!?…]$/.test(trimmed) ? trimmed : `${trimmed}.`;
   return /^[a-z]+[\s,;]/.test(whole) ? whole.charAt(0).toUpperCase() + whole.slice(1) : whole;
 }
 
-/** A short message that goes by itself. */
+/** A short message that disappears on its own. */
 export function toast(message, kind = "") {
   const item = h("div.toast", { class: kind }, message);
   document.getElementById("toasts").append(item);
@@ -33,7 +33,7 @@ export const failed = (error) => {
   if (error.name !== "AbortError") toast([sentence(error.detail ?? error.message), error.remediation].filter(Boolean).join(" "), "bad");
 };
 
-/** Shows what a promise gives, and its problem if there is one. Room is kept by the caller's styles. */
+/** Shows the result of a promise, or its problem. The caller's styles reserve the space. */
 export async function load(place, promise, show) {
   place.setAttribute("aria-busy", "true");
   try {
@@ -46,7 +46,7 @@ export async function load(place, promise, show) {
   }
 }
 
-/** "More" under a list that has a next page. `fetchPage(cursor)` gives `{items, next_cursor}`. */
+/** "Show more" below a list that has a next page. `fetchPage(cursor)` returns `{items, next_cursor}`. */
 export function paged(list, fetchPage, row, empty) {
   const foot = h("div.more");
   const note = h("p.sr", { role: "status" });
@@ -72,7 +72,7 @@ export function paged(list, fetchPage, row, empty) {
 }
 
 const STATES = {
-  queued: ["Waiting", "wait"], running: ["Running", "run"], awaiting_helper: ["Needs you", "you"],
+  queued: ["Waiting", "wait"], running: ["Running", "run"], awaiting_helper: ["Needs helper", "you"],
   succeeded: ["Done", "good"], failed: ["Failed", "bad"], cancelled: ["Cancelled", "off"],
 };
 
@@ -83,7 +83,7 @@ export function badge(state) {
   return h("span.badge", { class: kind }, name);
 }
 
-/** On or off, at once. `change(on)` gives a promise; until it is kept the switch waits. */
+/** A switch that takes effect immediately. `change(on)` returns a promise; the switch is busy until it resolves. */
 export function toggle(label, on, change) {
   const button = h("button.switch", { type: "button", role: "switch", "aria-checked": String(on), "aria-label": label },
     h("span.knob", { "aria-hidden": "true" }));
@@ -102,7 +102,7 @@ export function toggle(label, on, change) {
   return button;
 }
 
-/** Text that names a field, the field, a hint, and room for its error. */
+/** A form field: the label, the input, a hint, and space for its error. */
 export function field(label, input, { hint, name } = {}) {
   const id = `f${field.next += 1}`;
   input.id = id;
@@ -117,7 +117,7 @@ export function field(label, input, { hint, name } = {}) {
 }
 field.next = 0;
 
-/** Puts each error of a problem under its field; gives those that have no field here. */
+/** Shows each error of a problem under its field and returns those without a field in this form. */
 export function showFieldErrors(form, errors = []) {
   const left = [];
   for (const place of form.querySelectorAll(".field-error")) {
@@ -142,7 +142,7 @@ export function showFieldErrors(form, errors = []) {
   return left;
 }
 
-/** A dialogue that closes by its buttons, by Escape, and gives the focus back. */
+/** A dialogue that closes with its buttons or Escape and restores the focus. */
 export function dialog(title, body) {
   const box = h("dialog.box", { "aria-label": title },
     h("div.box-head", h("h2", title),
@@ -158,12 +158,12 @@ export function dialog(title, body) {
   return box;
 }
 
-/** Asks before something that cannot be undone. */
+/** Asks for confirmation before an action that cannot be undone. */
 export function confirm(title, words, action) {
   return new Promise((resolve) => {
     let answer = false;
     const box = dialog(title, h("div", h("p", words), h("div.row.end",
-      h("button", { type: "button", onclick: () => box.close() }, "Keep it"),
+      h("button", { type: "button", onclick: () => box.close() }, "Cancel"),
       h("button.danger", { type: "button", onclick: () => { answer = true; box.close(); } }, action))));
     box.addEventListener("close", () => resolve(answer));
   });
@@ -176,17 +176,17 @@ export function copyButton(text, label = "Copy") {
       await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
       button.textContent = "Copied";
     } catch {
-      button.textContent = "Select and copy by hand";
+      button.textContent = "Select and copy manually";
     }
     setTimeout(() => { button.textContent = label; }, 1600);
   });
   return button;
 }
 
-/** Names of a path, each a step. */
-export const trail = (names) => h("span.trail", names.map((name, index) => [index > 0 && h("span.sep", { "aria-hidden": "true" }, "›"), h("span", name)]));
+/** A category path, one element per name. */
+export const categoryPath = (names) => h("span.category-path", names.map((name, index) => [index > 0 && h("span.sep", { "aria-hidden": "true" }, "›"), h("span", name)]));
 
-/** A pair of name and value in a list of facts. */
+/** A name and a value in a list of facts. */
 export const fact = (name, value) => h("div.fact", h("dt", name), h("dd", value));
 
 export const facts = (...pairs) => h("dl.facts", pairs.filter(Boolean).map(([name, value]) => fact(name, value)));

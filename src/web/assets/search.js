@@ -1,22 +1,22 @@
-// Search beside the hierarchy: the field above the library, and the chunks that were found.
+// Search: the field above the library, and the chunks found.
 
 import { post } from "./api.js";
 import { count, h, milliseconds, put } from "./dom.js";
 import { problem } from "./parts.js";
 
-const TYPES = { hybrid: "Words and meaning", keyword: "Words", semantic: "Meaning" };
-/** A chunk this long is shown in part. */
+const TYPES = { hybrid: "Keywords and meaning", keyword: "Keywords", semantic: "Meaning" };
+/** Maximum characters shown of a chunk. */
 const LONG = 350;
 
 export const searchAddress = (words, type = "hybrid") => `#/library?search=${encodeURIComponent(words)}${type === "hybrid" ? "" : `&type=${type}`}`;
 
 export function searchForm(route) {
-  const words = h("input", { type: "search", name: "search", placeholder: "Search the chunks", "aria-label": "Search the chunks", autocomplete: "off", maxlength: 10000, value: route.get("search") ?? "" });
-  const type = h("select", { name: "type", "aria-label": "Compare by" }, Object.entries(TYPES).map(([name, title]) =>
+  const words = h("input", { type: "search", name: "search", placeholder: "Search chunks", "aria-label": "Search chunks", autocomplete: "off", maxlength: 10000, value: route.get("search") ?? "" });
+  const type = h("select", { name: "type", "aria-label": "Search by" }, Object.entries(TYPES).map(([name, title]) =>
     h("option", { value: name, selected: name === route.get("type") }, title)));
   const go = () => { location.hash = words.value.trim() ? searchAddress(words.value.trim(), type.value) : "#/library"; };
   type.addEventListener("change", () => { if (words.value.trim()) go(); });
-  // Emptied by its own button: back to the list.
+  // Cleared with its own button: back to the list.
   words.addEventListener("input", () => { if (!words.value && route.get("search")) go(); });
   return h("form.search.row", { role: "search", onsubmit: (event) => { event.preventDefault(); go(); } },
     words, type, h("button", { type: "submit" }, "Search"));
@@ -24,7 +24,7 @@ export function searchForm(route) {
 
 function item(found) {
   const text = found.text_content.length > LONG ? `${found.text_content.slice(0, LONG)}…` : found.text_content;
-  const parts = [["words", found.score_parts.keyword], ["meaning", found.score_parts.semantic]]
+  const parts = [["keywords", found.score_parts.keyword], ["meaning", found.score_parts.semantic]]
     .filter(([, score]) => score !== null).map(([name, score]) => `${name} ${score.toFixed(2)}`).join(", ");
   return h("li.chunk", { "data-chunk": found.chunk_id },
     h("div.chunk-head",
@@ -33,14 +33,14 @@ function item(found) {
     h("p.verbatim", text.trim()));
 }
 
-/** Shows what was found in the place of the list. */
+/** Shows the results in place of the list. */
 export async function results(place, route, signal) {
   const type = TYPES[route.get("type")] ? route.get("type") : "hybrid";
   put(place, h("p.muted", { "aria-busy": "true" }, "Searching…"));
   try {
     const answer = await post("/v1/search", { query: route.get("search"), type, k: 10 }, { signal });
     put(place,
-      h("p.lead", { "aria-live": "polite" }, answer.items.length ? `${count(answer.items.length, "chunk")}, the best first, in ${milliseconds(answer.timings.total_ms)}` : "Nothing was found."),
+      h("p.lead", { "aria-live": "polite" }, answer.items.length ? `${count(answer.items.length, "chunk")}, best first, in ${milliseconds(answer.timings.total_ms)}` : "No chunks found."),
       h("ol.chunks", answer.items.map(item)));
   } catch (error) {
     if (error.name !== "AbortError") put(place, problem(error));

@@ -1,4 +1,4 @@
-// Space and API key: where they are set. Both stay in this browser.
+// The dialogue for the space and the API key. Both are stored only in this browser.
 
 import { access, setAccess } from "./api.js";
 import { h } from "./dom.js";
@@ -10,8 +10,8 @@ export function openSettings(done, error) {
   const key = h("input", { type: "password", value: access.key, autocomplete: "off", spellcheck: "false" });
   const form = h("form",
     error && problem(error, { compact: true }),
-    field("Space", space, { hint: "Everything you see belongs to one space. Small letters, digits, - and _." }),
-    field("API key", key, { hint: "Only where keys are configured. It is kept in this browser and sent to this memoir alone." }),
+    field("Space", space, { hint: "Everything you see belongs to one space. Lower-case letters, digits, - and _." }),
+    field("API key", key, { hint: "Needed only if keys are configured. It is stored in this browser and sent only to this memoir." }),
     h("div.row.end",
       h("button", { type: "button", onclick: () => box.close() }, "Cancel"),
       h("button.primary", { type: "submit" }, "Use")));

@@ -1,20 +1,20 @@
-// The parts of a document: chunks, text, versions, description. `source.js` owns the frame around them.
+// The tabs of a source: chunks, text, versions, helper. `source.js` owns the frame around them.
 
 import { all, call, get, post, query, text as fetchText } from "./api.js";
 import { pasteDialog } from "./add.js";
 import { bytes, count, h, number, put, whenWhole } from "./dom.js";
 import { diffView } from "./diff.js";
 import { helperForm } from "./helper.js";
-import { dialog, failed, load, paged, problem, toast, trail } from "./parts.js";
+import { dialog, failed, load, paged, problem, toast, categoryPath } from "./parts.js";
 
-/** A text this long is shown in part first, so that the page stays quick. */
+/** Characters of a text that are shown at first, so that the page stays fast. */
 const LONG = 200000;
 
 export function chunkItem(chunk, source) {
   return h("li.chunk", { "data-chunk": chunk.chunk_id, id: `chunk-${chunk.chunk_id}`, tabindex: "-1" },
     h("div.chunk-head",
-      h("span.number", { title: "Its number, as answers cite it" }, `[${chunk.chunk_id}]`),
-      chunk.category_id ? h("a", { href: `#/hierarchy/${chunk.category_id}` }, trail(chunk.category_path)) : trail(chunk.category_path),
+      h("span.number", { title: "The chunk number, as answers cite it" }, `[${chunk.chunk_id}]`),
+      chunk.category_id ? h("a", { href: `#/hierarchy/${chunk.category_id}` }, categoryPath(chunk.category_path)) : categoryPath(chunk.category_path),
       h("span.muted", source ?? `characters ${number(chunk.start_char)}–${number(chunk.end_char)}`),
       h("span.muted", count(chunk.token_count, "token"))),
     h("p.verbatim", chunk.text_content));
@@ -28,10 +28,10 @@ export async function chunks(place, source, route, signal) {
     (cursor) => get(query(`/v1/sources/${source.id}/chunks`, { version, limit: 100, cursor }), { signal }),
     (chunk) => chunkItem(chunk), h("p.empty", "This version has no chunks."));
   put(place,
-    version !== source.latest_version && h("p.notice", `As of version ${version}. `, h("a", { href: `#/library/${source.id}` }, "Show the latest")),
+    version !== source.latest_version && h("p.notice", `This is version ${version}. `, h("a", { href: `#/library/${source.id}` }, "Show the latest")),
     list, pages.foot);
   if (!wanted) return pages.start();
-  // The way to a chunk far down leads through the pages before it.
+  // To reach a chunk further down, all pages before it are loaded.
   let cursor;
   do {
     const page = await get(query(`/v1/sources/${source.id}/chunks`, { version, limit: 500, cursor }), { signal });
@@ -47,7 +47,7 @@ export async function chunks(place, source, route, signal) {
   } else {
     toast(`Chunk ${wanted} is not in version ${version}`, "bad");
   }
-  if (cursor) put(pages.foot, h("a", { href: `#/library/${source.id}` }, "Show the document from its beginning"));
+  if (cursor) put(pages.foot, h("a", { href: `#/library/${source.id}` }, "Show the source from the beginning"));
 }
 
 async function versionPick(source, chosen, onchange, label) {
@@ -73,7 +73,7 @@ export async function text(place, source, route, signal) {
   }
 }
 
-/** Where a character stands: the service counts whole characters, the browser may need two units for one. */
+/** Converts a character position: the service counts characters, the browser counts UTF-16 units. */
 function unit(text, character) {
   let at = 0;
   for (let left = character; left > 0 && at < text.length; left -= 1) at += text.codePointAt(at) > 0xffff ? 2 : 1;
@@ -86,7 +86,7 @@ export async function versions(place, source, route, signal) {
   const shown = { from: Number(route.get("from")) || Math.max(1, newest - 1), to: Number(route.get("to")) || newest };
   const compare = (from, to) => {
     Object.assign(shown, { from, to });
-    // The address follows in place, so that the slider and the lists keep the focus.
+    // Updates the URL in place, so that the slider and the lists keep the focus.
     history.replaceState(null, "", `#/library/${source.id}/versions?from=${from}&to=${to}`);
     update();
   };
@@ -119,7 +119,7 @@ export async function versions(place, source, route, signal) {
     for (const item of timeline.children) item.classList.toggle("picked", [shown.from, shown.to].includes(Number(item.dataset.version)));
     const { from, to } = shown;
     load(result, Promise.all([content(from), content(to)]), ([before, after]) => (from === to
-      ? [h("p.muted", "The first version, whole."), h("pre.verbatim.whole", after.slice(0, LONG))] : diffView(before, after)));
+      ? [h("p.muted", "The complete first version."), h("pre.verbatim.whole", after.slice(0, LONG))] : diffView(before, after)));
   }
   const edit = async () => {
     try { pasteDialog({ source, start: await content(newest) }); } catch (error) { failed(error); }
@@ -129,12 +129,12 @@ export async function versions(place, source, route, signal) {
       h("div.row.between", h("h2", "Timeline"), h("button.small", { type: "button", onclick: edit }, "New version")),
       newest > 1 && h("div.as-of", h("label", { for: "as-of" }, "As of"), slider, moment), timeline),
     h("section", { "aria-label": "Differences" },
-      newest === 1 ? h("p.empty", "There is one version. Bring the same path in again, changed, and the difference is shown here.") :
+      newest === 1 ? h("p.empty", "There is one version. Ingest changed text under the same path to see the differences here.") :
         [h("div.row.compare", h("span", "Compare"), left, h("span", "with"), right), result])));
   if (newest > 1) update();
 }
 
-/** Asks for each thing once. */
+/** Caches the results by argument. */
 function remember(ask) {
   const known = new Map();
   return (name) => {
@@ -143,9 +143,9 @@ function remember(ask) {
   };
 }
 
-export async function description(place, source, route, signal) {
+export async function helper(place, source, route, signal) {
   const { items } = await get(`/v1/sources/${source.id}/helpers`, { signal });
-  const again = () => description(place, source, route, signal).catch(failed);
+  const again = () => helper(place, source, route, signal).catch(failed);
   const [current, ...earlier] = items;
   const origin = (item) => (item.origin === "user" ? "written by you" : "written by a model");
   const write = async (event) => {
@@ -153,17 +153,17 @@ export async function description(place, source, route, signal) {
     event.target.textContent = "Writing…";
     try {
       await post(`/v1/sources/${source.id}/helper/regenerate`);
-      toast("The description was written anew");
+      toast("The helper was rewritten");
     } catch (error) { failed(error); }
     again();
   };
   put(place,
-    h("p.muted", "One paragraph that stands in every prompt that speaks of this document."),
-    current ? h("blockquote.preview", current.text || "Nothing is known.") : h("p.empty", "It has no description yet."),
+    h("p.muted", "One paragraph that is part of every prompt about this source."),
+    current ? h("blockquote.preview", current.text || "Empty: nothing is known about the source.") : h("p.empty", "This source has no helper yet."),
     current && h("p.muted", `Version ${current.version}, ${origin(current)}, ${count(current.token_count, "token")}, `, whenWhole(current.created_at)),
     h("div.row",
       h("button", { type: "button", onclick: () => edit(source, current, again) }, "Edit"),
-      h("button", { type: "button", onclick: write }, "Have it written anew")),
+      h("button", { type: "button", onclick: write }, "Let a model rewrite it")),
     earlier.length > 0 && h("details.earlier", h("summary", count(earlier.length, "earlier version")),
       h("ol.plain", earlier.map((item) => h("li", h("p.muted", `Version ${item.version}, ${origin(item)}, ${count(item.token_count, "token")}`), h("p", item.text))))));
 }
@@ -182,6 +182,6 @@ function edit(source, current, after) {
     },
     confirmLabel: "Save",
   });
-  const box = dialog(`Description of ${source.filename}`, form);
+  const box = dialog(`Helper of ${source.filename}`, form);
   box.querySelector("input").focus();
 }

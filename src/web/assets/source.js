@@ -1,15 +1,15 @@
-// One document: its chunks, its text, its versions and their differences, its description.
+// The view of one source: its chunks, its text, its versions and their differences, and its helper.
 
 import { call, get } from "./api.js";
-import { change, eligibility, labels } from "./library.js";
+import { change, eligibility, userTags } from "./library.js";
 import { bytes, h, number, put, when, whenWhole, words } from "./dom.js";
 import { jobCard } from "./job-card.js";
 import { isOver, jobs, listen } from "./live.js";
 import { confirm, dialog, facts, failed, field, problem, showFieldErrors, toast } from "./parts.js";
-import { description, chunks, text, versions } from "./source-parts.js";
+import { chunks, helper, text, versions } from "./source-parts.js";
 
-const PARTS = { chunks: "Chunks", text: "Text", versions: "Versions", description: "Description" };
-const SHOW = { chunks, text, versions, description };
+const PARTS = { chunks: "Chunks", text: "Text", versions: "Versions", helper: "Helper" };
+const SHOW = { chunks, text, versions, helper };
 
 export async function show(main, route, signal) {
   const part = PARTS[route.part] ? route.part : "chunks";
@@ -26,15 +26,15 @@ export async function show(main, route, signal) {
   }
   document.title = `${source.filename} · memoir`;
   const latest = source.latest_version > 0 ? await get(`/v1/sources/${source.id}/versions/${source.latest_version}`, { signal }) : null;
-  const tabs = h("nav.tabs", { "aria-label": "Parts of the document" }, Object.entries(PARTS).map(([name, title]) =>
+  const tabs = h("nav.tabs", { "aria-label": "Parts of the source" }, Object.entries(PARTS).map(([name, title]) =>
     h("a", { href: `#/library/${source.id}/${name}`, "aria-current": name === part ? "page" : null }, title)));
   const head = () => put(top,
     h("div.head", h("div", h("h1", { tabindex: "-1" }, source.filename), h("p.path", source.path)),
       h("div.row",
-        h("button", { type: "button", onclick: () => editLabels(source, head) }, "Labels"),
+        h("button", { type: "button", onclick: () => editTags(source, head) }, "Tags"),
         h("button.danger", { type: "button", onclick: () => remove(source) }, "Delete"))),
     facts(
-      ["Labels", labels(source).length ? labels(source).map((tag) => h("span.tag", tag)) : h("span.muted", "none")],
+      ["Tags", userTags(source).length ? userTags(source).map((tag) => h("span.tag", tag)) : h("span.muted", "none")],
       ["Versions", number(source.latest_version)],
       ["Size", latest ? `${bytes(latest.size_bytes)}, ${number(latest.token_count)} tokens` : "–"],
       ["Filed", latest ? whenWhole(latest.ingested_at) : "–"],
@@ -45,7 +45,7 @@ export async function show(main, route, signal) {
   watchJobs(source, running, signal, () => { if (!signal.aborted) show(main, route, signal).catch(failed); });
   place.removeAttribute("aria-busy");
   if (!latest) {
-    put(place, h("p.empty", "No text was brought in yet."));
+    put(place, h("p.empty", "No text has been ingested yet."));
     return;
   }
   try {
@@ -55,7 +55,7 @@ export async function show(main, route, signal) {
   }
 }
 
-/** A new version that is being filed is shown here; the page is drawn anew once it is there. */
+/** Shows the ingestion of a new version, and redraws the page once it is filed. */
 function watchJobs(source, running, signal, again) {
   const cards = new Map();
   const update = (entry) => {
@@ -75,10 +75,10 @@ function watchJobs(source, running, signal, again) {
   listen(update, signal);
 }
 
-function editLabels(source, after) {
-  const input = h("input", { type: "text", value: labels(source).join(", "), autocomplete: "off" });
+function editTags(source, after) {
+  const input = h("input", { type: "text", value: userTags(source).join(", "), autocomplete: "off" });
   const trouble = h("div");
-  const form = h("form", trouble, field("Labels", input, { hint: "Separated by commas.", name: "tags" }),
+  const form = h("form", trouble, field("Tags", input, { hint: "Separated by commas.", name: "tags" }),
     h("div.row.end", h("button", { type: "button", onclick: () => box.close() }, "Cancel"), h("button.primary", { type: "submit" }, "Save")));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -90,18 +90,18 @@ function editLabels(source, after) {
       if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(trouble, problem(error, { compact: true }));
     }
   });
-  const box = dialog(`Labels of ${source.filename}`, form);
+  const box = dialog(`Tags of ${source.filename}`, form);
   input.focus();
 }
 
 async function remove(source) {
   const sure = await confirm(`Delete ${source.filename}?`,
-    `All ${number(source.latest_version)} versions and their chunks go for good. Answers that were given stay in their receipts, without the text.`, "Delete for good");
+    `This permanently deletes all versions (${number(source.latest_version)}) and their chunks. Receipts of earlier queries stay, without the text.`, "Delete permanently");
   if (!sure) return;
   try {
     const { etag } = await call("GET", `/v1/sources/${source.id}`);
     await call("DELETE", `/v1/sources/${source.id}`, { headers: { "If-Match": etag } });
-    toast(`${source.filename} is gone`);
+    toast(`${source.filename} was deleted`);
     location.hash = "#/library";
   } catch (error) {
     failed(error);

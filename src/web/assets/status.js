@@ -1,4 +1,4 @@
-// Status: is it well, what is it made of, which models, and what was spent.
+// The status view: health, version, models, settings and spending.
 
 import { all, get, post } from "./api.js";
 import { dollars, h, milliseconds, number, put, s } from "./dom.js";
@@ -9,7 +9,7 @@ const DAYS = 30;
 export async function show(main, route, signal) {
   const service = h("section.panel.room-s", { "aria-label": "Service" });
   const models = h("section.panel.room-m", { "aria-label": "Models" });
-  const spend = h("section.panel.room-l", { "aria-label": "Spend" });
+  const spend = h("section.panel.room-l", { "aria-label": "Spending" });
   const settings = h("section.panel", { "aria-label": "Settings" });
   put(main, head("Status", null, h("a.button", { href: "docs" }, "API reference"), h("a.button", { href: "openapi.json" }, "OpenAPI document")),
     h("div.status", h("div", service, models), h("div", spend, settings)));
@@ -21,11 +21,11 @@ export async function show(main, route, signal) {
       h("p.health", { class: trouble ? "bad-words" : "good-words" }, trouble ? sentence(trouble.detail) : "Ready"),
       trouble && problem(trouble, { compact: true }),
       facts(["Version", about.version], ["Database", `${about.database.engine}, schema ${about.database.schema_version}`],
-        ["Keys", about.auth.required ? "needed" : "none needed on this machine"],
-        ["Largest request", `${number(Math.round(about.limits.max_body_bytes / 1048576))} MiB`])]),
+        ["Keys", about.auth.required ? "required" : "not required on this machine"],
+        ["Maximum request size", `${number(Math.round(about.limits.max_body_bytes / 1048576))} MiB`])]),
     load(models, get("/v1/models", { signal }), modelList),
     load(spend, all("/v1/usage"), usage),
-    load(settings, info, (about) => h("details", h("summary", "Settings in force"),
+    load(settings, info, (about) => h("details", h("summary", "Current settings"),
       h("pre.verbatim.settings", { tabindex: "0", role: "region", "aria-label": "Settings" }, JSON.stringify(about.settings, null, 2)))),
   ]);
 }
@@ -38,15 +38,15 @@ function modelList(answer) {
     facts(["Default", h("code", answer.default)], ["Fallback", answer.fallback ? h("code", answer.fallback) : "none"],
       ...stages.map(([stage, model]) => [stage, h("code", model)])),
     h("ul.plain.providers", configured.map(provider)),
-    others.length > 0 && h("p.muted", `Known, but without a key or an address: ${others.join(", ")}.`)];
+    others.length > 0 && h("p.muted", `Not configured (no key or address): ${others.join(", ")}.`)];
 }
 
 function provider(item) {
   const out = h("p.probe-out.muted", { role: "status" }, "\u00a0");
-  const button = h("button.small", { type: "button", "aria-label": `Try it: ${item.name}` }, "Try it");
+  const button = h("button.small", { type: "button", "aria-label": `Test ${item.name}` }, "Test");
   button.addEventListener("click", async () => {
     button.disabled = true;
-    put(out, "Asking…");
+    put(out, "Testing…");
     try {
       const probe = await post("/v1/models/probe", { model: item.model ? `${item.name}:${item.model}` : item.name });
       out.className = probe.ok ? "probe-out good-words" : "probe-out bad-words";
@@ -56,7 +56,7 @@ function provider(item) {
     }
     button.disabled = false;
   });
-  return h("li.provider", h("div", h("strong", item.name), " ", h("span.muted", item.model ?? ""), item.resting && h("span.badge.bad", "resting"),
+  return h("li.provider", h("div", h("strong", item.name), " ", h("span.muted", item.model ?? ""), item.resting && h("span.badge.bad", "paused after failures"),
     item.pauses.map((pause) => h("p.bad-words", `Paused: ${sentence(pause.detail)} ${pause.remediation}`))), button, out);
 }
 
@@ -75,25 +75,25 @@ function usage({ items, totals }) {
     for (const field of ["calls", "tokens_prompt", "tokens_completion", "cost_usd"]) sum[field] += item[field];
     groups.set(name, sum);
   }
-  return [h("div.row.between", h("h2", `Spend, last ${DAYS} days`), pick), chart,
+  return [h("div.row.between", h("h2", `Spending, last ${DAYS} days`), pick), chart,
     facts(["Calls", number(totals.calls)], ["Tokens in", number(totals.tokens_prompt)], ["Tokens out", number(totals.tokens_completion)], ["Cost", dollars(totals.cost_usd)]),
-    items.length === 0 ? h("p.empty", "No model was asked yet.") : h("div.table-box", h("table.list",
+    items.length === 0 ? h("p.empty", "No model has been called yet.") : h("div.table-box", h("table.list",
       h("thead", h("tr", h("th", "Model"), h("th.num", "Calls"), h("th.num", "Tokens in"), h("th.num", "Out"), h("th.num", "Cost"), h("th.num", "Last day"))),
       h("tbody", [...groups.values()].map((sum) => h("tr", h("td.main-cell", sum.name), h("td.num", { "data-name": "Calls" }, number(sum.calls)),
         h("td.num", { "data-name": "Tokens in" }, number(sum.tokens_prompt)), h("td.num", { "data-name": "Tokens out" }, number(sum.tokens_completion)),
         h("td.num", { "data-name": "Cost" }, dollars(sum.cost_usd)), h("td.num", { "data-name": "Last day" }, sum.last))))))];
 }
 
-/** One bar a day, the last thirty of them. */
+/** One bar for each of the last `DAYS` days. */
 function bars(items, measure, form, label) {
   const byDay = new Map();
   for (const item of items) byDay.set(item.day, (byDay.get(item.day) ?? 0) + measure(item));
   const days = Array.from({ length: DAYS }, (_, index) => new Date(Date.now() - (DAYS - 1 - index) * 86400000).toISOString().slice(0, 10));
   const most = Math.max(...days.map((day) => byDay.get(day) ?? 0));
-  const words = `${label} by day. Most on a day: ${form(most)}.`;
+  const words = `${label} per day. Maximum: ${form(most)}.`;
   return [s("svg", { viewBox: "0 0 600 120", role: "img", "aria-label": words, preserveAspectRatio: "none" }, days.map((day, index) => {
     const sum = byDay.get(day) ?? 0;
     const height = most > 0 && sum > 0 ? Math.max(3, (sum / most) * 112) : 1;
     return s("rect", { x: index * 20 + 2, y: 118 - height, width: 16, height, rx: 1.5, class: sum > 0 ? "" : "none" }, s("title", {}, `${day}: ${form(sum)}`));
-  })), h("div.chart-foot.muted", h("span", days[0]), h("span", `most: ${form(most)}`), h("span", days.at(-1)))];
+  })), h("div.chart-foot.muted", h("span", days[0]), h("span", `maximum: ${form(most)}`), h("span", days.at(-1)))];
 }

@@ -1,4 +1,4 @@
-// The colour scheme: the system's unless one was chosen. Owns the attribute `data-theme` of the page.
+// The colour scheme: the system's, unless the user chose one. Owns the attribute `data-theme` of the page.
 (() => {
   const chosen = () => {
     try { return localStorage.getItem("memoir.theme"); } catch { return null; }
@@ -19,7 +19,7 @@
     button.addEventListener("click", () => {
       const next = current() === "dark" ? "light" : "dark";
       apply(next);
-      try { localStorage.setItem("memoir.theme", next); } catch { /* it lasts until the page is left */ }
+      try { localStorage.setItem("memoir.theme", next); } catch { /* kept only until the page is closed */ }
       name();
     });
     dark.addEventListener("change", name);

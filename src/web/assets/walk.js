@@ -1,16 +1,16 @@
-// The walk of a question, level by level: what was offered, what was chosen and with which rank, what came to
-// nothing and why. Columns from left to right with lines along the paths; one below the other where it is narrow.
+// The walk of a query, level by level: the options, the choices with their ranks, and the dropped paths with the
+// reason. Columns from left to right, joined by lines along the paths; stacked on narrow screens.
 
 import { count, h, milliseconds, number, s } from "./dom.js";
 
 const MOST_SHOWN = 8;
 
 export const REASONS = {
-  not_selected: "nothing below it was chosen", not_leaf: "nothing lies below it", empty: "holds no chunks", pruned: "did not fit the budget",
-  limited: "lay beyond the limit on chunks",
+  not_selected: "nothing below it was chosen", not_leaf: "it has no leaf below it", empty: "it has no chunks", pruned: "it did not fit the budget",
+  limited: "it exceeded the chunk limit",
 };
 
-/** What became of an option that was chosen but led nowhere. */
+/** Why a chosen option was dropped later. */
 function reasonOf(label, level, dropped) {
   const hit = dropped.find(({ path }) => path.length === level && (path.join(" / ") === label || path.at(-1) === label));
   return hit && (REASONS[hit.reason] ?? hit.reason);
@@ -38,7 +38,7 @@ function column(level, calls, dropped) {
   return h("section.walk-level", { "aria-label": `Level ${level.level}` },
     h("header", h("h3", `Level ${level.level}`),
       h("p.muted", `${number(level.options.length)} offered, ${number(level.chosen.length)} chosen`, level.asked && `, ${number(level.max_selectable)} allowed`),
-      h("p.muted.walk-cost", level.asked ? `${number(tokens)} tokens, ${milliseconds(time)}${mine.length > 1 ? `, ${number(mine.length)} attempts` : ""}` : "no model asked")),
+      h("p.muted.walk-cost", level.asked ? `${number(tokens)} tokens, ${milliseconds(time)}${mine.length > 1 ? `, ${number(mine.length)} attempts` : ""}` : "no model call")),
     list);
 }
 
@@ -50,7 +50,7 @@ function lastColumn(receipt, calls) {
   return h("section.walk-level.last", { "aria-label": "Reading" },
     h("header", h("h3", receipt.mode === "answer" ? "Read and answered" : "Read"),
       h("p.muted", count(receipt.paths.reduce((all, path) => all + path.chunk_ids.length, 0), "chunk")),
-      h("p.muted.walk-cost", mine.length ? `${number(tokens)} tokens, ${milliseconds(time)}` : "no model asked")),
+      h("p.muted.walk-cost", mine.length ? `${number(tokens)} tokens, ${milliseconds(time)}` : "no model call")),
     h("ul.options", receipt.paths.map((path) => {
       const kept = path.chunk_ids.filter((id) => used.has(id)).length;
       return h("li.option.chosen.read", { class: kept === 0 && receipt.mode === "answer" ? "unread" : "", "data-path": path.ids.at(-1) }, h("span.option-name", count(path.chunk_ids.length, "chunk")),
@@ -58,7 +58,7 @@ function lastColumn(receipt, calls) {
     })));
 }
 
-/** Draws a line from each step of a path to the next. */
+/** Draws a line between consecutive categories of each path. */
 function connect(box, paths) {
   const lines = s("svg", { class: "walk-lines", "aria-hidden": "true" });
   box.prepend(lines);
@@ -71,7 +71,7 @@ function connect(box, paths) {
       const stops = [...path.ids.map((id, index) => box.querySelectorAll(".walk-level")[index]?.querySelector(`[data-category="${id}"]`)), box.querySelector(`[data-path="${path.ids.at(-1)}"]`)];
       for (let index = 0; index + 1 < stops.length; index += 1) {
         const [from, to] = [stops[index]?.getBoundingClientRect(), stops[index + 1]?.getBoundingClientRect()];
-        // In one column below the other there is nothing to draw.
+        // Stacked columns have no lines.
         if (!from || !to || to.left < from.right) continue;
         const [x1, y1, x2, y2] = [from.right - frame.left, from.top + from.height / 2 - frame.top, to.left - frame.left, to.top + to.height / 2 - frame.top];
         const bend = (x2 - x1) / 2;
