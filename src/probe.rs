@@ -13,11 +13,20 @@ use serde_json::json;
 
 use crate::base::fail_point;
 use crate::base::ids::new_uuid;
+use crate::base::problems::{self, ProblemKind};
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::Llm;
 use crate::llm::tasks::classify::Classify;
 use crate::sources::{NewSource, SourceError, Sources};
 use crate::store::Store;
+
+/// Only for tests, so it is not in the table of problems.
+const PROBE_FAILED: ProblemKind = ProblemKind {
+    code: "probe_failed",
+    title: "Probe failed",
+    status: 502,
+    remedy: "Ask for another outcome.",
+};
 
 /// The name of this kind of job.
 pub const KIND: &str = "probe";
@@ -78,12 +87,7 @@ impl Probe {
     async fn work(self, context: JobContext) -> Result<Outcome, JobError> {
         let request: ProbeRequest =
             serde_json::from_value(context.take_request()).map_err(|error| {
-                JobError::fail(Failure::new(
-                    "invalid_request",
-                    "Invalid request",
-                    422,
-                    error.to_string(),
-                ))
+                JobError::fail(Failure::new(problems::INVALID_REQUEST, error.to_string()))
             })?;
 
         if let Some(warning) = &request.warning {
@@ -109,7 +113,7 @@ impl Probe {
 
         self.classify(&context, &request.classify).await?;
         if context.attempt() <= request.bad_attempts {
-            let failure = Failure::new("probe_failed", "Probe failed", 502, "it was asked to fail");
+            let failure = Failure::new(PROBE_FAILED, "it was asked to fail");
             return Err(match request.ending {
                 Ending::Retry => JobError::retry(failure),
                 Ending::Fail => JobError::fail(failure),
@@ -138,12 +142,7 @@ impl Probe {
 
         registered.map_err(|error| match error {
             SourceError::Store(error) => error.into(),
-            error => JobError::fail(Failure::new(
-                "probe_failed",
-                "Probe failed",
-                500,
-                error.to_string(),
-            )),
+            error => JobError::fail(Failure::new(PROBE_FAILED, error.to_string())),
         })?;
 
         fail_point::hit("in_transaction");

@@ -8,6 +8,7 @@ pub mod field_error;
 pub mod hash;
 pub mod ids;
 pub mod metrics;
+pub mod problems;
 pub mod text;
 pub mod tokens;
 pub mod words;

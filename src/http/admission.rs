@@ -2,12 +2,13 @@
 //! taken.
 
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::error::ApiError;
 use crate::base::metrics as names;
+use crate::base::problems;
 
 /// Attached to each request as an extension.
 #[derive(Debug, Clone, Copy)]
@@ -32,16 +33,12 @@ impl Refusal {
         metrics::counter!(names::HTTP_CONNECTIONS_REFUSED_TOTAL).increment(1);
         let problem = match self {
             Self::Full { most } => ApiError::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too_many_connections",
-                "Too many connections",
+                problems::TOO_MANY_CONNECTIONS,
                 format!("all {most} connections are busy with a request"),
             )
             .fix("Try again shortly, reuse connections, or raise server.max_connections."),
             Self::Address { most } => ApiError::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "too_many_connections_from_address",
-                "Too many connections from this address",
+                problems::TOO_MANY_CONNECTIONS_FROM_ADDRESS,
                 format!("this address already has {most} connections, each busy with a request"),
             )
             .fix("Try again shortly, reuse connections, or raise server.max_connections_per_address."),

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 
 use super::error::ApiError;
 use super::state::AppState;
 use super::{host, roles};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
+use crate::base::problems;
 use crate::config::auth::Role;
 use crate::keys::Key;
 use crate::llm::Llm;
@@ -259,15 +260,10 @@ fn named_now(parts: &Parts, state: &AppState) -> Result<Option<Timestamp>, ApiEr
 
 /// 401: no key, or an invalid one.
 pub fn unauthorized(detail: &str) -> ApiError {
-    ApiError::new(
-        StatusCode::UNAUTHORIZED,
-        "unauthorized",
-        "Unauthorized",
-        detail,
-    )
-    .fix(
-        "Send the header Authorization: Bearer KEY with a key from auth.keys or from POST \
+    ApiError::new(problems::UNAUTHORIZED, detail)
+        .fix(
+            "Send the header Authorization: Bearer KEY with a key from auth.keys or from POST \
              /v1/admin/keys.",
-    )
-    .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+        )
+        .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
 }

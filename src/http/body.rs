@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::StatusCode;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::oneshot;
 
 use super::body_budget::Reservation;
 use super::error::ApiError;
 use super::state::AppState;
+use crate::base::problems;
 
 /// If more than this is unread, the connection is closed instead.
 const DRAIN_BYTES: usize = 64 << 20;
@@ -25,14 +25,9 @@ pub const SHORT_DRAIN_TIME: Duration = Duration::from_millis(200);
 /// The error for data that exceeds the maximum size.
 pub fn too_large(what: &str, most: usize) -> ApiError {
     let detail = format!("{what} is larger than {most} bytes");
-    ApiError::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "body_too_large",
-        "Request body too large",
-        detail,
-    )
-    .fix("Send less data per request, or raise limits.max_body_bytes.")
-    .with("max_body_bytes", most)
+    ApiError::new(problems::BODY_TOO_LARGE, detail)
+        .fix("Send less data per request, or raise limits.max_body_bytes.")
+        .with("max_body_bytes", most)
 }
 
 /// Reads the whole body; its memory is reserved for as long as the reservation lives.
@@ -51,9 +46,7 @@ pub async fn read(body: Body, state: &AppState) -> Result<(Bytes, Reservation), 
     let reading = joined(Limited::new(body, most), announced, &mut reservation);
     let bytes = tokio::time::timeout(patience, reading).await.map_err(|_| {
         ApiError::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "body_timeout",
-            "Request body timeout",
+            problems::BODY_TIMEOUT,
             format!(
                 "the request body did not arrive within {} s",
                 patience.as_secs()

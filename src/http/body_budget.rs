@@ -7,9 +7,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 
 use super::error::ApiError;
+use crate::base::problems;
 
 /// Bodies up to this size need no reservation, so that queries and other small requests work while
 /// uploads fill the budget.
@@ -87,9 +88,7 @@ impl Drop for Reservation {
 
 fn exhausted(most: usize) -> ApiError {
     ApiError::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "body_memory_exhausted",
-        "Body memory exhausted",
+        problems::BODY_MEMORY_EXHAUSTED,
         format!("the bodies of other requests use all of limits.body_memory ({most} bytes)"),
     )
     .fix(
@@ -110,7 +109,7 @@ mod tests {
         let (mut one, mut other) = (budget.reservation(), budget.reservation());
         one.grow_to(60 << 10).unwrap();
         assert_eq!(
-            other.grow_to(60 << 10).unwrap_err().code,
+            other.grow_to(60 << 10).unwrap_err().kind.code,
             "body_memory_exhausted"
         );
 

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::base::field_error::FieldError;
+use crate::base::problems::{self, ProblemKind};
 use crate::contextual_helpers::{HelperError, Refused};
 use crate::ingestion::IngestionError;
 use crate::jobs::JobsError;
@@ -72,9 +73,7 @@ pub struct ApiError(Box<Details>);
 /// The contents of an error.
 #[derive(Debug, Clone)]
 pub struct Details {
-    pub status: StatusCode,
-    pub code: &'static str,
-    pub title: &'static str,
+    pub kind: ProblemKind,
     pub detail: String,
     pub remediation: String,
     pub errors: Vec<FieldError>,
@@ -94,18 +93,11 @@ impl Deref for ApiError {
 }
 
 impl ApiError {
-    pub fn new(
-        status: StatusCode,
-        code: &'static str,
-        title: &'static str,
-        detail: impl Into<String>,
-    ) -> Self {
+    pub fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
         Self(Box::new(Details {
-            status,
-            code,
-            title,
+            kind,
             detail: detail.into(),
-            remediation: String::new(),
+            remediation: kind.remedy.to_owned(),
             errors: Vec::new(),
             context: serde_json::Map::new(),
             headers: Vec::new(),
@@ -113,6 +105,11 @@ impl ApiError {
         }))
     }
 
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.kind.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Replaces the general remedy.
     #[must_use]
     pub fn fix(mut self, remediation: impl Into<String>) -> Self {
         self.0.remediation = remediation.into();
@@ -133,23 +130,17 @@ impl ApiError {
 
     /// 400: the request cannot be parsed.
     pub fn malformed(detail: impl Into<String>) -> Self {
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            "malformed_request",
-            "Malformed request",
-            detail,
-        )
+        Self::new(problems::MALFORMED_REQUEST, detail)
     }
 
     /// 403.
     pub fn forbidden(detail: &str) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
+        Self::new(problems::FORBIDDEN, detail)
     }
 
     /// 404.
     pub fn not_found(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", "Not found", detail)
-            .fix("Check the id, and check that the header X-Memoir-Space names the right space.")
+        Self::new(problems::NOT_FOUND, detail)
     }
 
     /// 422: some fields are invalid.
@@ -159,13 +150,8 @@ impl ApiError {
             .map(|e| format!("{}: {}", e.field, e.message))
             .collect();
 
-        let mut error = Self::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "invalid_request",
-            "Invalid request",
-            named.join("; "),
-        )
-        .fix("Correct the fields listed in errors; /docs describes each field.");
+        let mut error = Self::new(problems::INVALID_REQUEST, named.join("; "))
+            .fix("Correct the fields listed in errors; /docs describes each field.");
 
         error.0.errors = errors;
         error
@@ -179,9 +165,7 @@ impl ApiError {
     /// 500: an internal error; the cause is for the log only.
     pub fn internal(cause: impl Into<String>) -> Self {
         let mut error = Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal_error",
-            "Internal error",
+            problems::INTERNAL_ERROR,
             "memoir failed to process the request; nothing was changed",
         )
         .fix(
@@ -196,11 +180,11 @@ impl ApiError {
     /// The body, once the request id is known.
     pub fn problem(&self, request_id: &str) -> Problem {
         Problem {
-            kind: format!("urn:memoir:problem:{}", self.code),
-            title: self.title.to_owned(),
-            status: self.status.as_u16(),
+            kind: format!("urn:memoir:problem:{}", self.kind.code),
+            title: self.kind.title.to_owned(),
+            status: self.kind.status,
             detail: self.detail.clone(),
-            code: self.code.to_owned(),
+            code: self.kind.code.to_owned(),
             remediation: self.remediation.clone(),
             request_id: request_id.to_owned(),
             errors: self
@@ -219,7 +203,7 @@ impl ApiError {
 impl IntoResponse for ApiError {
     /// The middleware writes the body, because it knows the request id.
     fn into_response(self) -> Response {
-        let mut response = self.status.into_response();
+        let mut response = self.status().into_response();
         for (name, value) in &self.headers {
             response.headers_mut().append(name.clone(), value.clone());
         }
@@ -232,47 +216,34 @@ impl IntoResponse for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let cause = error.to_string();
-        let away = |code, title, detail: &str, fix: &str| {
-            let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, code, title, detail)
-                .fix(fix)
-                .header(header::RETRY_AFTER, HeaderValue::from_static("2"));
+        let away = |kind, detail: &str| {
+            let mut error =
+                Self::new(kind, detail).header(header::RETRY_AFTER, HeaderValue::from_static("2"));
             error.0.cause = Some(cause.clone());
             error
         };
 
         match error {
             StoreError::Unavailable { .. } | StoreError::CannotOpen { .. } => away(
-                "database_unavailable",
-                "Database unavailable",
+                problems::DATABASE_UNAVAILABLE,
                 "the database is unreachable; this request changed nothing",
-                "Try again shortly. If the error persists, check that the database is \
-                 running and that database.url is correct (run memoir doctor).",
             ),
             StoreError::Uncertain { .. } => away(
-                "outcome_unknown",
-                "Outcome unknown",
+                problems::OUTCOME_UNKNOWN,
                 "the connection to the database failed during the commit: this request may \
                  or may not have taken effect",
-                "Check whether the change was made before you repeat the request. Requests \
-                 with an Idempotency-Key are safe to retry.",
             ),
             StoreError::Contended { .. } => away(
-                "database_busy",
-                "Database busy",
+                problems::DATABASE_BUSY,
                 "this request kept conflicting with other work in the database; it changed \
                  nothing",
-                "Try again shortly, with fewer concurrent requests.",
             ),
             StoreError::Full { .. } => away(
-                "storage_full",
-                "Storage full",
+                problems::STORAGE_FULL,
                 "the database has no space left; this request changed nothing",
-                "Free disk space for the database; memoir then resumes automatically.",
             ),
             StoreError::Conflict { constraint } => Self::new(
-                StatusCode::CONFLICT,
-                "conflict",
-                "Conflict",
+                problems::CONFLICT,
                 format!("{constraint} is already in use"),
             )
             .fix("Use the existing resource, or choose another name."),
@@ -289,25 +260,18 @@ impl From<JobsError> for ApiError {
         match error {
             JobsError::NotFound(_) => Self::not_found(detail),
             JobsError::WrongState { state, wanted } => Self::new(
-                StatusCode::CONFLICT,
-                "wrong_job_state",
-                "Wrong job state",
+                problems::WRONG_JOB_STATE,
                 format!("{detail}; this operation requires {wanted}"),
             )
             .fix("Get the job to see its current state.")
             .with("state", state.as_str()),
-            JobsError::QueueFull { waiting } => Self::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "queue_full",
-                "Queue full",
-                detail,
-            )
-            .fix(
-                "Wait until some jobs have finished and send the request again, or raise \
+            JobsError::QueueFull { waiting } => Self::new(problems::QUEUE_FULL, detail)
+                .fix(
+                    "Wait until some jobs have finished and send the request again, or raise \
                  jobs.max_queued.",
-            )
-            .with("waiting", waiting)
-            .header(header::RETRY_AFTER, HeaderValue::from_static("10")),
+                )
+                .with("waiting", waiting)
+                .header(header::RETRY_AFTER, HeaderValue::from_static("10")),
             JobsError::Store(error) => error.into(),
         }
     }
@@ -315,9 +279,7 @@ impl From<JobsError> for ApiError {
 
 impl From<LlmError> for ApiError {
     fn from(error: LlmError) -> Self {
-        let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_GATEWAY);
-        let mut problem = Self::new(status, error.code(), error.title(), error.to_string())
-            .fix(error.remediation());
+        let mut problem = Self::new(error.kind(), error.to_string()).fix(error.remediation());
         problem.0.context = error.context();
 
         if let Some(wait) = error.retry_after() {
@@ -341,13 +303,7 @@ impl From<SourceError> for ApiError {
             SourceError::Invalid(errors) => Self::invalid(errors),
             SourceError::NotFound(_) | SourceError::NoVersion { .. } => Self::not_found(detail),
             SourceError::AlreadyRegistered { existing } => {
-                let error = Self::new(
-                    StatusCode::CONFLICT,
-                    "source_exists",
-                    "Source already exists",
-                    detail,
-                )
-                .fix(
+                let error = Self::new(problems::SOURCE_EXISTS, detail).fix(
                     "Use the existing source (context.source_id), or choose another path or \
                          user_id.",
                 );
@@ -356,13 +312,8 @@ impl From<SourceError> for ApiError {
                     None => error,
                 }
             }
-            SourceError::Changed => Self::new(
-                StatusCode::PRECONDITION_FAILED,
-                "precondition_failed",
-                "Precondition failed",
-                detail,
-            )
-            .fix("Get the source again and repeat the change with its new ETag."),
+            SourceError::Changed => Self::new(problems::PRECONDITION_FAILED, detail)
+                .fix("Get the source again and repeat the change with its new ETag."),
             SourceError::Store(error) => error.into(),
         }
     }
@@ -372,8 +323,8 @@ impl From<Refused> for ApiError {
     fn from(refused: Refused) -> Self {
         let mut error = Self::invalid(refused.errors);
         if refused.bad_date {
-            (error.0.code, error.0.title) = ("invalid_date", "Invalid date");
-            error = error.fix("Send a date such as 2025-01-31 or 2025-01-31T09:30:00, or unknown.");
+            error.0.kind = problems::INVALID_DATE;
+            error = error.fix(problems::INVALID_DATE.remedy);
         }
 
         error
@@ -389,16 +340,12 @@ impl From<IngestionError> for ApiError {
             IngestionError::Source(error) => error.into(),
             IngestionError::Jobs(error) => error.into(),
             IngestionError::Store(error) => error.into(),
-            IngestionError::NothingToConfirm => Self::new(
-                StatusCode::CONFLICT,
-                "nothing_to_confirm",
-                "Nothing to confirm",
-                error.to_string(),
-            )
-            .fix(
-                "Send the four fields with PUT /v1/jobs/{id}/helper first and check the \
+            IngestionError::NothingToConfirm => {
+                Self::new(problems::NOTHING_TO_CONFIRM, error.to_string()).fix(
+                    "Send the four fields with PUT /v1/jobs/{id}/helper first and check the \
                          preview.",
-            ),
+                )
+            }
         }
     }
 }
@@ -421,13 +368,8 @@ impl From<HelperError> for ApiError {
             HelperError::NoSource(_) => Self::not_found(detail),
             HelperError::NotFound(_) => Self::not_found(detail)
                 .fix("Ingest a text, or set a helper with PUT /v1/sources/{id}/helper."),
-            HelperError::NoText(_) => Self::new(
-                StatusCode::CONFLICT,
-                "no_text",
-                "Source has no text",
-                detail,
-            )
-            .fix("Ingest a text first: POST /v1/ingestions with the path or the source_id."),
+            HelperError::NoText(_) => Self::new(problems::NO_TEXT, detail)
+                .fix("Ingest a text first: POST /v1/ingestions with the path or the source_id."),
             HelperError::Llm(error) => error.into(),
             HelperError::Store(error) => error.into(),
         }

@@ -6,7 +6,7 @@ mod strict;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::body;
@@ -14,6 +14,7 @@ use super::body_budget::Reservation;
 use super::error::ApiError;
 use super::state::AppState;
 use crate::base::clock::Timestamp;
+use crate::base::problems;
 
 pub use strict::{object, object_or_null};
 
@@ -169,13 +170,7 @@ pub fn media_type(headers: &HeaderMap) -> String {
 
 pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let unsupported = |detail: &str, fix: &str| {
-        Err(ApiError::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
-            "Unsupported media type",
-            detail,
-        )
-        .fix(fix))
+        Err(ApiError::new(problems::UNSUPPORTED_MEDIA_TYPE, detail).fix(fix))
     };
 
     if headers
@@ -259,6 +254,8 @@ fn quoted(message: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::StatusCode;
+
     use super::*;
 
     #[derive(Debug, serde::Deserialize)]
@@ -304,7 +301,7 @@ mod tests {
             deep.as_bytes(),
         ] {
             assert_eq!(
-                parse::<Sample>(body).unwrap_err().status,
+                parse::<Sample>(body).unwrap_err().status(),
                 StatusCode::BAD_REQUEST
             );
         }
@@ -325,7 +322,7 @@ mod tests {
             ("7", "(body)"),
         ] {
             let error = parse::<Sample>(body.as_bytes()).unwrap_err();
-            assert_eq!(error.status, StatusCode::UNPROCESSABLE_ENTITY, "{body}");
+            assert_eq!(error.status(), StatusCode::UNPROCESSABLE_ENTITY, "{body}");
             assert_eq!(error.errors[0].field, field, "{body}");
         }
     }

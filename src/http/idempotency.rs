@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::auth::Caller;
 use super::error::ApiError;
 use crate::base::hash::sha256_hex;
+use crate::base::problems;
 use crate::categories::CategoryError;
 use crate::ingestion::IngestionError;
 use crate::jobs::JobsError;
@@ -159,9 +160,7 @@ impl Idempotency {
     fn replay(&self, answer: &StoredAnswer) -> Result<Response, ApiError> {
         if answer.route != self.route || answer.body_hash != self.body_hash {
             return Err(ApiError::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "idempotency_key_reused",
-                "Idempotency key reused",
+                problems::IDEMPOTENCY_KEY_REUSED,
                 "this Idempotency-Key was already used for another request",
             )
             .fix(

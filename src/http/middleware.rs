@@ -18,6 +18,7 @@ use super::error::ApiError;
 use super::state::AppState;
 use super::trace::RequestIdentity;
 use crate::base::metrics as names;
+use crate::base::problems;
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 /// The route label of requests that match no route.
@@ -91,21 +92,14 @@ pub async fn unknown_route() -> ApiError {
 }
 
 pub fn no_such_path() -> ApiError {
-    ApiError::new(
-        StatusCode::NOT_FOUND,
-        "unknown_route",
-        "Unknown route",
-        "there is no endpoint at this path",
-    )
-    .fix("Look up the path in /docs or /openapi.json.")
+    ApiError::new(problems::UNKNOWN_ROUTE, "there is no endpoint at this path")
+        .fix("Look up the path in /docs or /openapi.json.")
 }
 
 /// The response to an unsupported method; the router adds the header `Allow`.
 pub async fn wrong_method() -> ApiError {
     ApiError::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "method_not_allowed",
-        "Method not allowed",
+        problems::METHOD_NOT_ALLOWED,
         "this endpoint does not support the method",
     )
     .fix("Use one of the methods in the Allow header.")
@@ -194,7 +188,7 @@ fn log(
         (began.elapsed().as_secs_f64() * 1e6).round() / 1e3,
     );
 
-    let code = error.map(|error| error.code);
+    let code = error.map(|error| error.kind.code);
     if let Some(cause) = error.and_then(|error| error.cause.as_deref()) {
         tracing::error!(%method, route, status, ms, request_id, trace_id, code, cause, "request failed");
     } else if route.starts_with("/health") {

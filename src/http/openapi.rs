@@ -5,6 +5,7 @@
 mod downlevel;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use axum::http::Method;
 use serde_json::{Map, Value, json};
@@ -17,6 +18,7 @@ use utoipa::{OpenApi, ToResponse};
 
 use super::error::{Problem, ProblemField};
 use super::roles;
+use crate::base::problems;
 
 /// Which version of the specification to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,6 +173,10 @@ fn tidy(document: &mut Value) {
         }
     }
 
+    if let Some(problem) = schemas.get_mut("Problem") {
+        list_codes(problem);
+    }
+
     let known = schemas.clone();
     for (_, schema) in schemas
         .iter_mut()
@@ -181,6 +187,23 @@ fn tidy(document: &mut Value) {
             schema["required"] = fields.keys().cloned().collect();
         }
     }
+}
+
+/// Lists every kind of problem in the schema of problem documents, with its remedy.
+fn list_codes(problem: &mut Value) {
+    let codes: Vec<&str> = problems::ALL.iter().map(|kind| kind.code).collect();
+    problem["properties"]["code"]["enum"] = codes.into();
+
+    let mut description = problem["description"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    description.push_str("\n\n| code | status | title | remedy |\n| --- | --- | --- | --- |\n");
+    for kind in problems::ALL {
+        let (code, status, title, remedy) = (kind.code, kind.status, kind.title, kind.remedy);
+        let _ = writeln!(description, "| `{code}` | {status} | {title} | {remedy} |");
+    }
+    problem["description"] = description.into();
 }
 
 /// Inlines the fields of a flattened schema, because generators disagree about `allOf`.

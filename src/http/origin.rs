@@ -7,12 +7,13 @@
 //! neither.
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::error::ApiError;
 use super::state::AppState;
+use crate::base::problems;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -33,9 +34,7 @@ fn refused(headers: &HeaderMap) -> ApiError {
         .and_then(|origin| origin.to_str().ok())
         .unwrap_or("null");
     ApiError::new(
-        StatusCode::FORBIDDEN,
-        "cross_origin_request",
-        "Cross-origin request",
+        problems::CROSS_ORIGIN_REQUEST,
         "a web page from another origin sent this request, and server.cors_origins does not \
          include that origin",
     )

@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::DeserializeOwned;
@@ -11,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::error::ApiError;
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
+use crate::base::problems;
 use crate::base::text::has_control;
 
 pub const DEFAULT_LIMIT: usize = 50;
@@ -117,13 +117,9 @@ pub fn cut<T, K: Serialize>(
 }
 
 fn refused(detail: &str) -> ApiError {
-    ApiError::new(
-        StatusCode::BAD_REQUEST,
-        "invalid_cursor",
-        "Invalid cursor",
-        detail,
+    ApiError::new(problems::INVALID_CURSOR, detail).fix(
+        "Start again without a cursor, then send next_cursor unchanged and with the same filters.",
     )
-    .fix("Start again without a cursor, then send next_cursor unchanged and with the same filters.")
 }
 
 fn fingerprint(filter: &str) -> String {

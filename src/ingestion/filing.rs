@@ -21,6 +21,7 @@ use super::filed_so_far::FiledSoFar;
 use super::saver::{Saved, Saver};
 use crate::base::clock::Clock;
 use crate::base::hash::sha256_hex;
+use crate::base::problems;
 use crate::base::text::name_key;
 use crate::categories::Taxonomy;
 use crate::categories::tree::{Node, ROOT, Tree};
@@ -406,9 +407,7 @@ fn unsettled(ordinals: &[usize]) -> JobError {
     let chunks: Vec<usize> = ordinals.iter().map(|ordinal| ordinal + 1).collect();
     JobError::retry(
         Failure::new(
-            "category_limit",
-            "Category limit reached",
-            409,
+            problems::CATEGORY_LIMIT,
             format!("no category has room for the chunks {chunks:?}"),
         )
         .fix("Raise taxonomy.max_categories_default, then POST /v1/jobs/{id}/retry."),

@@ -5,6 +5,7 @@ use super::write_error::{During as _, WriteError};
 use super::writing::{Writer, Written};
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
+use crate::base::problems;
 use crate::jobs::{Failure, JobError};
 use crate::model::source::Source;
 use crate::sources::{NewSource, SourceError};
@@ -152,9 +153,7 @@ impl Writer<'_> {
                 },
             },
             error => WriteError::Job(JobError::retry(Failure::new(
-                "write_failed",
-                "Write failed",
-                409,
+                problems::WRITE_FAILED,
                 error.to_string(),
             ))),
         })

@@ -24,6 +24,7 @@ use super::write_error::WriteError;
 use super::writing::{Draft, Searched, Writer, Written, part_name, result};
 use crate::base::fail_point;
 use crate::base::ids::SourceId;
+use crate::base::problems;
 use crate::base::text::char_count;
 use crate::categories::samples::SampleCache;
 use crate::categories::tree::Tree;
@@ -76,12 +77,7 @@ impl Work for IngestionWork {
 impl IngestionWork {
     async fn ingest(&self, context: &JobContext) -> Result<Outcome, JobError> {
         let order = Arc::new(Order::deserialize(context.take_request()).map_err(|error| {
-            JobError::fail(Failure::new(
-                "invalid_request",
-                "Invalid request",
-                422,
-                error.to_string(),
-            ))
+            JobError::fail(Failure::new(problems::INVALID_REQUEST, error.to_string()))
         })?);
 
         if order.nul_removed > 0 {
@@ -397,9 +393,7 @@ impl IngestionWork {
         }
 
         Err(JobError::retry(Failure::new(
-            "category_limit",
-            "Category limit reached",
-            409,
+            problems::CATEGORY_LIMIT,
             "other sources kept filling the hierarchy before this one could be stored",
         )))
     }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::base::problems;
 use crate::jobs::{Failure, JobError};
 use crate::store::{AsStoreError, StoreError};
 
@@ -75,18 +76,18 @@ impl WriteError {
         };
 
         match JobError::from(error) {
-            JobError::Retry(failure) if failure.code == "internal_error" => JobError::retry(named(
-                Failure::new(
-                    "write_failed",
-                    "Write failed",
-                    500,
-                    format!("cannot {operation}; everything was rolled back"),
-                )
-                .fix(
-                    "Fix the problem reported in context.database_message, then POST \
+            JobError::Retry(failure) if failure.kind == problems::INTERNAL_ERROR => {
+                JobError::retry(named(
+                    Failure::new(
+                        problems::WRITE_FAILED,
+                        format!("cannot {operation}; everything was rolled back"),
+                    )
+                    .fix(
+                        "Fix the problem reported in context.database_message, then POST \
                      /v1/jobs/{id}/retry. The retry calls no model again.",
-                ),
-            )),
+                    ),
+                ))
+            }
             JobError::Retry(failure) => JobError::retry(named(*failure)),
             JobError::Fail(failure) => JobError::fail(named(*failure)),
             other => other,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::base::problems::{self, ProblemKind};
 use crate::llm::LlmError;
 use crate::model::job::{WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE};
 use crate::store::StoreError;
@@ -67,9 +68,7 @@ impl JobError {
 /// What went wrong, as in a problem document.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    pub code: &'static str,
-    pub title: &'static str,
-    pub status: u16,
+    pub kind: ProblemKind,
     pub detail: String,
     pub remediation: String,
     pub context: Map<String, Value>,
@@ -77,24 +76,16 @@ pub struct Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.code, self.detail)
+        write!(f, "{}: {}", self.kind.code, self.detail)
     }
 }
 
 impl Failure {
-    pub fn new(
-        code: &'static str,
-        title: &'static str,
-        status: u16,
-        detail: impl Into<String>,
-    ) -> Self {
-        let remediation = "Check the job's error, then POST /v1/jobs/{id}/retry.".to_owned();
+    pub fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
         Self {
-            code,
-            title,
-            status,
+            kind,
             detail: detail.into(),
-            remediation,
+            remediation: kind.remedy.to_owned(),
             context: Map::new(),
         }
     }
@@ -108,8 +99,13 @@ impl Failure {
     /// The problem document of a job. A job has no request, so it carries the job's id instead.
     pub fn problem(&self, job_id: &str) -> Value {
         let mut problem = json!({
-            "type": format!("urn:memoir:problem:{}", self.code), "title": self.title, "status": self.status,
-            "detail": self.detail, "code": self.code, "remediation": self.remediation, "request_id": job_id,
+            "type": format!("urn:memoir:problem:{}", self.kind.code),
+            "title": self.kind.title,
+            "status": self.kind.status,
+            "detail": self.detail,
+            "code": self.kind.code,
+            "remediation": self.remediation,
+            "request_id": job_id,
         });
 
         if !self.context.is_empty() {
@@ -122,9 +118,7 @@ impl Failure {
     /// The process that ran the job died or froze, and the job is queued again.
     pub fn worker_lost() -> Self {
         Self::new(
-            "worker_lost",
-            "Worker lost",
-            503,
+            problems::WORKER_LOST,
             "the process that ran this job died or froze",
         )
         .fix(
@@ -142,7 +136,7 @@ impl Failure {
         let remediation = "Check the logs of the processes for the cause, such as too little memory; the job \
              itself may cause the crashes. Then POST /v1/jobs/{id}/retry. jobs.max_losses sets \
              the limit.";
-        let mut failure = Self::new("worker_lost", "Worker lost", 503, detail).fix(remediation);
+        let mut failure = Self::new(problems::WORKER_LOST, detail).fix(remediation);
         failure.context.insert("losses".to_owned(), losses.into());
 
         failure
@@ -151,9 +145,7 @@ impl Failure {
     /// The code of the job panicked.
     pub fn panicked() -> Self {
         Self::new(
-            "internal_error",
-            "Internal error",
-            500,
+            problems::INTERNAL_ERROR,
             "the job failed because of an internal error",
         )
         .fix("Report the error with the job id, which is also in the log.")
@@ -165,9 +157,7 @@ impl From<LlmError> for JobError {
     /// and `retry` continues from there.
     fn from(error: LlmError) -> Self {
         let failure = Failure {
-            code: error.code(),
-            title: error.title(),
-            status: error.status(),
+            kind: error.kind(),
             detail: error.to_string(),
             remediation: error.remediation(),
             context: error.context(),
@@ -190,29 +180,22 @@ impl From<StoreError> for JobError {
             | StoreError::Uncertain { .. }
             | StoreError::CannotOpen { .. } => Self::Away,
             StoreError::Contended { .. } => Self::retry(Failure::new(
-                "database_busy",
-                "Database busy",
-                503,
+                problems::DATABASE_BUSY,
                 "the job kept conflicting with other work in the database, or a statement \
                  took too long",
             )),
             StoreError::Full { .. } => {
-                let failure = Failure::new(
-                    "storage_full",
-                    "Storage full",
-                    503,
-                    "the database has no space left",
-                )
-                .fix("Free disk space for the database. The job then resumes automatically.");
+                let failure =
+                    Failure::new(problems::STORAGE_FULL, "the database has no space left").fix(
+                        "Free disk space for the database. The job then resumes automatically.",
+                    );
                 Self::Wait(Box::new(failure), Wait::Storage)
             }
             // Perhaps a bug, perhaps a server that is being replaced: the attempts decide.
             error => {
                 tracing::error!(%error, "a database statement of a job failed");
                 Self::retry(Failure::new(
-                    "internal_error",
-                    "Internal error",
-                    500,
+                    problems::INTERNAL_ERROR,
                     "a database statement failed",
                 ))
             }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::base::problems::{self, ProblemKind};
 use crate::store::StoreError;
 
 /// A model call failed.
@@ -101,53 +102,28 @@ pub enum LlmError {
 }
 
 impl LlmError {
+    /// The kind of its problem document.
+    pub fn kind(&self) -> ProblemKind {
+        match self {
+            Self::Unavailable { .. } => problems::LLM_UNAVAILABLE,
+            Self::Auth { .. } => problems::PROVIDER_AUTH,
+            Self::ModelNotFound { .. } => problems::MODEL_NOT_FOUND,
+            Self::Quota { .. } => problems::PROVIDER_QUOTA,
+            Self::Rejected { .. } => problems::LLM_REJECTED,
+            Self::InvalidOutput { .. } => problems::LLM_INVALID_OUTPUT,
+            Self::Truncated { .. } => problems::LLM_OUTPUT_TRUNCATED,
+            Self::Refused { .. } => problems::LLM_REFUSED,
+            Self::SpendCapReached { .. } => problems::SPEND_CAP_REACHED,
+            Self::UnknownModel { .. } => problems::UNKNOWN_MODEL,
+            Self::NoKey { .. } => problems::PROVIDER_NOT_CONFIGURED,
+            Self::NotRecorded { .. } => problems::REPLAY_DIVERGED,
+            Self::Store(_) => problems::DATABASE_UNAVAILABLE,
+        }
+    }
+
     /// The code of its problem document.
     pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unavailable { .. } => "llm_unavailable",
-            Self::Auth { .. } => "provider_auth",
-            Self::ModelNotFound { .. } => "model_not_found",
-            Self::Quota { .. } => "provider_quota",
-            Self::Rejected { .. } => "llm_rejected",
-            Self::InvalidOutput { .. } => "llm_invalid_output",
-            Self::Truncated { .. } => "llm_output_truncated",
-            Self::Refused { .. } => "llm_refused",
-            Self::SpendCapReached { .. } => "spend_cap_reached",
-            Self::UnknownModel { .. } => "unknown_model",
-            Self::NoKey { .. } => "provider_not_configured",
-            Self::NotRecorded { .. } => "replay_diverged",
-            Self::Store(_) => "database_unavailable",
-        }
-    }
-
-    /// The status of its problem document.
-    pub fn status(&self) -> u16 {
-        match self {
-            Self::SpendCapReached { .. } => 429,
-            Self::NotRecorded { .. } => 409,
-            Self::UnknownModel { .. } | Self::NoKey { .. } => 422,
-            Self::Store(_) => 503,
-            _ => 502,
-        }
-    }
-
-    /// The title of its problem document.
-    pub fn title(&self) -> &'static str {
-        match self {
-            Self::Unavailable { .. } => "Model unavailable",
-            Self::Auth { .. } => "Provider rejected the key",
-            Self::ModelNotFound { .. } => "Model not found",
-            Self::Quota { .. } => "Provider quota exhausted",
-            Self::Rejected { .. } => "Model rejected the request",
-            Self::InvalidOutput { .. } => "Invalid model output",
-            Self::Truncated { .. } => "Model output cut off",
-            Self::Refused { .. } => "Model declined",
-            Self::SpendCapReached { .. } => "Spend cap reached",
-            Self::UnknownModel { .. } => "Unknown model",
-            Self::NoKey { .. } => "Provider not configured",
-            Self::NotRecorded { .. } => "Replay diverged",
-            Self::Store(_) => "Database unavailable",
-        }
+        self.kind().code
     }
 
     /// What to do about it.

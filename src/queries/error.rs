@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::result::QueryResult;
 use crate::base::field_error::FieldError;
+use crate::base::problems::{self, ProblemKind};
 use crate::jobs::{Failure, JobError};
 use crate::llm::LlmError;
 use crate::store::{AsStoreError, StoreError};
@@ -97,30 +98,26 @@ impl AsStoreError for QueryError {
 }
 
 impl QueryError {
-    /// Code, status and title of its problem document.
-    pub fn kind(&self) -> (&'static str, u16, &'static str) {
+    /// The kind of its problem document.
+    pub fn kind(&self) -> ProblemKind {
         match self {
-            Self::Invalid(_) => ("invalid_request", 422, "Invalid request"),
-            Self::Cursor(_) => ("invalid_cursor", 400, "Invalid cursor"),
-            Self::NotFound(_) => ("not_found", 404, "Not found"),
-            Self::NoChunks => ("no_chunks_found", 404, "No chunks found"),
-            Self::MayCostMore { .. } => ("spend_cap_reached", 429, "Spend cap reached"),
-            Self::BudgetExceeded { .. } => ("budget_exceeded", 422, "Budget exceeded"),
-            Self::BudgetTooSmall { .. } => ("budget_too_small", 422, "Budget too small"),
-            Self::CharacterBudget { .. } => {
-                ("character_budget_not_met", 422, "Character budget not met")
-            }
-            Self::FinalPromptOverBudget { .. } => {
-                ("final_prompt_over_budget", 422, "Final prompt over budget")
-            }
-            Self::Timeout { .. } => ("query_timeout", 504, "Query timed out"),
-            Self::Llm(error) => (error.code(), error.status(), error.title()),
-            Self::Store(_) => ("database_unavailable", 503, "Database unavailable"),
+            Self::Invalid(_) => problems::INVALID_REQUEST,
+            Self::Cursor(_) => problems::INVALID_CURSOR,
+            Self::NotFound(_) => problems::NOT_FOUND,
+            Self::NoChunks => problems::NO_CHUNKS_FOUND,
+            Self::MayCostMore { .. } => problems::SPEND_CAP_REACHED,
+            Self::BudgetExceeded { .. } => problems::BUDGET_EXCEEDED,
+            Self::BudgetTooSmall { .. } => problems::BUDGET_TOO_SMALL,
+            Self::CharacterBudget { .. } => problems::CHARACTER_BUDGET_NOT_MET,
+            Self::FinalPromptOverBudget { .. } => problems::FINAL_PROMPT_OVER_BUDGET,
+            Self::Timeout { .. } => problems::QUERY_TIMEOUT,
+            Self::Llm(error) => error.kind(),
+            Self::Store(_) => problems::DATABASE_UNAVAILABLE,
         }
     }
 
     pub fn code(&self) -> &'static str {
-        self.kind().0
+        self.kind().code
     }
 
     /// What to do about it.
@@ -216,14 +213,13 @@ impl Failed {
 
 impl From<Failed> for JobError {
     fn from(failed: Failed) -> Self {
-        let (code, status, title) = failed.error.kind();
         let context = failed.context();
         match failed.error {
             QueryError::Store(error) => error.into(),
             QueryError::Llm(error) if error.may_pass() => error.into(),
             error => {
                 let mut failure =
-                    Failure::new(code, title, status, error.to_string()).fix(error.remediation());
+                    Failure::new(error.kind(), error.to_string()).fix(error.remediation());
                 failure.context = context;
                 Self::fail(failure)
             }

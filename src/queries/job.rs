@@ -4,6 +4,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 
 use super::{Queries, QuerySettings, Who};
 use crate::base::ids::QueryId;
+use crate::base::problems;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 
 /// The name of this kind of job.
@@ -28,12 +29,7 @@ impl Work for QueryWork {
 
 async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobError> {
     let ask: QuerySettings = serde_json::from_value(context.take_request()).map_err(|error| {
-        JobError::fail(Failure::new(
-            "invalid_request",
-            "Invalid request",
-            422,
-            error.to_string(),
-        ))
+        JobError::fail(Failure::new(problems::INVALID_REQUEST, error.to_string()))
     })?;
 
     // The query has the job's id: an interrupted attempt has left its calls under it.

@@ -1,8 +1,7 @@
 //! Problem documents for document retrieval.
 
-use axum::http::StatusCode;
-
 use super::ApiError;
+use crate::base::problems;
 use crate::sources::retrieval::RetrievalError;
 
 impl From<RetrievalError> for ApiError {
@@ -11,12 +10,7 @@ impl From<RetrievalError> for ApiError {
         match error {
             RetrievalError::Invalid(errors) => Self::invalid(errors),
             RetrievalError::NotFound { filter } => {
-                let problem = Self::new(
-                    StatusCode::NOT_FOUND,
-                    "document_not_found",
-                    "Source not found",
-                    detail,
-                );
+                let problem = Self::new(problems::DOCUMENT_NOT_FOUND, detail);
                 match filter {
                     Some(filter) => problem
                         .fix(
@@ -24,11 +18,7 @@ impl From<RetrievalError> for ApiError {
                              ignored filters in relaxed.",
                         )
                         .with("filter", filter),
-                    None => problem.fix(
-                        "Check user_id and the header X-Memoir-Space, ingest the source \
-                         (POST /v1/ingestions), or make it eligible (PATCH \
-                         /v1/sources/{id}).",
-                    ),
+                    None => problem,
                 }
             }
             RetrievalError::NoSource(_) | RetrievalError::NoVersion { .. } => {
@@ -36,13 +26,9 @@ impl From<RetrievalError> for ApiError {
             }
             RetrievalError::ContentMissing { .. } => {
                 let mut problem = Self::internal(detail.clone());
-                (problem.0.code, problem.0.title) =
-                    ("document_content_missing", "Source content missing");
+                problem.0.kind = problems::DOCUMENT_CONTENT_MISSING;
                 problem.0.detail = detail;
-                problem.fix(
-                    "Ingest its text again: POST /v1/ingestions with the path or the \
-                         source_id.",
-                )
+                problem.fix(problems::DOCUMENT_CONTENT_MISSING.remedy)
             }
             RetrievalError::Store(error) => error.into(),
         }

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{Idempotency, KEEP_SECONDS, Stored, respond, to_json};
 use crate::base::ids::{Space, new_uuid};
+use crate::base::problems;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::state::AppState;
@@ -243,9 +244,7 @@ impl Drop for Run {
 /// The response to a request that has waited long enough, or cannot wait.
 pub fn still_running() -> ApiError {
     ApiError::new(
-        StatusCode::CONFLICT,
-        "idempotency_key_in_use",
-        "Idempotency key in use",
+        problems::IDEMPOTENCY_KEY_IN_USE,
         "another request with this Idempotency-Key is still running",
     )
     .fix("Repeat the request with the same key and body to get its response.")

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::base::problems;
 use crate::http::error::ApiError;
 use crate::http::state::AppState;
 use crate::llm::{Llm, PauseView, ProviderView};
@@ -92,9 +93,7 @@ pub async fn get_live() -> Json<HealthResponse> {
 pub async fn get_ready(State(state): State<AppState>) -> Result<Json<HealthResponse>, ApiError> {
     if state.stop.is_cancelled() {
         return Err(ApiError::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "shutting_down",
-            "Shutting down",
+            problems::SHUTTING_DOWN,
             "the service is shutting down and accepts no new work",
         )
         .fix("Send requests to another instance.")

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::raw;
+use crate::base::problems;
 use crate::http::error::ApiError;
 use crate::http::trace::REQUEST_ID;
 
@@ -136,16 +137,12 @@ fn bare_refusal(bytes: &[u8]) -> Option<StatusCode> {
 fn explain(status: StatusCode) -> ApiError {
     match status {
         StatusCode::URI_TOO_LONG => ApiError::new(
-            status,
-            "uri_too_long",
-            "URI too long",
+            problems::URI_TOO_LONG,
             "the path and query string are too long",
         )
         .fix("Send fewer or shorter query parameters."),
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ApiError::new(
-            status,
-            "head_too_large",
-            "Headers too large",
+            problems::HEAD_TOO_LARGE,
             format!(
                 "the request line and headers are larger than {} bytes",
                 super::MAX_HEAD_BYTES

@@ -18,7 +18,7 @@ pub fn response(error: &ApiError) -> Vec<u8> {
     let mut head = format!(
         "HTTP/1.1 {}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\ncache-control: no-store\r\n\
          x-content-type-options: nosniff\r\nx-request-id: {request_id}\r\nconnection: close\r\n",
-        error.status,
+        error.status(),
         body.len()
     );
 

@@ -59,7 +59,7 @@ impl Waited {
 
     /// Whether the job has waited for the same reason before.
     pub fn goes_on(&self, failure: &Failure) -> bool {
-        self.code.as_deref() == Some(failure.code)
+        self.code.as_deref() == Some(failure.kind.code)
     }
 
     /// An outage longer than `jobs.patience` uses up an attempt.
@@ -149,6 +149,7 @@ fn a_little_later(told: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::problems;
 
     fn settings(patience: u64) -> config::Jobs {
         config::Jobs {
@@ -173,7 +174,7 @@ mod tests {
     }
 
     fn away() -> Failure {
-        Failure::new("llm_unavailable", "Model unavailable", 502, "away")
+        Failure::new(problems::LLM_UNAVAILABLE, "away")
     }
 
     #[test]

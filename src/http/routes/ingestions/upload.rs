@@ -1,10 +1,11 @@
 //! A file uploaded as a form: `file`, and `metadata` with the fields of the JSON form.
 
 use axum::body::Bytes;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use futures_util::stream;
 
 use super::CreateIngestionRequest;
+use crate::base::problems;
 use crate::base::text::basename;
 use crate::http::error::ApiError;
 use crate::http::extract;
@@ -97,9 +98,7 @@ pub fn check_type(name: &str) -> Result<(), ApiError> {
 
     let types: Vec<String> = TEXT_TYPES.iter().map(|kind| format!(".{kind}")).collect();
     Err(ApiError::new(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "unsupported_file_type",
-        "Unsupported file type",
+        problems::UNSUPPORTED_FILE_TYPE,
         format!(
             "the file type of {name:?} is not supported; supported types: {}",
             types.join(", ")
