@@ -213,7 +213,7 @@ impl IngestionWork {
             return Ok(None);
         };
         let texts = document.searched_texts(order);
-        let model = if order.is_embedded() {
+        let model = if order.wants_vectors() {
             Some(self.search.model_of(context.space()).await?)
         } else {
             None
