@@ -45,7 +45,7 @@ const PRUNING: Duration = Duration::from_hours(1);
 pub struct App {
     config: Config,
     state: AppState,
-    /// What the embedded model knows of the categories, for filing and for asking.
+    /// What lies in the categories, for filing and for queries.
     samples: SampleCache,
     metrics: Metrics,
 }

@@ -19,10 +19,13 @@ pub mod telemetry;
 /// The shared nouns as plain data.
 pub mod model;
 
+/// The embedded model: a pure computation that needs no key and no network.
+pub mod embedded_model;
+
 /// Every SQL statement, transaction and migration; three engines, one set of statements.
 pub mod store;
 
-/// Everything that is asked of a model: providers, checked answers, the ledger, the embedded model.
+/// Everything that is asked of a model: providers, checked answers, the ledger.
 pub mod llm;
 
 /// Background work: claimed by lease, fenced, resumed, never lost and never done twice.

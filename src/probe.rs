@@ -14,8 +14,8 @@ use serde_json::json;
 use crate::base::fail_point;
 use crate::base::ids::new_uuid;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
-use crate::llm::Llm;
 use crate::llm::tasks::classify::Classify;
+use crate::llm::{Hint, Llm};
 use crate::sources::{NewSource, SourceError, Sources};
 use crate::store::Store;
 
@@ -179,10 +179,9 @@ impl Probe {
                 depth: 3,
                 parent: [].into(),
                 categories: [].into(),
-                contents: [].into(),
                 may_create: true,
                 chunks,
-                homes: std::sync::Arc::default(),
+                hint: Hint::default(),
             };
 
             let answered = self.llm.ask(&session, task).await;

@@ -4,7 +4,6 @@
 mod level_room;
 pub mod options;
 pub mod samples;
-pub mod second_look;
 mod taxonomy;
 pub mod tree;
 

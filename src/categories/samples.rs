@@ -1,5 +1,5 @@
-//! What lies in each category, for the embedded model: other models know a category by its name,
-//! this one by some of its chunks. Kept between jobs, and read again when the space has been
+//! What lies in each category, for models that know a category by some of its chunks, not by its
+//! name alone. Kept between jobs, and read again when the space has been
 //! written to; never so often that reading it is what the service does.
 
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use crate::model::category::{Category, CategoryContents};
 use crate::store::{CategoryFilter, CategoryPage, Sample, Store, StoreError};
 
 /// How many of the first and of the latest chunks are shown, and how much of each. The first ones
-/// are always among them: the embedded model goes by at least four of those as long as they are
-/// there (`llm::local::frame`).
+/// are always among them: models that use samples may rely on four of those as long as they are
+/// there.
 pub const FIRST: usize = 4;
 pub const LATEST: usize = 12;
 pub const CHARS: usize = 600;
@@ -39,6 +39,14 @@ pub struct Samples {
 impl Samples {
     pub fn get(&self, category: i64) -> Option<&CategoryContents> {
         self.contents.get(&category)
+    }
+
+    /// What lies in each of these categories, in their order.
+    pub fn of_each(&self, categories: &[i64]) -> Arc<[CategoryContents]> {
+        categories
+            .iter()
+            .map(|id| self.get(*id).cloned().unwrap_or_default())
+            .collect()
     }
 
     /// Chunks of a leaf that are known whole, oldest first.

@@ -1,5 +1,5 @@
-//! What a source that is being filed has put where so far, over what was there before; for the
-//! embedded model.
+//! What a source that is being filed has put where so far, over what was there before; for models
+//! that use samples.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::categories::samples::{CHARS, Samples, thin};
 use crate::categories::tree::{Node, Tree};
 use crate::model::category::CategoryContents;
 
-/// What this document has put where so far, over what was there before.
+/// What this source has put where so far, over what was there before.
 #[derive(Default)]
 pub struct FiledSoFar {
     stored: Arc<Samples>,

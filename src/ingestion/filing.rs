@@ -26,7 +26,7 @@ use crate::categories::Taxonomy;
 use crate::categories::tree::{Node, ROOT, Tree};
 use crate::jobs::{Failure, JobError};
 use crate::llm::tasks::classify::Classify;
-use crate::llm::{Llm, Session};
+use crate::llm::{Hint, Llm, Session};
 use crate::model::job::Batch;
 
 /// How often one run asks about a batch whose chunks find no room; the closed choice settles it
@@ -48,7 +48,7 @@ pub struct Filing<'a> {
     pub concurrency: usize,
     pub places: Semaphore,
     pub tree: Mutex<Tree>,
-    /// What lies where, if the model wants to know.
+    /// What lies in each category, if the model uses samples.
     pub filed_so_far: Option<Mutex<FiledSoFar>>,
     pub seq: AtomicI64,
     /// Once a call has failed no other begins, but those under way are let finish: they are paid
@@ -353,13 +353,13 @@ impl Filing<'_> {
             depth: level(self.taxonomy.depth()),
             parent,
             categories: tree.options(call.parent).into(),
-            contents: self.filed_so_far().map_or_else(
-                || [].into(),
-                |filed_so_far| filed_so_far.below(call.parent, &tree),
-            ),
             may_create: tree.may_create(call.parent),
             chunks: ordinals.iter().map(chunk).collect(),
-            homes: Arc::default(),
+            hint: self
+                .filed_so_far()
+                .map_or_else(Hint::default, |filed_so_far| {
+                    Hint::samples(filed_so_far.below(call.parent, &tree))
+                }),
         };
 
         (task, shown)

@@ -16,7 +16,7 @@ mod overlapping;
 mod registering;
 mod request;
 mod saver;
-mod second_look;
+pub mod second_look;
 mod work;
 mod write_error;
 mod writing;

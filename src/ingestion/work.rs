@@ -319,10 +319,10 @@ impl IngestionWork {
                 .unwrap_or_else(PoisonError::into_inner) = self.load_tree(context).await?;
 
             let mut samples = None;
-            if self.llm.is_embedded("classify", session) {
+            if self.llm.capabilities("classify", session).samples {
                 let read = self.samples.of(context.space()).await?;
                 filing.filed_so_far = Some(Mutex::new(FiledSoFar::over(Arc::clone(&read))));
-                samples = Some(read).filter(|_| self.settings.taxonomy.second_look());
+                samples = Some(read);
             }
 
             let mut outcome = Ok(());
@@ -359,6 +359,7 @@ impl IngestionWork {
                         llm: &self.llm,
                         session,
                         space: context.space(),
+                        taxonomy: &self.settings.taxonomy,
                     };
                     draft.moves = looking.look(&filing.tree, &all_leaves, samples).await?;
                 }

@@ -1,8 +1,8 @@
 //! Everything memoir asks of a model goes through one door: `Llm::ask`.
 //!
 //! `task` says what can be asked and `tasks` holds the questions; `ask` drives one to a checked
-//! answer; `send` gets replies out of providers; `providers` speak their protocols; `local` is the
-//! model that needs none; `session`, `record` and `ledger` account for every attempt. The only
+//! answer; `send` gets replies out of providers; `providers` speak their protocols, or
+//! compute the answer here; `session`, `record` and `ledger` account for every attempt. The only
 //! outgoing traffic of the service.
 
 mod answer;
@@ -12,8 +12,8 @@ mod catalogue;
 mod embed;
 mod error;
 mod gate;
+mod hint;
 mod ledger;
-pub mod local;
 mod measure;
 mod objection;
 mod pause;
@@ -42,6 +42,8 @@ use tokio::sync::watch;
 pub use ask::{Answered, Partly};
 pub use catalogue::{ModelsView, PauseView, ProbeResult, ProviderView};
 pub use error::LlmError;
+pub use hint::Hint;
+pub use provider::Capabilities;
 pub use session::Session;
 pub use task::{Fault, Items, Task};
 
@@ -200,13 +202,15 @@ impl Llm {
         self.settings().model_for(stage)
     }
 
-    /// Whether a session's questions of this stage go to the embedded model.
-    pub fn is_embedded(&self, stage: &str, session: &Session) -> bool {
+    /// What the model that a session asks at this stage can use.
+    pub fn capabilities(&self, stage: &str, session: &Session) -> Capabilities {
         let model = session
             .model
             .as_deref()
             .unwrap_or_else(|| self.model_of(stage));
-        self.target(model).is_ok_and(|target| target.is_embedded())
+        self.target(model)
+            .map(|target| target.capabilities())
+            .unwrap_or_default()
     }
 
     /// Whether the calls or tokens of jobs are capped: then nothing is asked that can be done
@@ -275,8 +279,7 @@ impl Llm {
             return Err(unknown("the embedded model is called embedded"));
         }
 
-        if profile.settings.kind != config::llm::Kind::Local && profile.settings.base_url.is_empty()
-        {
+        if !profile.capabilities.in_process && profile.settings.base_url.is_empty() {
             return Err(unknown("the provider has no address"));
         }
         if profile.settings.lacks_key() {

@@ -114,7 +114,6 @@ impl<'a> Call<'a> {
             .await?;
 
         let seq = attempts.session.begin(expected)?;
-        let embedded = target.is_embedded();
         let record = LlmCall {
             call_id: new_uuid(),
             seq,
@@ -127,12 +126,7 @@ impl<'a> Call<'a> {
             latency_ms: 0.0,
             provider: target.profile.settings.name.clone(),
             model: target.model.clone(),
-            mode: if embedded {
-                "embedded"
-            } else {
-                plan.mode.as_str()
-            }
-            .to_owned(),
+            mode: plan.mode.as_str().to_owned(),
             tokens_prompt: 0,
             tokens_completion: 0,
             tokens_cached: 0,

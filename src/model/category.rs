@@ -30,8 +30,7 @@ pub struct NewCategory {
 /// The way from level 1 down to a category: ids and names.
 pub type CategoryPath = Vec<(i64, String)>;
 
-/// What lies in a category, for the embedded model, which knows it by little but its name
-/// otherwise.
+/// What lies in a category, for models that use samples.
 #[derive(Debug, Clone, Default)]
 pub struct CategoryContents {
     /// How many chunks.

@@ -508,12 +508,12 @@ impl QueryRun<'_> {
         Ok(())
     }
 
-    /// What lies in the categories, if the model that chooses is the embedded one and the hierarchy
-    /// is the stored one.
+    /// What lies in the categories, if the model that chooses uses it and the hierarchy is the
+    /// stored one.
     async fn samples(&self) -> Result<Option<Arc<Samples>>, QueryError> {
         match &self.leaf_reader {
             LeafReader::Stored { space, .. }
-                if self.inner.llm.is_embedded("select", self.session) =>
+                if self.inner.llm.capabilities("select", self.session).samples =>
             {
                 Ok(Some(self.inner.samples.of(space).await?))
             }

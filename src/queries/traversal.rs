@@ -15,7 +15,7 @@ use crate::base::ids::Space;
 use crate::categories::options::Options;
 use crate::categories::samples::Samples;
 use crate::llm::tasks::select::Select;
-use crate::llm::{Llm, Session};
+use crate::llm::{Hint, Llm, Session};
 use crate::model::category::{Category, CategoryOption};
 use crate::store::Store;
 
@@ -203,7 +203,7 @@ pub struct Walker<'a> {
     pub contextual_helper: Option<Arc<str>>,
     pub strategy: Strategy,
     pub depth: i64,
-    /// What lies in the categories, where the embedded model chooses.
+    /// What lies in the categories, where the model that chooses uses it.
     pub samples: Option<Arc<Samples>>,
 }
 
@@ -344,14 +344,10 @@ impl Walker<'_> {
             level: u32::try_from(level).unwrap_or(u32::MAX),
             depth: u32::try_from(self.depth).unwrap_or(u32::MAX),
             options: Arc::clone(labels),
-            contents: self.samples.as_ref().map_or_else(
-                || [].into(),
-                |samples| {
-                    ids.iter()
-                        .map(|id| samples.get(*id).cloned().unwrap_or_default())
-                        .collect()
-                },
-            ),
+            hint: self
+                .samples
+                .as_ref()
+                .map_or_else(Hint::default, |samples| Hint::samples(samples.of_each(ids))),
             at_most: most,
         };
 

@@ -1,4 +1,4 @@
-//! Whose turn it is to be looked at again when new chunks come. The first texts of a space are
+//! Which chunks are looked at again when new chunks come. The first texts of a space are
 //! filed among few others; once there are more, some of them belong elsewhere.
 //!
 //! Nothing is remembered of who was looked at: multiples of the golden ratio, of which every
