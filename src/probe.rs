@@ -92,7 +92,7 @@ impl Probe {
 
         if request.await_helper && context.saved("asked").is_none() {
             context.save("asked", json!(true)).await?;
-            return Ok(Outcome::AwaitHelper(json!({"step": "fields"})));
+            return Ok(Outcome::AwaitInput(json!({"step": "fields"})));
         }
 
         for step in 1..=request.steps {

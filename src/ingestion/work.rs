@@ -135,7 +135,7 @@ impl IngestionWork {
         {
             HelperOutcome::By(helper, new) => (Some(helper), new),
             HelperOutcome::NotNeeded => (None, false),
-            HelperOutcome::Awaited => return Ok(Outcome::AwaitHelper(json!({"step": "fields"}))),
+            HelperOutcome::Awaited => return Ok(Outcome::AwaitInput(json!({"step": "fields"}))),
         };
 
         fail_point::hit("after_helper");

@@ -147,7 +147,7 @@ impl Jobs {
         loop {
             let job = self.find(space, id).await?;
             if job.state.is_final()
-                || job.state == JobState::AwaitingHelper
+                || job.state == JobState::AwaitingInput
                 || tokio::time::Instant::now() >= deadline
             {
                 return Ok(job);
@@ -312,7 +312,7 @@ impl Jobs {
     ) -> Result<(), JobsError> {
         let found = tx.find_job(space, &parse(id)?).await?;
         let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
-        if job.state != JobState::AwaitingHelper || !tx.requeue_job(&job, now).await? {
+        if job.state != JobState::AwaitingInput || !tx.requeue_job(&job, now).await? {
             return Err(JobsError::WrongState {
                 state: job.state,
                 wanted: "awaiting its user",
@@ -462,7 +462,7 @@ impl Jobs {
 
 fn check_waiting(job: Job) -> Result<Job, JobsError> {
     match job.state {
-        JobState::AwaitingHelper => Ok(job),
+        JobState::AwaitingInput => Ok(job),
         state => Err(JobsError::WrongState {
             state,
             wanted: "awaiting its user",

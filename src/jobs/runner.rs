@@ -301,8 +301,8 @@ impl Shared {
                 return "succeeded";
             }
             Ok(Outcome::Done(result)) => (Ending::Succeeded { result }, "succeeded"),
-            Ok(Outcome::AwaitHelper(progress)) => {
-                (Ending::AwaitingHelper { progress }, "awaiting its user")
+            Ok(Outcome::AwaitInput(progress)) => {
+                (Ending::AwaitingInput { progress }, "awaiting its user")
             }
             Err(JobError::LeaseLost) => return "cancelled or taken over",
             Err(JobError::Interrupted) => (

@@ -22,7 +22,7 @@ pub enum Outcome {
     /// Done, with nothing written besides this result.
     Done(Value),
     /// Waits for its user, having written this progress; resumed by [`super::Jobs::resume`].
-    AwaitHelper(Value),
+    AwaitInput(Value),
     /// Done, and the job was ended by [`Ended::finish`](super::context::Ended::finish) together
     /// with what was written.
     Finished,

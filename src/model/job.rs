@@ -21,7 +21,8 @@ pub const WAITING_FOR_STORAGE: &str = "waiting_for_storage";
 pub enum JobState {
     Queued,
     Running,
-    AwaitingHelper,
+    /// Waits for its user to give what it asks for; what that is, is the kind's business.
+    AwaitingInput,
     Succeeded,
     Failed,
     Cancelled,
@@ -31,7 +32,7 @@ impl JobState {
     pub const ALL: [Self; 6] = [
         Self::Queued,
         Self::Running,
-        Self::AwaitingHelper,
+        Self::AwaitingInput,
         Self::Succeeded,
         Self::Failed,
         Self::Cancelled,
@@ -41,7 +42,8 @@ impl JobState {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",
-            Self::AwaitingHelper => "awaiting_helper",
+            // The name in the database and in the API, from the one kind that asks for something.
+            Self::AwaitingInput => "awaiting_helper",
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -62,7 +64,7 @@ impl JobState {
         match self {
             Self::Queued => matches!(next, Self::Running | Self::Cancelled),
             Self::Running => next != Self::Running,
-            Self::AwaitingHelper => matches!(next, Self::Queued | Self::Cancelled),
+            Self::AwaitingInput => matches!(next, Self::Queued | Self::Cancelled),
             Self::Failed | Self::Cancelled => next == Self::Queued,
             Self::Succeeded => false,
         }

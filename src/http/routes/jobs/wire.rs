@@ -109,7 +109,7 @@ impl From<JobStateName> for JobState {
         match name {
             JobStateName::Queued => Self::Queued,
             JobStateName::Running => Self::Running,
-            JobStateName::AwaitingHelper => Self::AwaitingHelper,
+            JobStateName::AwaitingHelper => Self::AwaitingInput,
             JobStateName::Succeeded => Self::Succeeded,
             JobStateName::Failed => Self::Failed,
             JobStateName::Cancelled => Self::Cancelled,
@@ -122,7 +122,7 @@ impl From<JobState> for JobStateName {
         match state {
             JobState::Queued => Self::Queued,
             JobState::Running => Self::Running,
-            JobState::AwaitingHelper => Self::AwaitingHelper,
+            JobState::AwaitingInput => Self::AwaitingHelper,
             JobState::Succeeded => Self::Succeeded,
             JobState::Failed => Self::Failed,
             JobState::Cancelled => Self::Cancelled,
