@@ -106,7 +106,7 @@ impl HelperStep<'_> {
             ..Record::step(HELPER.to_owned(), value)
         };
 
-        self.context.record_paid(self.llm, record).await
+        self.context.record_paid(self.llm.journal(), record).await
     }
 }
 

@@ -136,7 +136,7 @@ impl<'a> Saver<'a> {
 
         self.context
             .record_paid(
-                self.llm,
+                self.llm.journal(),
                 Record {
                     steps,
                     batches,

@@ -11,9 +11,8 @@ use super::{JobError, Jobs};
 use crate::base::clock::Clock;
 use crate::base::fail_point;
 use crate::base::ids::{JobId, Space};
-use crate::llm::Llm;
 use crate::model::job::{Claim, ClaimedJob, Job, JobRecord, Record, Report};
-use crate::store::{Ending, StoreError, Tx};
+use crate::store::{Ending, Journal, StoreError, Tx};
 
 /// A running job's own handle.
 #[derive(Clone)]
@@ -147,15 +146,15 @@ impl JobContext {
         self.recorded(&made, written)
     }
 
-    /// The same for steps that were paid for: what they cost is written down with them, never
+    /// The same for steps that were paid for: the journal writes what they cost with them, never
     /// later.
     ///
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
-    pub async fn record_paid(&self, llm: &Llm, record: Record) -> Result<(), JobError> {
+    pub async fn record_paid(&self, journal: &Journal, record: Record) -> Result<(), JobError> {
         let _telling = self.inner.telling.lock().await;
         let made = Arc::new(self.made(record));
-        let written = llm.write_down(&made).await;
+        let written = journal.record(Arc::clone(&made)).await;
         self.recorded(&made, written)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `task` says what can be asked and `tasks` holds the questions; `ask` drives one to a checked
 //! answer; `send` gets replies out of providers; `providers` speak their protocols, or
-//! compute the answer here; `session`, `record` and `ledger` account for every attempt. The only
+//! compute the answer here; `session` and `record` account for every attempt. The only
 //! outgoing traffic of the service.
 
 mod answer;
@@ -13,7 +13,6 @@ mod embed;
 mod error;
 mod gate;
 mod hint;
-mod ledger;
 mod measure;
 mod objection;
 mod pause;
@@ -50,10 +49,8 @@ pub use task::{Fault, Items, Task};
 use crate::base::clock::{Clock, Timestamp};
 use crate::base::ids::{JobId, Space};
 use crate::config;
-use crate::model::job::JobRecord;
 use crate::model::llm_call::UsageDay;
-use crate::store::{Store, StoreError, UsageFilter, UsagePlace};
-use ledger::Ledger;
+use crate::store::{Journal, Store, StoreError, UsageFilter, UsagePlace};
 use profile::Profile;
 use send::Target;
 use spans::Spans;
@@ -70,7 +67,7 @@ struct Inner {
     profiles: HashMap<String, Arc<Profile>>,
     forms: RwLock<HashMap<&'static str, Arc<Forms>>>,
     store: Store,
-    ledger: Ledger,
+    journal: Journal,
     today: Today,
     spans: Spans,
     clock: Arc<dyn Clock>,
@@ -102,7 +99,7 @@ impl Llm {
         };
 
         let profiles = settings.providers.iter().map(profile).collect();
-        let ledger = Ledger::start(store.clone());
+        let journal = Journal::start(store.clone());
         let spans = Spans::new(otlp_endpoint);
         let forms = RwLock::default();
         let (today, recovered) = (Today::default(), watch::Sender::new(0));
@@ -113,7 +110,7 @@ impl Llm {
                 profiles,
                 forms,
                 store,
-                ledger,
+                journal,
                 today,
                 spans,
                 clock,
@@ -127,7 +124,7 @@ impl Llm {
     /// # Errors
     /// The ledger cannot be read.
     pub async fn job_session(&self, space: &Space, id: &JobId) -> Result<Session, StoreError> {
-        self.inner.ledger.flush().await?;
+        self.inner.journal.flush().await?;
         let (spent, last_seq) = self.inner.store.find_job_spent(space, id).await?;
         let payer = self.inner.store.find_job_payer(space, id).await?;
         let session = Session::of_job(
@@ -152,7 +149,7 @@ impl Llm {
         after: Option<&UsagePlace>,
         limit: usize,
     ) -> Result<(Vec<UsageDay>, UsageDay), StoreError> {
-        self.inner.ledger.flush().await?;
+        self.inner.journal.flush().await?;
         let store = &self.inner.store;
         tokio::try_join!(
             store.list_usage_days(space, filter, after, limit),
@@ -165,21 +162,17 @@ impl Llm {
     /// # Errors
     /// The database is away; the attempts are kept until it is back.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        self.inner.ledger.flush().await
+        self.inner.journal.flush().await
     }
 
-    /// Writes down every attempt so far, and what a job made of them; `false` if the job is no
-    /// longer its claimer's.
-    ///
-    /// # Errors
-    /// The database is away; the attempts are kept until it is back.
-    pub async fn write_down(&self, record: &Arc<JobRecord>) -> Result<bool, StoreError> {
-        self.inner.ledger.record(Arc::clone(record)).await
+    /// Where every attempt is written down; a job that has paid for something writes it there, too.
+    pub fn journal(&self) -> &Journal {
+        &self.inner.journal
     }
 
     /// Writes down what is left and sends the last spans.
     pub async fn close(&self) {
-        let _ = self.inner.ledger.flush().await;
+        let _ = self.inner.journal.flush().await;
         self.inner.spans.close().await;
     }
 
@@ -230,10 +223,6 @@ impl Llm {
 
     fn settings(&self) -> &config::Llm {
         &self.inner.settings
-    }
-
-    fn ledger(&self) -> &Ledger {
-        &self.inner.ledger
     }
 
     fn spans(&self) -> &Spans {
