@@ -27,7 +27,7 @@ use crate::categories::tree::{Node, ROOT, Tree};
 use crate::jobs::{Failure, JobError};
 use crate::llm::tasks::classify::Classify;
 use crate::llm::{Hint, Llm, Session};
-use crate::model::job::Batch;
+use crate::model::batch::Batch;
 
 /// How often one run asks about a batch whose chunks find no room; the closed choice settles it
 /// the second time.

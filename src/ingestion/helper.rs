@@ -15,6 +15,8 @@ use crate::model::job::Record;
 
 /// The step that holds a job's helper.
 pub const HELPER: &str = "helper";
+/// The kind of the events that say where a helper came from.
+pub const HELPER_EVENT: &str = "helper";
 
 /// What a source is described by.
 pub enum HelperOutcome {
@@ -102,7 +104,7 @@ impl HelperStep<'_> {
         });
 
         let record = Record {
-            events: vec![("helper", event)],
+            events: vec![(HELPER_EVENT, event)],
             ..Record::step(HELPER.to_owned(), value)
         };
 

@@ -135,7 +135,7 @@ impl JobContext {
         self.record(Record::step(step.to_owned(), value)).await
     }
 
-    /// Writes down finished steps, batches and events together, at once.
+    /// Writes down finished steps, details and events together, at once.
     ///
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.

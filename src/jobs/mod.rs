@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
 use crate::config;
-use crate::model::job::{Batch, Claim, Job, JobEvent, JobFilter, JobState, NewJob};
+use crate::model::job::{Claim, Job, JobEvent, JobFilter, JobState, NewJob};
 use crate::model::llm_call::LlmCall;
 use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
 
@@ -196,17 +196,16 @@ impl Jobs {
             .sum())
     }
 
-    /// Where the description of a job's source came from, oldest first.
-    pub async fn helper_events(&self, job: &Job) -> Result<Vec<JobEvent>, JobsError> {
+    /// The last events of one kind, oldest first.
+    pub async fn events_of_kind(
+        &self,
+        job: &Job,
+        kind: &'static str,
+    ) -> Result<Vec<JobEvent>, JobsError> {
         Ok(self
             .store
-            .list_job_events_of_kind(&job.space, &job.id, "helper", EVENTS_KEPT)
+            .list_job_events_of_kind(&job.space, &job.id, kind, EVENTS_KEPT)
             .await?)
-    }
-
-    /// The log of a job's classification calls.
-    pub async fn batches(&self, job: &Job) -> Result<Vec<Batch>, JobsError> {
-        Ok(self.store.list_job_batches(&job.space, &job.id).await?)
     }
 
     /// Every attempt of a job to ask a model.

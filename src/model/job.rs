@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::batch::Batch;
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 
@@ -179,19 +180,11 @@ pub struct JobEvent {
     pub created_at: Timestamp,
 }
 
-/// The log of one classification call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Batch {
-    pub seq: i64,
-    pub level: i64,
-    pub parent_path: String,
-    pub chunk_ordinals: Vec<i64>,
-    pub chunks_sent: i64,
-    pub successes: i64,
-    pub retries: i64,
-    pub failures: i64,
-    pub latency_ms: f64,
-    pub started_at: Timestamp,
+/// What a kind of work writes down about itself, each kind in a table of its own. The engine passes
+/// it on unread.
+#[derive(Debug, Clone)]
+pub enum Detail {
+    Batch(Batch),
 }
 
 /// What a running job writes down at once.
@@ -199,7 +192,7 @@ pub struct Batch {
 pub struct Record {
     /// Finished steps, by name.
     pub steps: Vec<(String, Value)>,
-    pub batches: Vec<Batch>,
+    pub details: Vec<Detail>,
     /// Kind and data of what happened.
     pub events: Vec<(&'static str, Value)>,
     /// What the job was doing until then, in order.

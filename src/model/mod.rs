@@ -1,5 +1,6 @@
 //! The nouns that more than one floor speaks of, as plain data: no wire format, no SQL.
 
+pub mod batch;
 pub mod category;
 pub mod chunk;
 pub mod contextual_helper;

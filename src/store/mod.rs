@@ -6,6 +6,7 @@
 
 mod api_keys;
 mod backend;
+mod batches;
 mod candidates;
 mod catalog;
 mod categories;

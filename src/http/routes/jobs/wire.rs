@@ -5,10 +5,9 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::http::error::{ApiError, Problem};
-use crate::jobs::Jobs;
-use crate::model::job::{
-    Batch, Job, JobEvent, JobState, WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE,
-};
+use crate::http::state::AppState;
+use crate::model::batch::Batch;
+use crate::model::job::{Job, JobEvent, JobState, WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE};
 use crate::model::llm_call::LlmCall;
 
 /// A piece of background work with all that is known of it.
@@ -209,14 +208,16 @@ pub struct JobListResponse {
 
 impl JobResponse {
     /// The job with its details.
-    pub async fn of(jobs: &Jobs, job: Job) -> Result<Self, ApiError> {
-        let (batches, calls, helpers, errors, db_retries) = tokio::try_join!(
-            jobs.batches(&job),
+    pub async fn of(state: &AppState, job: Job) -> Result<Self, ApiError> {
+        let jobs = &state.jobs;
+        let (ingestion, calls, errors, db_retries) = tokio::try_join!(
+            state.ingestion.details(&job),
             jobs.calls(&job),
-            jobs.helper_events(&job),
             jobs.last_errors(&job),
             jobs.db_retries(&job)
         )?;
+
+        let (batches, helpers) = (ingestion.batches, ingestion.helper_events);
         Ok(Self {
             helper_events: helpers.iter().map(HelperEventResponse::from).collect(),
             summary: JobSummaryResponse::from(&job),
