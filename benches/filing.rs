@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, HashMap};
 use measure::{Random, Text, kmeans, load, number, score};
 use memoir::categories::Taxonomy;
 use memoir::categories::samples::{CHARS, FIRST, READ, thin};
-use memoir::categories::second_look::{ENOUGH, turns};
 use memoir::categories::tree::{Node, ROOT, Tree};
 use memoir::config::{Config, Origin};
-use memoir::llm::local::{ClassifyInput, LocalModel};
+use memoir::embedded_model::{ClassifyInput, EmbeddedModel};
+use memoir::ingestion::second_look::{ENOUGH, turns};
 
 const DEPTH: u32 = 2;
 
@@ -99,7 +99,7 @@ impl Filing {
 
         let samples: Vec<Vec<&str>> = filed.iter().map(|texts| sampled(texts)).collect();
         let counts: Vec<usize> = filed.iter().map(|texts| texts.len()).collect();
-        LocalModel::classify(&ClassifyInput {
+        EmbeddedModel::classify(&ClassifyInput {
             contextual_helper: None,
             level,
             depth: DEPTH,
@@ -248,7 +248,10 @@ fn main() {
 
         let leaf = number(&texts.iter().map(|t| t.path.join("/")).collect::<Vec<_>>());
         let top = number(&texts.iter().map(|t| t.path[0].clone()).collect::<Vec<_>>());
-        let points: Vec<Vec<f32>> = texts.iter().map(|t| LocalModel::embed(&t.text)).collect();
+        let points: Vec<Vec<f32>> = texts
+            .iter()
+            .map(|t| EmbeddedModel::embed(&t.text))
+            .collect();
         let mut cache = HashMap::new();
 
         for seed in 1..=shuffles {

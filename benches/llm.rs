@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use memoir::base::clock::SystemClock;
 use memoir::base::ids::Space;
 use memoir::config::{Config, Origin};
-use memoir::llm::local::{ClassifyInput, LocalModel};
+use memoir::embedded_model::{ClassifyInput, EmbeddedModel};
 use memoir::llm::tasks::classify::Classify;
-use memoir::llm::{Llm, Session};
+use memoir::llm::{Hint, Llm, Session};
 use memoir::scripted_model::ScriptedModel;
 use memoir::store::Store;
 
@@ -60,14 +60,17 @@ fn embedded_model(folder: &str) {
     }
 
     let begun = Instant::now();
-    let _ = LocalModel::embed("warm up");
+    let _ = EmbeddedModel::embed("warm up");
     println!(
         "table loaded in {:.1} ms; {}",
         begun.elapsed().as_secs_f64() * 1000.0,
         memory()
     );
 
-    let tokens: usize = chunks.iter().map(|chunk| LocalModel::tokens(chunk)).sum();
+    let tokens: usize = chunks
+        .iter()
+        .map(|chunk| EmbeddedModel::tokens(chunk))
+        .sum();
     println!(
         "{} chunks of {} tokens on average, one core:",
         chunks.len(),
@@ -76,7 +79,7 @@ fn embedded_model(folder: &str) {
 
     let rate = per_second(chunks.len(), || {
         for chunk in &chunks {
-            std::hint::black_box(LocalModel::embed(chunk));
+            std::hint::black_box(EmbeddedModel::embed(chunk));
         }
     });
 
@@ -105,7 +108,7 @@ fn embedded_model(folder: &str) {
                     .zip(batch)
                     .map(|(id, text)| (id, text.as_str()))
                     .collect();
-                std::hint::black_box(LocalModel::classify(&ClassifyInput {
+                std::hint::black_box(EmbeddedModel::classify(&ClassifyInput {
                     contextual_helper: None,
                     level,
                     depth: 3,
@@ -134,7 +137,7 @@ fn cut(text: &str, into: &mut Vec<String>) {
     for line in text.lines() {
         chunk.push_str(line);
         chunk.push('\n');
-        if chunk.len() > 1500 && LocalModel::tokens(&chunk) >= 400 {
+        if chunk.len() > 1500 && EmbeddedModel::tokens(&chunk) >= 400 {
             into.push(std::mem::take(&mut chunk));
         }
     }
@@ -185,9 +188,8 @@ async fn door(model: &ScriptedModel) {
         categories: (0..40)
             .map(|number| format!("Seafaring subject {number}"))
             .collect(),
-        contents: [].into(),
         may_create: true,
-        homes: Arc::default(),
+        hint: Hint::default(),
         chunks: (1..=5).map(|id| (id, Arc::clone(&text))).collect(),
     };
 

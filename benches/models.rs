@@ -21,7 +21,7 @@ use memoir::llm::tasks::classify::Classify;
 use memoir::llm::tasks::helper::Helper;
 use memoir::llm::tasks::select::Select;
 use memoir::llm::tasks::summarize::{Summarize, SummarizeChunk};
-use memoir::llm::{Llm, Session, Task};
+use memoir::llm::{Hint, Llm, Session, Task};
 use memoir::store::Store;
 
 const TEXTS: [&str; 5] = [
@@ -63,9 +63,8 @@ fn classify(categories: &[&str], may_create: bool) -> Classify {
         depth: 3,
         parent: [].into(),
         categories: categories.iter().map(ToString::to_string).collect(),
-        contents: [].into(),
         may_create,
-        homes: Arc::default(),
+        hint: Hint::default(),
         chunks: (1..)
             .zip(TEXTS)
             .map(|(id, text)| (id, text.into()))
@@ -128,7 +127,7 @@ async fn main() {
             level: 1,
             depth: 3,
             options: options.map(String::from).into(),
-            contents: [].into(),
+            hint: Hint::default(),
             at_most: 2,
         };
 

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use memoir::llm::local::LocalModel;
+use memoir::embedded_model::EmbeddedModel;
 use memoir::model::search::{SearchChunkRow, SearchSource, VectorRow};
 use memoir::search::index::{Filter, Index};
 use memoir::search::rank::{Kind, PreparedQuery};
@@ -160,8 +160,8 @@ fn fill(docs: &[String]) -> Index {
         eligible: true,
     }]);
 
-    index.begin_vectors("local:embedded", LocalModel::embed("").len());
-    let bytes = |text: &String| vectors::to_bytes(&LocalModel::embed(text));
+    index.begin_vectors("local:embedded", EmbeddedModel::embed("").len());
+    let bytes = |text: &String| vectors::to_bytes(&EmbeddedModel::embed(text));
     let rows: Vec<VectorRow> = (1..)
         .zip(docs)
         .map(|(chunk_id, text)| VectorRow {
@@ -176,7 +176,7 @@ fn fill(docs: &[String]) -> Index {
 }
 
 fn search(index: &Index, query: &str, kind: Kind) -> Vec<usize> {
-    let vector = Some(LocalModel::embed(query));
+    let vector = Some(EmbeddedModel::embed(query));
     let question = PreparedQuery {
         kind,
         terms: terms::of_query(query),

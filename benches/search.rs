@@ -19,7 +19,7 @@ use memoir::app::App;
 use memoir::base::clock::{Clock as _, SystemClock, Timestamp};
 use memoir::base::ids::{SourceId, Space};
 use memoir::config::{Config, Origin};
-use memoir::llm::local::LocalModel;
+use memoir::embedded_model::EmbeddedModel;
 use memoir::llm::{Llm, Session};
 use memoir::model::chunk::{NewChunk, RETRIEVAL};
 use memoir::model::source::Source;
@@ -242,7 +242,7 @@ async fn load(search: &Search, size: usize) {
     let words = ask(Kind::Keyword).await - ask(Kind::Keyword).await;
     let middle = resident();
     let meaning = ask(Kind::Semantic).await - ask(Kind::Semantic).await;
-    let plain = size * LocalModel::embed("").len() * 4;
+    let plain = size * EmbeddedModel::embed("").len() * 4;
 
     println!(
         "  terms loaded in {:.0} ms ({} MiB more), vectors in {:.0} ms ({} MiB more; {:.3} times their float32 size)",

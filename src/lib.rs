@@ -20,6 +20,9 @@ pub mod telemetry;
 /// The shared domain types as plain data.
 pub mod model;
 
+/// The embedded model: a pure computation that needs no key and no network.
+pub mod embedded_model;
+
 /// Every SQL statement, transaction and migration; three engines, one set of statements.
 pub mod store;
 

@@ -15,8 +15,8 @@ use crate::base::fail_point;
 use crate::base::ids::new_uuid;
 use crate::base::problems::{self, ProblemKind};
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
-use crate::llm::Llm;
 use crate::llm::tasks::classify::Classify;
+use crate::llm::{Hint, Llm};
 use crate::sources::{NewSource, SourceError, Sources};
 use crate::store::Store;
 
@@ -96,7 +96,7 @@ impl Probe {
 
         if request.await_helper && context.saved("asked").is_none() {
             context.save("asked", json!(true)).await?;
-            return Ok(Outcome::AwaitHelper(json!({"step": "fields"})));
+            return Ok(Outcome::AwaitInput(json!({"step": "fields"})));
         }
 
         for step in 1..=request.steps {
@@ -178,10 +178,9 @@ impl Probe {
                 depth: 3,
                 parent: [].into(),
                 categories: [].into(),
-                contents: [].into(),
                 may_create: true,
                 chunks,
-                homes: std::sync::Arc::default(),
+                hint: Hint::default(),
             };
 
             let answered = self.llm.ask(&session, task).await;

@@ -3,7 +3,6 @@
 mod level_room;
 pub mod options;
 pub mod samples;
-pub mod second_look;
 mod taxonomy;
 pub mod tree;
 

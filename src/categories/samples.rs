@@ -40,7 +40,15 @@ impl Samples {
         self.contents.get(&category)
     }
 
-    /// Chunks of a leaf that are known in full, oldest first.
+    /// What lies in each of these categories, in their order.
+    pub fn of_each(&self, categories: &[i64]) -> Arc<[CategoryContents]> {
+        categories
+            .iter()
+            .map(|id| self.get(*id).cloned().unwrap_or_default())
+            .collect()
+    }
+
+    /// Chunks of a leaf that are known whole, oldest first.
     pub fn filed(&self, leaf: i64) -> &[Sample] {
         self.filed.get(&leaf).map_or(&[], Vec::as_slice)
     }

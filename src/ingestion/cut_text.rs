@@ -47,7 +47,7 @@ impl CutText {
             let chunks = cut_at(text, &parts, &rules, counter);
             let usual = rules.delimiters == DELIMITERS;
 
-            let overlapping = match order.is_embedded() {
+            let overlapping = match order.wants_vectors() {
                 true if usual => cut_overlapping(text, &parts, order.retrieval, counter),
                 true => {
                     let parts = fragments(text, &DELIMITERS.map(str::to_owned), counter);
@@ -113,7 +113,7 @@ impl CutText {
 
     /// The texts that searches find.
     pub fn searched_texts(&self, order: &Order) -> Vec<Arc<str>> {
-        let searched = if order.is_embedded() {
+        let searched = if order.wants_vectors() {
             &self.overlapping
         } else {
             &self.chunks

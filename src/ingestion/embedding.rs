@@ -64,7 +64,7 @@ impl Embedding<'_> {
                     .collect();
 
                 self.context
-                    .record_paid(self.llm, Record::step(step, json!(written)))
+                    .record_paid(self.llm.journal(), Record::step(step, json!(written)))
                     .await?;
                 vectors
             };

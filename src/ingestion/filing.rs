@@ -27,8 +27,8 @@ use crate::categories::Taxonomy;
 use crate::categories::tree::{Node, ROOT, Tree};
 use crate::jobs::{Failure, JobError};
 use crate::llm::tasks::classify::Classify;
-use crate::llm::{Llm, Session};
-use crate::model::job::Batch;
+use crate::llm::{Hint, Llm, Session};
+use crate::model::batch::Batch;
 
 /// How often one run retries a batch whose chunks find no place; the closed list settles it the
 /// second time.
@@ -352,13 +352,13 @@ impl Filing<'_> {
             depth: level(self.taxonomy.depth()),
             parent,
             categories: tree.options(call.parent).into(),
-            contents: self.filed_so_far().map_or_else(
-                || [].into(),
-                |filed_so_far| filed_so_far.below(call.parent, &tree),
-            ),
             may_create: tree.may_create(call.parent),
             chunks: ordinals.iter().map(chunk).collect(),
-            homes: Arc::default(),
+            hint: self
+                .filed_so_far()
+                .map_or_else(Hint::default, |filed_so_far| {
+                    Hint::samples(filed_so_far.below(call.parent, &tree))
+                }),
         };
 
         (task, shown)

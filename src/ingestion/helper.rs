@@ -15,6 +15,8 @@ use crate::model::job::Record;
 
 /// The step that stores a job's helper.
 pub const HELPER: &str = "helper";
+/// The kind of the events that say where a helper came from.
+pub const HELPER_EVENT: &str = "helper";
 
 /// The helper of a source, as far as it is known.
 pub enum HelperOutcome {
@@ -102,11 +104,11 @@ impl HelperStep<'_> {
         });
 
         let record = Record {
-            events: vec![("helper", event)],
+            events: vec![(HELPER_EVENT, event)],
             ..Record::step(HELPER.to_owned(), value)
         };
 
-        self.context.record_paid(self.llm, record).await
+        self.context.record_paid(self.llm.journal(), record).await
     }
 }
 

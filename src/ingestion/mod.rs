@@ -16,7 +16,7 @@ mod overlapping;
 mod registering;
 mod request;
 mod saver;
-mod second_look;
+pub mod second_look;
 mod work;
 mod write_error;
 mod writing;
@@ -34,8 +34,9 @@ use crate::config;
 use crate::contextual_helpers::{ContextualHelpers, HelperFields, Refused, compose};
 use crate::jobs::{Jobs, JobsError};
 use crate::llm::{Llm, LlmError};
+use crate::model::batch::Batch;
 use crate::model::contextual_helper::NewHelper;
-use crate::model::job::NewJob;
+use crate::model::job::{Job, JobEvent, NewJob};
 use crate::search::Search;
 use crate::sources::{NewSource, SourceError, Sources};
 use crate::store::{AsStoreError, Store, StoreError};
@@ -69,6 +70,15 @@ pub struct Ingestion {
     llm: Llm,
     search: Search,
     settings: Arc<IngestionSettings>,
+}
+
+/// What an ingestion adds to its job.
+#[derive(Debug)]
+pub struct IngestionDetails {
+    /// The log of its classification calls, in order.
+    pub batches: Vec<Batch>,
+    /// Where the helper of its source came from, oldest first.
+    pub helper_events: Vec<JobEvent>,
 }
 
 /// Which source a text belongs to.
@@ -156,8 +166,26 @@ impl Ingestion {
         }
     }
 
-    /// Checks a text and makes the job that will file it; [`Jobs::enqueue`] queues it. This runs
-    /// before a transaction is open, because a long text takes time.
+    /// What an ingestion has written down about itself; nothing for other kinds of jobs.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn details(&self, job: &Job) -> Result<IngestionDetails, JobsError> {
+        let batches = async {
+            let batches = self.store.list_job_batches(&job.space, &job.id).await?;
+            Ok::<_, JobsError>(batches)
+        };
+
+        let helper_events = self.jobs.events_of_kind(job, helper::HELPER_EVENT);
+        let (batches, helper_events) = tokio::try_join!(batches, helper_events)?;
+        Ok(IngestionDetails {
+            batches,
+            helper_events,
+        })
+    }
+
+    /// Checks a text and makes the job that will file it; [`Jobs::enqueue`] queues it. Done before
+    /// any transaction is open: a long text takes its time.
     ///
     /// # Errors
     /// [`IngestionError::Invalid`], the source's, or the store's.
@@ -325,7 +353,7 @@ impl Ingestion {
                 let event = serde_json::json!({"event": "confirmed", "origin": "user",
                     "token_count": helper["token_count"], "tokens_prompt": 0, "tokens_completion": 0});
 
-                tx.add_waiting_step(&job, helper::HELPER, helper, ("helper", &event), now).await?;
+                tx.add_waiting_step(&job, helper::HELPER, helper, (helper::HELPER_EVENT, &event), now).await?;
                 self.jobs.resume(&mut tx, space, job_id, now).await?;
                 Ok(tx.commit().await?)
             })

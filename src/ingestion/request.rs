@@ -137,14 +137,14 @@ impl Order {
         self.indexes.contains(&IndexName::Taxonomy)
     }
 
-    /// Whether it is cut for search by meaning.
-    pub fn is_embedded(&self) -> bool {
+    /// Whether its text is also cut and embedded for semantic search.
+    pub fn wants_vectors(&self) -> bool {
         self.indexes.contains(&IndexName::Semantic)
     }
 
     /// The profile of chunks that searches find, if any.
     pub fn searched_profile(&self) -> Option<&'static str> {
-        if self.is_embedded() {
+        if self.wants_vectors() {
             Some(RETRIEVAL)
         } else {
             self.is_filed().then_some(TAXONOMY)
@@ -172,7 +172,7 @@ impl Order {
         let settings = json!([
             filed,
             self.is_filed(),
-            self.is_embedded().then_some(self.retrieval)
+            self.wants_vectors().then_some(self.retrieval)
         ]);
 
         sha256_hex(settings.to_string().as_bytes())

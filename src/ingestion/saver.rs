@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 
 use crate::jobs::{JobContext, JobError};
 use crate::llm::{Llm, Session};
-use crate::model::job::{Batch, Record};
+use crate::model::batch::Batch;
+use crate::model::job::{Detail, Record};
 
 /// How often progress is reported.
 const REPORTS: Duration = Duration::from_millis(500);
@@ -119,9 +120,9 @@ impl<'a> Saver<'a> {
     async fn write(&self, some: Vec<Saved>, progress: &mut Progress) -> Result<(), JobError> {
         let level = some.iter().map(|saved| saved.batch.level).max();
         let done: i64 = some.iter().map(|saved| saved.batch.successes).sum();
-        let (steps, batches) = some
+        let (steps, details) = some
             .into_iter()
-            .map(|saved| (saved.step, saved.batch))
+            .map(|saved| (saved.step, Detail::Batch(saved.batch)))
             .unzip();
 
         progress.done += done;
@@ -136,10 +137,10 @@ impl<'a> Saver<'a> {
 
         self.context
             .record_paid(
-                self.llm,
+                self.llm.journal(),
                 Record {
                     steps,
-                    batches,
+                    details,
                     without_progress: done == 0,
                     ..Record::default()
                 },

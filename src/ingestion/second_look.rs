@@ -2,19 +2,25 @@
 //! (`categories::second_look`). Only the embedded model does this: it relies on the contents of
 //! each category, which have grown, and costs only time.
 //!
-//! Moves are written with the source. If the second look fails, everything stays where it is.
+//! [`SecondLook::look`] is the one way in. What it finds is written with the source. If the model
+//! does not answer, everything stays where it is.
+
+mod turns;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use turns::{ENOUGH, turns};
+
+use turns::MOST;
+
 use crate::base::ids::Space;
+use crate::categories::Taxonomy;
 use crate::categories::samples::Samples;
-use crate::categories::second_look::{ENOUGH, MOST, turns};
 use crate::categories::tree::{Node, Tree};
 use crate::jobs::JobError;
 use crate::llm::tasks::classify::{Classify, ClassifyOutput};
-use crate::llm::{Llm, Session};
-use crate::model::category::CategoryContents;
+use crate::llm::{Hint, Llm, Session, Task as _};
 use crate::model::chunk::Move;
 use crate::store::{Sample, Store};
 
@@ -23,6 +29,7 @@ pub struct SecondLook<'a> {
     pub llm: &'a Llm,
     pub session: &'a Session,
     pub space: &'a Space,
+    pub taxonomy: &'a Taxonomy,
 }
 
 /// Chunks below one parent.
@@ -45,7 +52,13 @@ impl SecondLook<'_> {
         new: &[Node],
         samples: &Samples,
     ) -> Result<Vec<Move>, JobError> {
-        if self.llm.must_spare_calls() {
+        let wanted = self.taxonomy.second_look()
+            && self
+                .llm
+                .capabilities(Classify::STAGE, self.session)
+                .second_look;
+
+        if !wanted || self.llm.must_spare_calls() {
             return Ok(Vec::new());
         }
 
@@ -111,10 +124,7 @@ fn look_below(
     let offered = tree.offered(parent).zip(tree.options(parent));
     let stored = offered.filter_map(|(node, name)| Some((tree.stored(node)?, name)));
     let (leaves, categories): (Vec<i64>, Vec<String>) = stored.unzip();
-    let contents: Arc<[CategoryContents]> = leaves
-        .iter()
-        .map(|leaf| samples.get(*leaf).cloned().unwrap_or_default())
-        .collect();
+    let contents = samples.of_each(&leaves);
 
     if contents
         .iter()
@@ -151,17 +161,19 @@ fn look_below(
         depth,
         parent: tree.path(parent).into(),
         categories: categories.into(),
-        contents,
         may_create: false,
         chunks: (1..)
             .zip(&chosen)
             .map(|(id, (_, sample))| (id, Arc::clone(&sample.text)))
             .collect(),
-        homes: Arc::new(
-            (1..)
-                .zip(&chosen)
-                .map(|(id, (home, _))| (id, *home))
-                .collect(),
+        hint: Hint::second_look(
+            contents,
+            Arc::new(
+                (1..)
+                    .zip(&chosen)
+                    .map(|(id, (leaf, _))| (id, *leaf))
+                    .collect(),
+            ),
         ),
     };
 
@@ -194,45 +206,5 @@ impl Look {
             })
         });
         found.filter(|wish| wish.from != wish.to).collect()
-    }
-}
-
-/// The moves that leave a chunk in every category, so that a walk finds something there. `held`
-/// says how many there are.
-pub fn emptying_none(moves: &[Move], mut held: BTreeMap<i64, i64>) -> Vec<Move> {
-    let may_go = |wish: &&Move| {
-        let left = held.entry(wish.from).or_default();
-        *left -= 1;
-        *left > 0
-    };
-    moves.iter().filter(may_go).copied().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_one_of_a_category_stays() {
-        let wish = |chunk_id, from, to| Move {
-            chunk_id,
-            filed_at: 0,
-            from,
-            to,
-        };
-
-        let moves = [
-            wish(1, 7, 8),
-            wish(2, 7, 8),
-            wish(3, 8, 7),
-            wish(4, 9, 7),
-            wish(5, 6, 7),
-        ];
-
-        let allowed = emptying_none(&moves, BTreeMap::from([(7, 2), (8, 4), (9, 1)]));
-        assert_eq!(
-            allowed.iter().map(|wish| wish.chunk_id).collect::<Vec<_>>(),
-            [1, 3]
-        );
     }
 }

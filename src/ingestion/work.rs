@@ -131,7 +131,7 @@ impl IngestionWork {
         {
             HelperOutcome::By(helper, new) => (Some(helper), new),
             HelperOutcome::NotNeeded => (None, false),
-            HelperOutcome::Awaited => return Ok(Outcome::AwaitHelper(json!({"step": "fields"}))),
+            HelperOutcome::Awaited => return Ok(Outcome::AwaitInput(json!({"step": "fields"}))),
         };
 
         fail_point::hit("after_helper");
@@ -208,7 +208,7 @@ impl IngestionWork {
             return Ok(None);
         };
         let texts = document.searched_texts(order);
-        let model = if order.is_embedded() {
+        let model = if order.wants_vectors() {
             Some(self.search.model_of(context.space()).await?)
         } else {
             None
@@ -314,10 +314,10 @@ impl IngestionWork {
                 .unwrap_or_else(PoisonError::into_inner) = self.load_tree(context).await?;
 
             let mut samples = None;
-            if self.llm.is_embedded("classify", session) {
+            if self.llm.capabilities("classify", session).samples {
                 let read = self.samples.of(context.space()).await?;
                 filing.filed_so_far = Some(Mutex::new(FiledSoFar::over(Arc::clone(&read))));
-                samples = Some(read).filter(|_| self.settings.taxonomy.second_look());
+                samples = Some(read);
             }
 
             let mut outcome = Ok(());
@@ -354,6 +354,7 @@ impl IngestionWork {
                         llm: &self.llm,
                         session,
                         space: context.space(),
+                        taxonomy: &self.settings.taxonomy,
                     };
                     draft.moves = looking.look(&filing.tree, &all_leaves, samples).await?;
                 }

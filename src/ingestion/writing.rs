@@ -3,13 +3,14 @@
 //! transaction, including its search data; the version becomes current with the last one, so a
 //! failed or cancelled job hides nothing.
 
+mod moves;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde_json::{Value, json};
 
 use super::request::Order;
-use super::second_look::emptying_none;
 use super::write_error::{During, WriteError, held};
 use crate::base::clock::Timestamp;
 use crate::base::fail_point;
@@ -411,52 +412,8 @@ impl Writer<'_> {
         Ok(counts)
     }
 
-    /// Moves re-examined chunks, if they are still in the same category.
-    async fn move_others(
-        &self,
-        tx: &mut Tx,
-        draft: &Draft<'_>,
-        written: &mut Written,
-    ) -> Result<(), WriteError> {
-        if draft.moves.is_empty() {
-            return Ok(());
-        }
-
-        let space = self.context.space();
-        let left: Vec<i64> = draft.moves.iter().map(|wish| wish.from).collect();
-        let held = tx
-            .find_chunk_counts(space, &left)
-            .await
-            .during("count chunks", "categories")?;
-
-        let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
-        let mut oldest: BTreeMap<i64, i64> = BTreeMap::new();
-        for wish in emptying_none(&draft.moves, held) {
-            if tx
-                .move_chunk(space, &wish)
-                .await
-                .during("move a chunk", "chunks")?
-            {
-                *counts.entry(wish.from).or_default() -= 1;
-                *counts.entry(wish.to).or_default() += 1;
-                let oldest = oldest.entry(wish.to).or_insert(wish.filed_at);
-                *oldest = wish.filed_at.min(*oldest);
-
-                written.moved.push(wish);
-            }
-        }
-
-        for (leaf, moment) in oldest {
-            let dated = tx
-                .date_back(space, &[leaf], Timestamp::from_micros(moment))
-                .await;
-            dated.during("backdate categories", "categories")?;
-        }
-
-        self.add_counts(tx, &counts).await
-    }
-
-    /// Makes the chunks of a range searchable. Chunks only for search come with the last part.
+    /// What makes the chunks of a range found by searches. Chunks for searches alone come with
+    /// the last part.
     async fn write_searched(
         &self,
         tx: &mut Tx,

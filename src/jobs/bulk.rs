@@ -39,12 +39,8 @@ impl Jobs {
         most: usize,
         now: Timestamp,
     ) -> Result<Changed, JobsError> {
-        // Waiting jobs first, so that none of them starts while the others are being cancelled.
-        let not_over = [
-            JobState::Queued,
-            JobState::AwaitingHelper,
-            JobState::Running,
-        ];
+        // Those that wait first: none of them begins while the others are being cancelled.
+        let not_over = [JobState::Queued, JobState::AwaitingInput, JobState::Running];
 
         let states = filter.state.map_or(not_over.to_vec(), |state| vec![state]);
         self.change_many(space, filter, &states, JobState::Cancelled, most, now)

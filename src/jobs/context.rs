@@ -11,9 +11,8 @@ use super::{JobError, Jobs};
 use crate::base::clock::Clock;
 use crate::base::fail_point;
 use crate::base::ids::{JobId, Space};
-use crate::llm::Llm;
 use crate::model::job::{Claim, ClaimedJob, Job, JobRecord, Record, Report};
-use crate::store::{Ending, StoreError, Tx};
+use crate::store::{Ending, Journal, StoreError, Tx};
 
 /// The handle of a running job.
 #[derive(Clone)]
@@ -150,10 +149,10 @@ impl JobContext {
     ///
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
-    pub async fn record_paid(&self, llm: &Llm, record: Record) -> Result<(), JobError> {
+    pub async fn record_paid(&self, journal: &Journal, record: Record) -> Result<(), JobError> {
         let _telling = self.inner.telling.lock().await;
         let made = Arc::new(self.made(record));
-        let written = llm.write_down(&made).await;
+        let written = journal.record(Arc::clone(&made)).await;
         self.recorded(&made, written)
     }
 

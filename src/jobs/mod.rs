@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
 use crate::config;
-use crate::model::job::{Batch, Claim, Job, JobEvent, JobFilter, JobState, NewJob};
+use crate::model::job::{Claim, Job, JobEvent, JobFilter, JobState, NewJob};
 use crate::model::llm_call::LlmCall;
 use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
 
@@ -147,7 +147,7 @@ impl Jobs {
         loop {
             let job = self.find(space, id).await?;
             if job.state.is_final()
-                || job.state == JobState::AwaitingHelper
+                || job.state == JobState::AwaitingInput
                 || tokio::time::Instant::now() >= deadline
             {
                 return Ok(job);
@@ -195,20 +195,19 @@ impl Jobs {
             .sum())
     }
 
-    /// The origins of the helper of a job's source, oldest first.
-    pub async fn helper_events(&self, job: &Job) -> Result<Vec<JobEvent>, JobsError> {
+    /// The last events of one kind, oldest first.
+    pub async fn events_of_kind(
+        &self,
+        job: &Job,
+        kind: &'static str,
+    ) -> Result<Vec<JobEvent>, JobsError> {
         Ok(self
             .store
-            .list_job_events_of_kind(&job.space, &job.id, "helper", EVENTS_KEPT)
+            .list_job_events_of_kind(&job.space, &job.id, kind, EVENTS_KEPT)
             .await?)
     }
 
-    /// The log of a job's classification calls.
-    pub async fn batches(&self, job: &Job) -> Result<Vec<Batch>, JobsError> {
-        Ok(self.store.list_job_batches(&job.space, &job.id).await?)
-    }
-
-    /// The model calls of a job.
+    /// Every attempt of a job to ask a model.
     pub async fn calls(&self, job: &Job) -> Result<Vec<LlmCall>, JobsError> {
         Ok(self.store.list_job_calls(&job.space, &job.id).await?)
     }
@@ -311,7 +310,7 @@ impl Jobs {
     ) -> Result<(), JobsError> {
         let found = tx.find_job(space, &parse(id)?).await?;
         let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
-        if job.state != JobState::AwaitingHelper || !tx.requeue_job(&job, now).await? {
+        if job.state != JobState::AwaitingInput || !tx.requeue_job(&job, now).await? {
             return Err(JobsError::WrongState {
                 state: job.state,
                 wanted: "a job that waits for a helper",
@@ -461,7 +460,7 @@ impl Jobs {
 
 fn check_waiting(job: Job) -> Result<Job, JobsError> {
     match job.state {
-        JobState::AwaitingHelper => Ok(job),
+        JobState::AwaitingInput => Ok(job),
         state => Err(JobsError::WrongState {
             state,
             wanted: "a job that waits for a helper",

@@ -302,8 +302,8 @@ impl Shared {
                 return "succeeded";
             }
             Ok(Outcome::Done(result)) => (Ending::Succeeded { result }, "succeeded"),
-            Ok(Outcome::AwaitHelper(progress)) => {
-                (Ending::AwaitingHelper { progress }, "waiting for a helper")
+            Ok(Outcome::AwaitInput(progress)) => {
+                (Ending::AwaitingInput { progress }, "waiting for input")
             }
             Err(JobError::LeaseLost) => return "cancelled or taken over",
             Err(JobError::Interrupted) => (

@@ -21,9 +21,9 @@ pub trait Work: Send + Sync + 'static {
 pub enum Outcome {
     /// Done; this result is all there is to write.
     Done(Value),
-    /// Awaits its user, with this progress; resumed by [`super::Jobs::resume`].
-    AwaitHelper(Value),
-    /// Done, and [`Ended::finish`](super::context::Ended::finish) ended the job together with its
-    /// effect.
+    /// Waits for its user, having written this progress; resumed by [`super::Jobs::resume`].
+    AwaitInput(Value),
+    /// Done, and the job was ended by [`Ended::finish`](super::context::Ended::finish) together
+    /// with what was written.
     Finished,
 }

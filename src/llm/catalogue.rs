@@ -68,7 +68,6 @@ impl Llm {
         let providers = settings.providers.iter().filter_map(|provider| {
             let profile = self.inner.profiles.get(&provider.name)?;
             let default = profile.learnt(&provider.model);
-            let embedded = provider.kind == crate::config::llm::Kind::Local;
             Some(ProviderView {
                 name: provider.name.clone(),
                 kind: provider.kind.as_str(),
@@ -81,11 +80,7 @@ impl Llm {
                     .into_iter()
                     .map(|paused| self.show(paused))
                     .collect(),
-                structured_output: if embedded {
-                    "embedded"
-                } else {
-                    profile.mode(&default).as_str()
-                },
+                structured_output: profile.mode(&default).as_str(),
                 max_concurrency: provider.max_concurrency,
                 requests_per_minute: provider.requests_per_minute,
                 tokens_per_minute: provider.tokens_per_minute,

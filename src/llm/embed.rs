@@ -1,15 +1,13 @@
 //! Vectors of texts, through the same door as everything else: gates, breakers, caps, retries, the
 //! ledger.
 //!
-//! The embedded model's vectors are a computation in this process; nothing is sent or spent, so
-//! nothing is recorded.
+//! Vectors that are computed in this process are not recorded: nothing is sent or spent.
 
 use std::ops::Range;
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::json;
 
-use super::local::LocalModel;
 use super::provider::{Finish, Mode, Reply};
 use super::record::{Attempts, Plan};
 use super::send::{Target, explain};
@@ -26,7 +24,8 @@ const CHARS: usize = 200_000;
 impl Llm {
     /// Whether the vectors of this model are computed in this process.
     pub fn embeds_here(&self, model: &str) -> bool {
-        self.target(model).is_ok_and(|target| target.is_embedded())
+        self.target(model)
+            .is_ok_and(|target| target.capabilities().in_process)
     }
 
     /// The vectors of texts, in their order, all of one length.
@@ -40,8 +39,11 @@ impl Llm {
         texts: &[&str],
     ) -> Result<Vec<Vec<f32>>, LlmError> {
         let target = self.target(model)?;
-        if target.is_embedded() {
-            return embed_here(texts, &target).await;
+        if target.capabilities().in_process {
+            let computed = target.profile.client().embed(&target.model, texts).await;
+            return computed
+                .map(|vectors| vectors.found)
+                .map_err(|error| explain(&target, &error));
         }
 
         let target = &target;
@@ -126,32 +128,6 @@ impl Llm {
             tokio::time::sleep(wait).await;
         }
     }
-}
-
-/// By the embedded model, on a thread of its own: a long source takes a while.
-async fn embed_here(texts: &[&str], target: &Target) -> Result<Vec<Vec<f32>>, LlmError> {
-    if let [text] = texts
-        && text.len() < 4096
-    {
-        return Ok(vec![LocalModel::embed(text)]);
-    }
-    let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "pure computation that ends by itself"
-    )]
-    let found = tokio::task::spawn_blocking(move || {
-        texts.iter().map(|text| LocalModel::embed(text)).collect()
-    })
-    .await;
-
-    // A panic may quote the text it was about.
-    let defect = || "it failed because of an internal error".to_owned();
-    found.map_err(|_| LlmError::Unavailable {
-        model: target.name(),
-        reason: defect(),
-        wait: None,
-    })
 }
 
 /// Texts that go out together.

@@ -1,8 +1,8 @@
 //! Everything memoir asks of a model goes through one door: `Llm::ask`.
 //!
 //! `task` says what can be asked and `tasks` holds the questions; `ask` drives one to a checked
-//! answer; `send` gets replies out of providers; `providers` speak their protocols; `local` is the
-//! model that needs none; `session`, `record` and `ledger` account for every attempt. The only
+//! answer; `send` gets replies out of providers; `providers` speak their protocols, or
+//! compute the answer here; `session` and `record` account for every attempt. The only
 //! outgoing traffic of the service.
 
 mod answer;
@@ -12,8 +12,7 @@ mod catalogue;
 mod embed;
 mod error;
 mod gate;
-mod ledger;
-pub mod local;
+mod hint;
 mod measure;
 mod objection;
 mod pause;
@@ -42,16 +41,16 @@ use tokio::sync::watch;
 pub use ask::{Answered, Partly};
 pub use catalogue::{ModelsView, PauseView, ProbeResult, ProviderView};
 pub use error::LlmError;
+pub use hint::Hint;
+pub use provider::Capabilities;
 pub use session::Session;
 pub use task::{Fault, Items, Task};
 
 use crate::base::clock::{Clock, Timestamp};
 use crate::base::ids::{JobId, Space};
 use crate::config;
-use crate::model::job::JobRecord;
 use crate::model::llm_call::UsageDay;
-use crate::store::{Store, StoreError, UsageFilter, UsagePlace};
-use ledger::Ledger;
+use crate::store::{Journal, Store, StoreError, UsageFilter, UsagePlace};
 use profile::Profile;
 use send::Target;
 use spans::Spans;
@@ -68,7 +67,7 @@ struct Inner {
     profiles: HashMap<String, Arc<Profile>>,
     forms: RwLock<HashMap<&'static str, Arc<Forms>>>,
     store: Store,
-    ledger: Ledger,
+    journal: Journal,
     today: Today,
     spans: Spans,
     clock: Arc<dyn Clock>,
@@ -100,7 +99,7 @@ impl Llm {
         };
 
         let profiles = settings.providers.iter().map(profile).collect();
-        let ledger = Ledger::start(store.clone());
+        let journal = Journal::start(store.clone());
         let spans = Spans::new(otlp_endpoint);
         let forms = RwLock::default();
         let (today, recovered) = (Today::default(), watch::Sender::new(0));
@@ -111,7 +110,7 @@ impl Llm {
                 profiles,
                 forms,
                 store,
-                ledger,
+                journal,
                 today,
                 spans,
                 clock,
@@ -125,7 +124,7 @@ impl Llm {
     /// # Errors
     /// The ledger cannot be read.
     pub async fn job_session(&self, space: &Space, id: &JobId) -> Result<Session, StoreError> {
-        self.inner.ledger.flush().await?;
+        self.inner.journal.flush().await?;
         let (spent, last_seq) = self.inner.store.find_job_spent(space, id).await?;
         let payer = self.inner.store.find_job_payer(space, id).await?;
         let session = Session::of_job(
@@ -150,7 +149,7 @@ impl Llm {
         after: Option<&UsagePlace>,
         limit: usize,
     ) -> Result<(Vec<UsageDay>, UsageDay), StoreError> {
-        self.inner.ledger.flush().await?;
+        self.inner.journal.flush().await?;
         let store = &self.inner.store;
         tokio::try_join!(
             store.list_usage_days(space, filter, after, limit),
@@ -163,21 +162,17 @@ impl Llm {
     /// # Errors
     /// The database is away; the attempts are kept until it is back.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        self.inner.ledger.flush().await
+        self.inner.journal.flush().await
     }
 
-    /// Writes down every attempt so far, and what a job made of them; `false` if the job is no
-    /// longer its claimer's.
-    ///
-    /// # Errors
-    /// The database is away; the attempts are kept until it is back.
-    pub async fn write_down(&self, record: &Arc<JobRecord>) -> Result<bool, StoreError> {
-        self.inner.ledger.record(Arc::clone(record)).await
+    /// Where every attempt is written down; a job that has paid for something writes it there, too.
+    pub fn journal(&self) -> &Journal {
+        &self.inner.journal
     }
 
     /// Writes down what is left and sends the last spans.
     pub async fn close(&self) {
-        let _ = self.inner.ledger.flush().await;
+        let _ = self.inner.journal.flush().await;
         self.inner.spans.close().await;
     }
 
@@ -200,13 +195,15 @@ impl Llm {
         self.settings().model_for(stage)
     }
 
-    /// Whether a session's questions of this stage go to the embedded model.
-    pub fn is_embedded(&self, stage: &str, session: &Session) -> bool {
+    /// What the model that a session asks at this stage can use.
+    pub fn capabilities(&self, stage: &str, session: &Session) -> Capabilities {
         let model = session
             .model
             .as_deref()
             .unwrap_or_else(|| self.model_of(stage));
-        self.target(model).is_ok_and(|target| target.is_embedded())
+        self.target(model)
+            .map(|target| target.capabilities())
+            .unwrap_or_default()
     }
 
     /// Whether the calls or tokens of jobs are capped: then nothing is asked that can be done
@@ -226,10 +223,6 @@ impl Llm {
 
     fn settings(&self) -> &config::Llm {
         &self.inner.settings
-    }
-
-    fn ledger(&self) -> &Ledger {
-        &self.inner.ledger
     }
 
     fn spans(&self) -> &Spans {
@@ -275,8 +268,7 @@ impl Llm {
             return Err(unknown("the embedded model is named embedded"));
         }
 
-        if profile.settings.kind != config::llm::Kind::Local && profile.settings.base_url.is_empty()
-        {
+        if !profile.capabilities.in_process && profile.settings.base_url.is_empty() {
             return Err(unknown("the provider has no base_url"));
         }
         if profile.settings.lacks_key() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::breaker::Breaker;
 use super::gate::Gate;
 use super::pause::Pauses;
-use super::provider::{Mode, Provider, ProviderError, Usage};
+use super::provider::{Capabilities, Mode, Provider, ProviderError, Usage};
 use super::providers;
 use crate::config;
 use crate::config::Secret;
@@ -17,6 +17,7 @@ use crate::config::llm::{Kind, StructuredOutput, Supports};
 /// One provider, ready to be asked.
 pub struct Profile {
     pub settings: config::llm::Provider,
+    pub capabilities: Capabilities,
     client: OnceLock<Box<dyn Provider>>,
     transport: config::llm::Transport,
     pub gate: Gate,
@@ -51,6 +52,7 @@ pub enum Parameter {
 impl Profile {
     pub fn new(settings: config::llm::Provider, transport: &config::llm::Transport) -> Self {
         Self {
+            capabilities: providers::capabilities(settings.kind),
             client: OnceLock::new(),
             transport: transport.clone(),
             gate: Gate::new(
@@ -157,6 +159,10 @@ impl Profile {
 
     /// The mode to begin with.
     pub fn mode(&self, learnt: &Learnt) -> Mode {
+        if self.capabilities.in_process {
+            return Mode::Embedded;
+        }
+
         let configured = match self.settings.structured_output {
             StructuredOutput::Native | StructuredOutput::Auto => Mode::Native,
             StructuredOutput::Tool => Mode::Tool,
@@ -165,9 +171,9 @@ impl Profile {
         configured.max(learnt.mode.unwrap_or(configured))
     }
 
-    /// US dollars, if the price is known; the embedded model is free.
+    /// US dollars, if the price is known; what is computed in this process is free.
     pub fn cost(&self, model: &str, usage: Usage) -> Option<f64> {
-        if self.settings.kind == Kind::Local {
+        if self.capabilities.in_process {
             return Some(0.0);
         }
 

@@ -3,13 +3,13 @@
 //!
 //! Providers neither retry nor validate: that is done once, above them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use super::LlmError;
+use super::tasks::AnyTask;
 
 /// Somebody who answers.
 pub trait Provider: Send + Sync {
@@ -39,6 +39,17 @@ pub trait Provider: Send + Sync {
     }
 }
 
+/// What a provider's models can use or do beyond what all of them can. Known without asking.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Answers and vectors are computed in this process: nothing is sent or spent.
+    pub in_process: bool,
+    /// They use samples of what each category holds.
+    pub samples: bool,
+    /// They can judge anew whether a chunk lies in the best category, at no cost worth counting.
+    pub second_look: bool,
+}
+
 /// Vectors of texts, in their order.
 #[derive(Debug, Clone)]
 pub struct Vectors {
@@ -58,8 +69,8 @@ pub struct Request<'a> {
     pub mode: Mode,
     pub schema: &'a Value,
     pub parameters: Parameters,
-    /// What the embedded model would answer.
-    pub embedded: Arc<dyn Fn() -> Value + Send + Sync>,
+    /// The question itself, for a provider that computes its answer.
+    pub task: &'a (dyn Fn() -> AnyTask + Send + Sync),
 }
 
 /// What is sent besides the texts; `None` is not sent.
@@ -79,6 +90,8 @@ pub enum Mode {
     Native,
     Tool,
     Prompted,
+    /// It cannot break its schema: a computation in this process.
+    Embedded,
 }
 
 impl Mode {
@@ -87,6 +100,7 @@ impl Mode {
             Self::Native => "native",
             Self::Tool => "tool",
             Self::Prompted => "prompted",
+            Self::Embedded => "embedded",
         }
     }
 
@@ -95,7 +109,7 @@ impl Mode {
         match self {
             Self::Native => Some(Self::Tool),
             Self::Tool => Some(Self::Prompted),
-            Self::Prompted => None,
+            Self::Prompted | Self::Embedded => None,
         }
     }
 }

@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::ledger::Entry;
 use super::provider::{Mode, ProviderError, Reply, Usage};
 use super::recall::Recalled;
 use super::send::Target;
@@ -14,6 +13,7 @@ use super::today::Reservation;
 use super::{Llm, LlmError, Session, measure};
 use crate::base::ids::new_uuid;
 use crate::model::llm_call::{CallOutcome, LlmCall, Spent};
+use crate::store::CallEntry;
 
 /// More tokens than any call can have.
 const MOST_TOKENS: i64 = 100_000_000;
@@ -85,7 +85,7 @@ pub struct Call<'a> {
     begun: Instant,
     record: Option<LlmCall>,
     reply: Option<(Option<String>, Option<String>)>,
-    /// Given back after the record was handed to the ledger, never before.
+    /// Given back after the record was handed to the journal, never before.
     _today: Option<Reservation>,
 }
 
@@ -114,7 +114,6 @@ impl<'a> Call<'a> {
             .await?;
 
         let seq = attempts.session.begin(expected)?;
-        let embedded = target.is_embedded();
         let record = LlmCall {
             call_id: new_uuid(),
             seq,
@@ -127,12 +126,7 @@ impl<'a> Call<'a> {
             latency_ms: 0.0,
             provider: target.profile.settings.name.clone(),
             model: target.model.clone(),
-            mode: if embedded {
-                "embedded"
-            } else {
-                plan.mode.as_str()
-            }
-            .to_owned(),
+            mode: plan.mode.as_str().to_owned(),
             tokens_prompt: 0,
             tokens_completion: 0,
             tokens_cached: 0,
@@ -254,7 +248,7 @@ impl<'a> Call<'a> {
             .unwrap_or_else(PoisonError::into_inner)
             .push(record.clone());
 
-        llm.ledger().add(Entry {
+        llm.journal().add(CallEntry {
             space: session.space.clone(),
             owner: session.owner.clone(),
             call: record,

@@ -9,14 +9,13 @@ use serde_json::{Value, json};
 use super::gate::NoEntry;
 use super::objection::{Objection, objection};
 use super::profile::{Learnt, Parameter, Profile};
-use super::provider::{Mode, Parameters, ProviderError, Reply, Request};
+use super::provider::{Capabilities, Mode, Parameters, ProviderError, Reply, Request};
 use super::record::{Attempts, Call, Plan};
 use super::task::Task;
 use super::{Llm, LlmError, embed, measure, schema};
 use crate::base::backoff::with_jitter;
 use crate::base::ids::random_fraction;
 use crate::base::tokens::quarter_estimate;
-use crate::config::llm::Kind;
 
 /// A provider and one of its models.
 pub struct Target {
@@ -30,8 +29,8 @@ impl Target {
         format!("{}:{}", self.profile.settings.name, self.model)
     }
 
-    pub fn is_embedded(&self) -> bool {
-        self.profile.settings.kind == Kind::Local
+    pub fn capabilities(&self) -> Capabilities {
+        self.profile.capabilities
     }
 }
 
@@ -123,9 +122,7 @@ impl Llm {
         let learnt = target.profile.learnt(&target.model);
 
         match target.profile.mode(&learnt) {
-            Mode::Prompted => {
-                system_in::<T>(&target, Mode::Prompted, &self.schema_for(task, &learnt))
-            }
+            Mode::Prompted => system_in::<T>(Mode::Prompted, &self.schema_for(task, &learnt)),
             _ => T::SYSTEM.to_owned(),
         }
     }
@@ -153,9 +150,9 @@ impl Llm {
         learnt: &Learnt,
     ) -> Result<Sent<'a>, SendError> {
         let schema = self.schema_for(message.task, learnt);
-        let system = system_in::<T>(target, mode, &schema);
+        let system = system_in::<T>(mode, &schema);
         let (parameters, params) = self.parameters(message.deterministic, learnt);
-        let task = message.task.clone();
+        let task = || message.task.clone().into();
         let request = Request {
             model: &target.model,
             stage: T::STAGE,
@@ -165,7 +162,7 @@ impl Llm {
             mode,
             schema: &schema,
             parameters,
-            embedded: Arc::new(move || serde_json::to_value(task.embedded()).unwrap_or_default()),
+            task: &task,
         };
 
         let expected = quarter_estimate(&system) + quarter_estimate(&message.user);
@@ -285,7 +282,7 @@ impl Llm {
                 Ok(Ok(Sent { reply, call }))
             }
             Err(error) => {
-                if error.is_trouble() && !target.is_embedded() {
+                if error.is_trouble() && !target.capabilities().in_process {
                     pass.failed();
                 } else {
                     pass.succeeded();
@@ -483,9 +480,9 @@ pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
     }
 }
 
-fn system_in<T: Task>(target: &Target, mode: Mode, schema: &Value) -> String {
+fn system_in<T: Task>(mode: Mode, schema: &Value) -> String {
     match mode {
-        Mode::Prompted if !target.is_embedded() => prompted(T::SYSTEM, schema),
+        Mode::Prompted => prompted(T::SYSTEM, schema),
         _ => T::SYSTEM.to_owned(),
     }
 }

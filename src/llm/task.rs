@@ -1,7 +1,7 @@
 //! What can be asked of a model: a task is a type with a frame, an output, and checks that no
 //! schema can hold.
 //!
-//! Adding one touches one file in `tasks`. A task whose answer lists items (chunks, summaries)
+//! Adding one touches its file in `tasks`, `AnyTask`, and the provider that computes answers. A task whose answer lists items (chunks, summaries)
 //! says how its items are told apart; then only those that came back wrong are asked again, and an
 //! answer that was cut off is split.
 
@@ -10,8 +10,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::tasks::AnyTask;
+
 /// Something to ask of a model.
-pub trait Task: Clone + Send + Sync + 'static {
+pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
     /// Its name in records, metrics and settings.
     const STAGE: &'static str;
     /// What the answer is, for the provider's schema.
@@ -25,9 +27,6 @@ pub trait Task: Clone + Send + Sync + 'static {
 
     /// The user message, stable parts first.
     fn frame(&self) -> String;
-
-    /// What the embedded model answers.
-    fn embedded(&self) -> Self::Output;
 
     /// Checks that no schema can hold.
     fn check(&self, output: &Self::Output) -> Vec<Fault>;

@@ -102,7 +102,7 @@ impl Llm {
                 .collect()
         };
 
-        self.inner.ledger.flush().await?;
+        self.inner.journal.flush().await?;
         let now = self.now();
         for ((purse, caps), under_way) in capped.iter().zip(under_way) {
             let (scope, spent) = self.spent_today(purse, now).await?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::batch::Batch;
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 
@@ -20,7 +21,8 @@ pub const WAITING_FOR_STORAGE: &str = "waiting_for_storage";
 pub enum JobState {
     Queued,
     Running,
-    AwaitingHelper,
+    /// Waits for its user to give what it asks for; what that is, is the kind's business.
+    AwaitingInput,
     Succeeded,
     Failed,
     Cancelled,
@@ -30,7 +32,7 @@ impl JobState {
     pub const ALL: [Self; 6] = [
         Self::Queued,
         Self::Running,
-        Self::AwaitingHelper,
+        Self::AwaitingInput,
         Self::Succeeded,
         Self::Failed,
         Self::Cancelled,
@@ -40,7 +42,8 @@ impl JobState {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",
-            Self::AwaitingHelper => "awaiting_helper",
+            // The name in the database and in the API, from the one kind that asks for something.
+            Self::AwaitingInput => "awaiting_helper",
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -61,7 +64,7 @@ impl JobState {
         match self {
             Self::Queued => matches!(next, Self::Running | Self::Cancelled),
             Self::Running => next != Self::Running,
-            Self::AwaitingHelper => matches!(next, Self::Queued | Self::Cancelled),
+            Self::AwaitingInput => matches!(next, Self::Queued | Self::Cancelled),
             Self::Failed | Self::Cancelled => next == Self::Queued,
             Self::Succeeded => false,
         }
@@ -175,19 +178,11 @@ pub struct JobEvent {
     pub created_at: Timestamp,
 }
 
-/// The log of one classification call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Batch {
-    pub seq: i64,
-    pub level: i64,
-    pub parent_path: String,
-    pub chunk_ordinals: Vec<i64>,
-    pub chunks_sent: i64,
-    pub successes: i64,
-    pub retries: i64,
-    pub failures: i64,
-    pub latency_ms: f64,
-    pub started_at: Timestamp,
+/// What a kind of work writes down about itself, each kind in a table of its own. The engine passes
+/// it on unread.
+#[derive(Debug, Clone)]
+pub enum Detail {
+    Batch(Batch),
 }
 
 /// What a running job writes immediately.
@@ -195,8 +190,8 @@ pub struct Batch {
 pub struct Record {
     /// Finished steps, by name.
     pub steps: Vec<(String, Value)>,
-    pub batches: Vec<Batch>,
-    /// Kind and data of each event.
+    pub details: Vec<Detail>,
+    /// Kind and data of what happened.
     pub events: Vec<(&'static str, Value)>,
     /// What the job was doing until then, in order.
     pub reports: Vec<Report>,

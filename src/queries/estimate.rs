@@ -15,8 +15,8 @@ use crate::base::ids::Space;
 use crate::base::text::one_line;
 use crate::base::tokens::TokenCounter;
 use crate::config::query::{PromptLimiting, StrategyName};
-use crate::llm::Task;
 use crate::llm::tasks::select::Select;
+use crate::llm::{Hint, Task};
 use crate::model::category::Category;
 use crate::store::{CategoryFilter, CategoryPage};
 
@@ -175,7 +175,7 @@ impl Queries {
             level: 1,
             depth: 1,
             options: Arc::default(),
-            contents: Arc::default(),
+            hint: Hint::default(),
             at_most: 1,
         };
 

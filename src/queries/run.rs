@@ -512,7 +512,7 @@ impl QueryRun<'_> {
     async fn samples(&self) -> Result<Option<Arc<Samples>>, QueryError> {
         match &self.leaf_reader {
             LeafReader::Stored { space, .. }
-                if self.inner.llm.is_embedded("select", self.session) =>
+                if self.inner.llm.capabilities("select", self.session).samples =>
             {
                 Ok(Some(self.inner.samples.of(space).await?))
             }

@@ -14,7 +14,7 @@ use crate::base::ids::Space;
 use crate::categories::options::Options;
 use crate::categories::samples::Samples;
 use crate::llm::tasks::select::Select;
-use crate::llm::{Llm, Session};
+use crate::llm::{Hint, Llm, Session};
 use crate::model::category::{Category, CategoryOption};
 use crate::store::Store;
 
@@ -343,14 +343,10 @@ impl Walker<'_> {
             level: u32::try_from(level).unwrap_or(u32::MAX),
             depth: u32::try_from(self.depth).unwrap_or(u32::MAX),
             options: Arc::clone(labels),
-            contents: self.samples.as_ref().map_or_else(
-                || [].into(),
-                |samples| {
-                    ids.iter()
-                        .map(|id| samples.get(*id).cloned().unwrap_or_default())
-                        .collect()
-                },
-            ),
+            hint: self
+                .samples
+                .as_ref()
+                .map_or_else(Hint::default, |samples| Hint::samples(samples.of_each(ids))),
             at_most: most,
         };
 

@@ -55,7 +55,7 @@ pub enum Ending {
         after: Duration,
     },
     /// Waits for its user; the attempt does not count.
-    AwaitingHelper {
+    AwaitingInput {
         progress: Value,
     },
 }
@@ -68,7 +68,7 @@ impl Ending {
             Self::Retried { .. } | Self::Waiting { .. } | Self::HandedBack { .. } => {
                 JobState::Queued
             }
-            Self::AwaitingHelper { .. } => JobState::AwaitingHelper,
+            Self::AwaitingInput { .. } => JobState::AwaitingInput,
         }
     }
 }
@@ -339,7 +339,7 @@ impl Tx {
                      WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
                 )
                 .bind(micros(*after)),
-            Ending::AwaitingHelper { progress } => self
+            Ending::AwaitingInput { progress } => self
                 .sql(
                     "UPDATE jobs SET state = 'awaiting_helper', attempt = attempt - 1, progress_json = ?, phase = NULL, \
                      lease_owner = NULL, lease_until = NULL \

@@ -11,10 +11,11 @@ use super::jobs::read_json;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
-use crate::model::job::{Batch, Claim, JobEvent, JobRecord, JobState, Report};
+use crate::model::batch::Batch;
+use crate::model::job::{Claim, Detail, JobEvent, JobRecord, JobState, Report};
 
-/// Rows per insert.
-const ROWS: usize = 100;
+/// Rows in one insert.
+pub(super) const ROWS: usize = 100;
 
 /// The job, kind, data and time of an event.
 type Event<'e> = (&'e Claim, &'e str, String, Timestamp);
@@ -106,46 +107,6 @@ impl Store {
         })
         .await
     }
-
-    /// The log of a job's classification calls, in order.
-    pub async fn list_job_batches(
-        &self,
-        space: &Space,
-        id: &JobId,
-    ) -> Result<Vec<Batch>, StoreError> {
-        let sql = "SELECT seq, level, parent_path, chunk_ordinals_json, chunks_sent, successes, retries, failures, \
-                   latency_ms, started_at FROM job_batches WHERE space = ? AND job_id = ? ORDER BY seq";
-        self.retry("list_job_batches", || async {
-            let rows = self
-                .fetch_all(self.sql(sql).bind(space.as_str()).bind(id.as_str()))
-                .await?;
-            rows.iter()
-                .map(|row| {
-                    let ordinals = read_json(row, 3)?.unwrap_or_default();
-                    let ordinals = ordinals
-                        .as_array()
-                        .into_iter()
-                        .flatten()
-                        .filter_map(Value::as_i64)
-                        .collect();
-
-                    Ok(Batch {
-                        seq: row.try_get(0)?,
-                        level: row.try_get(1)?,
-                        parent_path: row.try_get(2)?,
-                        chunk_ordinals: ordinals,
-                        chunks_sent: row.try_get(4)?,
-                        successes: row.try_get(5)?,
-                        retries: row.try_get(6)?,
-                        failures: row.try_get(7)?,
-                        latency_ms: row.try_get(8)?,
-                        started_at: Timestamp::from_micros(row.try_get(9)?),
-                    })
-                })
-                .collect()
-        })
-        .await
-    }
 }
 
 impl Tx {
@@ -194,43 +155,14 @@ impl Tx {
             }
         }
 
-        let batches: Vec<_> = ours()
+        let details: Vec<(&Claim, &Detail)> = ours()
             .flat_map(|made| {
-                made.record
-                    .batches
-                    .iter()
-                    .map(move |batch| (&made.claim, batch))
+                let details = made.record.details.iter();
+                details.map(move |detail| (&made.claim, detail))
             })
             .collect();
 
-        for some in batches.chunks(ROWS) {
-            let sql = "INSERT INTO job_batches (space, job_id, seq, level, parent_path, chunk_ordinals_json, chunks_sent, \
-                       successes, retries, failures, latency_ms, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
-            for (claim, batch) in some {
-                insert = insert
-                    .bind(claim.space.as_str().to_owned())
-                    .bind(claim.id.as_str().to_owned());
-                insert = insert
-                    .bind(batch.seq)
-                    .bind(batch.level)
-                    .bind(batch.parent_path.clone());
-
-                insert = insert
-                    .bind(json!(batch.chunk_ordinals).to_string())
-                    .bind(batch.chunks_sent);
-                insert = insert
-                    .bind(batch.successes)
-                    .bind(batch.retries)
-                    .bind(batch.failures)
-                    .bind(batch.latency_ms);
-
-                insert = insert.bind(batch.started_at.as_micros());
-            }
-
-            self.execute(insert).await?;
-        }
-
+        self.add_details(&details).await?;
         for made in ours() {
             if let Some(last) = made.record.reports.last() {
                 self.update_job_progress(&made.claim, last).await?;
@@ -250,7 +182,17 @@ impl Tx {
         Ok(held)
     }
 
-    /// Writes a job's progress in the transaction that ends it.
+    /// Writes what kinds of work say about themselves, each kind in its own table.
+    async fn add_details(&mut self, details: &[(&Claim, &Detail)]) -> Result<(), StoreError> {
+        let batches: Vec<(&Claim, &Batch)> = details
+            .iter()
+            .map(|(claim, Detail::Batch(batch))| (*claim, batch))
+            .collect();
+
+        self.add_batches(&batches).await
+    }
+
+    /// Writes what a job was doing, in the transaction that ends it.
     pub async fn add_reports(
         &mut self,
         claim: &Claim,

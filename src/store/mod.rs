@@ -6,6 +6,7 @@
 
 mod api_keys;
 mod backend;
+mod batches;
 mod candidates;
 mod catalog;
 mod categories;
@@ -27,6 +28,7 @@ mod job_filters;
 mod job_losses;
 mod job_waits;
 mod jobs;
+mod journal;
 mod llm_calls;
 mod migrate;
 mod pgvector;
@@ -62,6 +64,7 @@ pub use idempotency::StoredAnswer;
 pub use idempotency_runs::{IdempotentRun, RunClaim};
 pub use job_claims::{Ending, QueueDepth};
 pub use jobs::JobPage;
+pub use journal::{CallEntry, Journal};
 pub use llm_calls::{UsageFilter, UsagePlace};
 pub use migrate::{Migrated, SCHEMA_VERSION};
 pub use queries::QueryPage;

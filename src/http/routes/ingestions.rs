@@ -194,10 +194,5 @@ async fn finished(
             .unwrap_or(HeaderValue::from_static("/v1/jobs")),
     )];
 
-    Ok((
-        status,
-        location,
-        Json(JobResponse::of(&state.jobs, job).await?),
-    )
-        .into_response())
+    Ok((status, location, Json(JobResponse::of(state, job).await?)).into_response())
 }

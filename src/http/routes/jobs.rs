@@ -169,7 +169,7 @@ pub async fn get_job(
         return Ok(Json(JobResponse::fresh(&job)));
     }
 
-    Ok(Json(JobResponse::of(&state.jobs, job).await?))
+    Ok(Json(JobResponse::of(&state, job).await?))
 }
 
 /// Cancel a job
@@ -186,11 +186,11 @@ pub async fn get_job(
 )]
 pub async fn cancel_job(
     caller: Caller,
-    State(jobs): State<Jobs>,
+    State(state): State<AppState>,
     PathId(id): PathId,
 ) -> Result<Json<JobResponse>, ApiError> {
-    let job = jobs.cancel(&caller.space, &id, caller.now).await?;
-    Ok(Json(JobResponse::of(&jobs, job).await?))
+    let job = state.jobs.cancel(&caller.space, &id, caller.now).await?;
+    Ok(Json(JobResponse::of(&state, job).await?))
 }
 
 /// Retry a job
@@ -206,13 +206,13 @@ pub async fn cancel_job(
 )]
 pub async fn retry_job(
     caller: Caller,
-    State(jobs): State<Jobs>,
+    State(state): State<AppState>,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let job = jobs.retry(&caller.space, &id, caller.now).await?;
+    let job = state.jobs.retry(&caller.space, &id, caller.now).await?;
     Ok((
         StatusCode::ACCEPTED,
-        Json(JobResponse::of(&jobs, job).await?),
+        Json(JobResponse::of(&state, job).await?),
     )
         .into_response())
 }

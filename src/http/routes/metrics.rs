@@ -39,11 +39,7 @@ async fn record_queue(state: &AppState) {
     let Ok(Ok(depth)) = tokio::time::timeout(PATIENCE, state.jobs.queue_depth()).await else {
         return;
     };
-    for kind in [
-        JobState::Queued,
-        JobState::Running,
-        JobState::AwaitingHelper,
-    ] {
+    for kind in [JobState::Queued, JobState::Running, JobState::AwaitingInput] {
         let count = depth
             .by_state
             .iter()

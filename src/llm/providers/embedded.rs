@@ -1,10 +1,30 @@
-//! The embedded model as a provider: in this process, on a thread of its own, so that nothing else
-//! waits for it.
+//! The embedded model as a provider: it computes in this process, on a thread of its own, so that
+//! nothing else waits for it. It reads the task itself, not the prompt.
 
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 
-use super::super::local::LocalModel;
-use super::super::provider::{Finish, Provider, ProviderError, Reply, Request, Usage};
+use super::super::provider::{
+    Capabilities, Finish, Provider, ProviderError, Reply, Request, Usage, Vectors,
+};
+use super::super::tasks::AnyTask;
+use super::super::tasks::answer::{Answer, AnswerOutput};
+use super::super::tasks::classify::{ClassifiedChunk, Classify, ClassifyOutput};
+use super::super::tasks::helper::{Helper, HelperOutput};
+use super::super::tasks::probe::ProbeOutput;
+use super::super::tasks::select::{Select, SelectOutput, Selection};
+use super::super::tasks::summarize::{Summarize, SummarizeOutput, Summary};
+use crate::embedded_model::{AnswerChunk, ClassifyInput, EmbeddedModel, HelperInput};
+
+/// It knows a category by little but its name otherwise, and a second look costs only its time.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    in_process: true,
+    samples: true,
+    second_look: true,
+};
+
+/// A single text below this length is embedded at once: a thread would take longer.
+const SHORT_TEXT: usize = 4096;
 
 pub struct Embedded;
 
@@ -14,14 +34,11 @@ impl Provider for Embedded {
         request: &'a Request<'a>,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(async move {
-            let solve = request.embedded.clone();
+            let task = (request.task)();
             let prompt = request.user.to_owned();
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "pure computation that ends by itself"
-            )]
-            let solved = tokio::task::spawn_blocking(move || {
-                let text = solve().to_string();
+
+            let (text, usage) = compute(move || {
+                let text = answer_to(&task);
                 let usage = Usage {
                     prompt: count(&prompt),
                     completion: count(&text),
@@ -29,14 +46,8 @@ impl Provider for Embedded {
                 };
 
                 (text, usage)
-            });
-
-            let (text, usage) = solved.await.map_err(|_| {
-                // A panic may quote the text it was about.
-                ProviderError::Broken(
-                    "the embedded model failed because of an internal error".to_owned(),
-                )
-            })?;
+            })
+            .await?;
 
             Ok(Reply {
                 text,
@@ -48,8 +59,172 @@ impl Provider for Embedded {
             })
         })
     }
+
+    fn embed<'a>(
+        &'a self,
+        _model: &'a str,
+        texts: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<Vectors, ProviderError>> {
+        Box::pin(async move {
+            let found = match texts {
+                [text] if text.len() < SHORT_TEXT => vec![EmbeddedModel::embed(text)],
+                _ => {
+                    let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+                    compute(move || {
+                        texts
+                            .iter()
+                            .map(|text| EmbeddedModel::embed(text))
+                            .collect()
+                    })
+                    .await?
+                }
+            };
+
+            Ok(Vectors {
+                found,
+                usage: None,
+                model: None,
+            })
+        })
+    }
+}
+
+async fn compute<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ProviderError> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "pure computation that ends by itself"
+    )]
+    let computed = tokio::task::spawn_blocking(work).await;
+
+    // A panic may quote the text it was about.
+    computed.map_err(|_| {
+        ProviderError::Broken("the embedded model failed because of an internal error".to_owned())
+    })
+}
+
+fn answer_to(task: &AnyTask) -> String {
+    match task {
+        AnyTask::Helper(task) => written(helper(task)),
+        AnyTask::Classify(task) => written(classify(task)),
+        AnyTask::Select(task) => written(select(task)),
+        AnyTask::Summarize(task) => written(summarize(task)),
+        AnyTask::Answer(task) => written(answer(task)),
+        AnyTask::Probe(_) => written(ProbeOutput {
+            word: "ready".to_owned(),
+        }),
+    }
+}
+
+fn written(output: impl Serialize) -> String {
+    serde_json::to_value(output).unwrap_or_default().to_string()
+}
+
+fn helper(task: &Helper) -> HelperOutput {
+    let chunks: Vec<&str> = task.chunks.iter().map(|(_, text)| &**text).collect();
+    let known = EmbeddedModel::helper(&HelperInput {
+        filename: &task.filename,
+        title: task.title.as_deref(),
+        metadata: &task.metadata,
+        chunks: &chunks,
+    });
+
+    HelperOutput {
+        author: known.author,
+        date: known.date,
+        topic: known.topic,
+        summary: known.summary,
+    }
+}
+
+fn classify(task: &Classify) -> ClassifyOutput {
+    let contents = task.hint.contents();
+    let parent: Vec<&str> = task.parent.iter().map(String::as_str).collect();
+    let categories: Vec<&str> = task.categories.iter().map(String::as_str).collect();
+    let counts: Vec<usize> = contents.iter().map(|contents| contents.count).collect();
+    let samples: Vec<Vec<&str>> = contents
+        .iter()
+        .map(|contents| contents.samples.iter().map(|text| &**text).collect())
+        .collect();
+
+    let chunks: Vec<(i64, &str)> = task
+        .chunks
+        .iter()
+        .map(|(id, text)| (*id, &**text))
+        .collect();
+
+    let homes: Vec<Option<usize>> = chunks
+        .iter()
+        .map(|(id, _)| task.hint.filed_in(*id))
+        .collect();
+
+    let filed = EmbeddedModel::classify(&ClassifyInput {
+        contextual_helper: task.contextual_helper.as_deref(),
+        level: task.level,
+        depth: task.depth,
+        parent: &parent,
+        categories: &categories,
+        samples: &samples,
+        counts: &counts,
+        may_create: task.may_create,
+        chunks: &chunks,
+        homes: &homes,
+    });
+
+    ClassifyOutput {
+        chunks: filed
+            .into_iter()
+            .map(|(id, category)| ClassifiedChunk { id, category })
+            .collect(),
+    }
+}
+
+fn select(task: &Select) -> SelectOutput {
+    let options: Vec<&str> = task.options.iter().map(String::as_str).collect();
+    let chosen = EmbeddedModel::select(&task.query, &options, task.hint.contents(), task.at_most);
+
+    let selection = |(category, rank)| Selection {
+        category,
+        ranked_relevance: i64::from(rank),
+    };
+
+    SelectOutput {
+        selections: chosen.into_iter().map(selection).collect(),
+    }
+}
+
+fn summarize(task: &Summarize) -> SummarizeOutput {
+    let chunks: Vec<_> = task
+        .chunks
+        .iter()
+        .map(|chunk| (chunk.chunk_id, &*chunk.text, chunk.target_chars))
+        .collect();
+
+    let short = EmbeddedModel::summarize(&chunks);
+    let summary = |(chunk_id, summary)| Summary { chunk_id, summary };
+
+    SummarizeOutput {
+        summaries: short.into_iter().map(summary).collect(),
+    }
+}
+
+fn answer(task: &Answer) -> AnswerOutput {
+    let chunks: Vec<AnswerChunk<'_>> = task
+        .chunks
+        .iter()
+        .map(|chunk| AnswerChunk {
+            chunk_id: chunk.chunk_id,
+            path: &chunk.path,
+            text: &chunk.text,
+        })
+        .collect();
+
+    AnswerOutput {
+        answer: EmbeddedModel::answer(&task.query, &chunks),
+    }
 }
 
 fn count(text: &str) -> i64 {
-    i64::try_from(LocalModel::tokens(text)).unwrap_or(i64::MAX)
+    i64::try_from(EmbeddedModel::tokens(text)).unwrap_or(i64::MAX)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::provider::Provider;
+use super::provider::{Capabilities, Provider};
 use crate::config::llm::{self as settings, Kind};
 
 /// A client for a provider.
@@ -26,6 +26,14 @@ pub fn connect(
             provider,
             http_client(provider, transport),
         )),
+    }
+}
+
+/// What the models of a kind of provider can do; asked before there is a client.
+pub fn capabilities(kind: Kind) -> Capabilities {
+    match kind {
+        Kind::Local => embedded::CAPABILITIES,
+        Kind::Openai | Kind::Anthropic | Kind::Gemini => Capabilities::default(),
     }
 }
 

@@ -82,7 +82,7 @@ fn question(request: &Request<'_>) -> (ChatRequest, ChatOptions) {
             question = question.append_tool(tool.with_schema(request.schema.clone()));
             options = options.with_tool_choice(ToolChoice::tool(request.stage));
         }
-        Mode::Prompted => {}
+        Mode::Prompted | Mode::Embedded => {}
     }
 
     let parameters = request.parameters;

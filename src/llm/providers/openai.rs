@@ -173,7 +173,7 @@ fn body(request: &Request<'_>) -> Value {
             }}]);
             body["tool_choice"] = json!({"type": "function", "function": {"name": request.stage}});
         }
-        Mode::Prompted => {}
+        Mode::Prompted | Mode::Embedded => {}
     }
 
     let parameters = request.parameters;

@@ -1,6 +1,6 @@
 //! The stage `classify`: which category of one level each chunk belongs to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -10,9 +10,7 @@ use serde_json::Value;
 
 use super::{framed, helper_line};
 use crate::base::text::{MOST_NAME_CHARS, category_name, name_fault, name_key};
-use crate::llm::local::{ClassifyInput, LocalModel};
-use crate::llm::{Fault, Items, Task, schema};
-use crate::model::category::CategoryContents;
+use crate::llm::{Fault, Hint, Items, Task, schema};
 
 /// What small models write when they copy the form instead of filling it, and nobody would call a
 /// category.
@@ -36,17 +34,12 @@ pub struct Classify {
     pub parent: Arc<[String]>,
     /// The parent's children so far.
     pub categories: Arc<[String]>,
-    /// What is known of each of them, for the embedded model, which knows them by nothing but their
-    /// names otherwise. Not part of the frame. Empty, or one for each category.
-    pub contents: Arc<[CategoryContents]>,
     /// Whether a new category may be named.
     pub may_create: bool,
     /// Ordinal and text, in the order of the source.
     pub chunks: Vec<(i64, Arc<str>)>,
-    /// For chunks that are filed already, where in `categories` each of them lies; for the
-    /// embedded model, which leaves them there unless another is clearly better. Not part of the
-    /// frame.
-    pub homes: Arc<BTreeMap<i64, usize>>,
+    /// What lies in each of the categories, for a model that uses it. Not part of the frame.
+    pub hint: Hint,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -116,53 +109,6 @@ Answer for every chunk exactly once, with its number and its category, and nothi
 
         frame.truncate(frame.trim_end_matches('\n').len());
         frame
-    }
-
-    fn embedded(&self) -> ClassifyOutput {
-        let parent: Vec<&str> = self.parent.iter().map(String::as_str).collect();
-        let categories: Vec<&str> = self.categories.iter().map(String::as_str).collect();
-        let chunks: Vec<(i64, &str)> = self
-            .chunks
-            .iter()
-            .map(|(id, text)| (*id, &**text))
-            .collect();
-
-        let homes: Vec<Option<usize>> = chunks
-            .iter()
-            .map(|(id, _)| self.homes.get(id).copied())
-            .collect();
-
-        let counts: Vec<usize> = self
-            .contents
-            .iter()
-            .map(|contents| contents.count)
-            .collect();
-
-        let samples: Vec<Vec<&str>> = self
-            .contents
-            .iter()
-            .map(|contents| contents.samples.iter().map(|text| &**text).collect())
-            .collect();
-
-        let filed = LocalModel::classify(&ClassifyInput {
-            contextual_helper: self.contextual_helper.as_deref(),
-            level: self.level,
-            depth: self.depth,
-            parent: &parent,
-            categories: &categories,
-            samples: &samples,
-            counts: &counts,
-            may_create: self.may_create,
-            chunks: &chunks,
-            homes: &homes,
-        });
-
-        ClassifyOutput {
-            chunks: filed
-                .into_iter()
-                .map(|(id, category)| ClassifiedChunk { id, category })
-                .collect(),
-        }
     }
 
     fn narrow(&self, schema: &mut Value) {
@@ -243,7 +189,7 @@ Answer for every chunk exactly once, with its number and its category, and nothi
     }
 
     fn is_for_one_model(&self) -> bool {
-        !self.homes.is_empty()
+        self.hint.is_second_look()
     }
 
     fn merge(parts: Vec<ClassifyOutput>) -> Option<ClassifyOutput> {
@@ -297,9 +243,8 @@ mod tests {
             depth: 3,
             parent: [String::from("Physics")].into(),
             categories: [String::from("Quantum"), String::from("Optics")].into(),
-            contents: [].into(),
             may_create,
-            homes: Arc::default(),
+            hint: Hint::default(),
             chunks: vec![(1, "First \"\"\" text".into()), (2, "Second\n".into())],
         }
     }

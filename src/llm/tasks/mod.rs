@@ -1,5 +1,5 @@
-//! The catalogue: one file per question that memoir asks, with its frame, its answer, its checks,
-//! and what the embedded model makes of it.
+//! The catalogue: one file per question that memoir asks, with its frame, its answer and its
+//! checks.
 
 pub mod answer;
 pub mod classify;
@@ -9,9 +9,38 @@ pub mod select;
 pub mod summarize;
 
 use crate::base::text::{one_line, quoted};
+use answer::Answer;
+use classify::Classify;
+use helper::Helper;
+use probe::Probe;
+use select::Select;
+use summarize::Summarize;
 
 /// Every stage that can have a model of its own (`llm.models`).
 pub const STAGES: &[&str] = &["helper", "classify", "select", "summarize", "answer"];
+
+/// A task as a value, for a provider that computes its answer instead of reading its prompt.
+#[derive(Debug, Clone)]
+pub enum AnyTask {
+    Helper(Helper),
+    Classify(Classify),
+    Select(Select),
+    Summarize(Summarize),
+    Answer(Answer),
+    Probe(Probe),
+}
+
+macro_rules! from_task {
+    ($($task:ident),*) => {
+        $(impl From<$task> for AnyTask {
+            fn from(task: $task) -> Self {
+                Self::$task(task)
+            }
+        })*
+    };
+}
+
+from_task!(Helper, Classify, Select, Summarize, Answer, Probe);
 
 /// The first line of a frame: one paragraph about the source, or none.
 fn helper_line(helper: Option<&str>) -> String {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memoir::llm::LlmError;
 use memoir::llm::tasks::classify::Classify;
+use memoir::llm::{Hint, LlmError};
 use memoir::scripted_model::{Fault, Script};
 use serde_json::json;
 
@@ -492,7 +492,7 @@ async fn what_is_for_one_model_is_not_asked_of_another() {
     door.model
         .always(memoir::scripted_model::Step::new(status(503, &[], "")).only_model("m"));
     let task = Classify {
-        homes: Arc::new((1..=5).map(|id| (id, 0)).collect()),
+        hint: Hint::second_look([].into(), Arc::new((1..=5).map(|id| (id, 0)).collect())),
         ..five_chunks()
     };
 

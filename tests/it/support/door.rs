@@ -6,7 +6,7 @@ use memoir::base::clock::SystemClock;
 use memoir::base::ids::Space;
 use memoir::llm::tasks::classify::Classify;
 use memoir::llm::tasks::select::Select;
-use memoir::llm::{Llm, Session};
+use memoir::llm::{Hint, Llm, Session};
 use memoir::scripted_model::{OutputMode, ScriptedModel};
 use memoir::store::Store;
 
@@ -133,9 +133,8 @@ pub fn chunks(texts: &[&str], categories: &[&str], may_create: bool) -> Classify
         depth: 3,
         parent: [].into(),
         categories: categories.iter().map(ToString::to_string).collect(),
-        contents: [].into(),
         may_create,
-        homes: Arc::default(),
+        hint: Hint::default(),
         chunks: (1..)
             .zip(texts)
             .map(|(id, text)| (id, (*text).into()))
@@ -150,7 +149,7 @@ pub fn choice(options: &[&str], at_most: usize) -> Select {
         level: 1,
         depth: 3,
         options: options.iter().map(ToString::to_string).collect(),
-        contents: [].into(),
+        hint: Hint::default(),
         at_most,
     }
 }

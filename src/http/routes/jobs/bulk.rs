@@ -45,7 +45,7 @@ impl From<CancelledState> for JobState {
         match state {
             CancelledState::Queued => Self::Queued,
             CancelledState::Running => Self::Running,
-            CancelledState::AwaitingHelper => Self::AwaitingHelper,
+            CancelledState::AwaitingHelper => Self::AwaitingInput,
         }
     }
 }

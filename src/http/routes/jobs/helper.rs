@@ -61,5 +61,5 @@ pub async fn confirm_job_helper(
         .await?;
 
     let job = state.jobs.find(&caller.space, &id).await?;
-    Ok(Json(JobResponse::of(&state.jobs, job).await?))
+    Ok(Json(JobResponse::of(&state, job).await?))
 }

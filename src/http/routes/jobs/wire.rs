@@ -5,10 +5,9 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::http::error::{ApiError, Problem};
-use crate::jobs::Jobs;
-use crate::model::job::{
-    Batch, Job, JobEvent, JobState, WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE,
-};
+use crate::http::state::AppState;
+use crate::model::batch::Batch;
+use crate::model::job::{Job, JobEvent, JobState, WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE};
 use crate::model::llm_call::LlmCall;
 
 /// A background job with all its details.
@@ -110,7 +109,7 @@ impl From<JobStateName> for JobState {
         match name {
             JobStateName::Queued => Self::Queued,
             JobStateName::Running => Self::Running,
-            JobStateName::AwaitingHelper => Self::AwaitingHelper,
+            JobStateName::AwaitingHelper => Self::AwaitingInput,
             JobStateName::Succeeded => Self::Succeeded,
             JobStateName::Failed => Self::Failed,
             JobStateName::Cancelled => Self::Cancelled,
@@ -123,7 +122,7 @@ impl From<JobState> for JobStateName {
         match state {
             JobState::Queued => Self::Queued,
             JobState::Running => Self::Running,
-            JobState::AwaitingHelper => Self::AwaitingHelper,
+            JobState::AwaitingInput => Self::AwaitingHelper,
             JobState::Succeeded => Self::Succeeded,
             JobState::Failed => Self::Failed,
             JobState::Cancelled => Self::Cancelled,
@@ -210,14 +209,16 @@ pub struct JobListResponse {
 
 impl JobResponse {
     /// The job with its details.
-    pub async fn of(jobs: &Jobs, job: Job) -> Result<Self, ApiError> {
-        let (batches, calls, helpers, errors, db_retries) = tokio::try_join!(
-            jobs.batches(&job),
+    pub async fn of(state: &AppState, job: Job) -> Result<Self, ApiError> {
+        let jobs = &state.jobs;
+        let (ingestion, calls, errors, db_retries) = tokio::try_join!(
+            state.ingestion.details(&job),
             jobs.calls(&job),
-            jobs.helper_events(&job),
             jobs.last_errors(&job),
             jobs.db_retries(&job)
         )?;
+
+        let (batches, helpers) = (ingestion.batches, ingestion.helper_events);
         Ok(Self {
             helper_events: helpers.iter().map(HelperEventResponse::from).collect(),
             summary: JobSummaryResponse::from(&job),

@@ -70,7 +70,7 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     let mut siblings: Option<SampledSiblings> = None;
 
     for (at, (id, text)) in input.chunks.iter().enumerate() {
-        let chunk = LocalChunk::new(text, input, helper.as_ref());
+        let chunk = ChunkToFile::new(text, input, helper.as_ref());
         let home = input
             .homes
             .get(at)
@@ -104,7 +104,7 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
 }
 
 /// A chunk to file, with all that is known about it.
-pub struct LocalChunk<'a> {
+pub struct ChunkToFile<'a> {
     pub text: &'a str,
     pub input: &'a ClassifyInput<'a>,
     pub profile: Profile,
@@ -115,7 +115,7 @@ pub struct LocalChunk<'a> {
     pub matters: Vec<(usize, f32)>,
 }
 
-impl<'a> LocalChunk<'a> {
+impl<'a> ChunkToFile<'a> {
     fn new(text: &'a str, input: &'a ClassifyInput<'a>, helper: Option<&Vector>) -> Self {
         let mut profile = Profile::of(text);
         if let Some(helper) = helper {

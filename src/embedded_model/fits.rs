@@ -2,7 +2,7 @@
 //! and the names that exist already.
 //! Promises likenesses that depend on nothing but the chunk and the names.
 
-use super::classify::{Grain, LocalChunk, PATIENCE, grain};
+use super::classify::{ChunkToFile, Grain, PATIENCE, grain};
 use super::meaning::{Choice, MATTER};
 use super::table;
 use super::topics::{Place, inventory};
@@ -10,7 +10,7 @@ use super::topics::{Place, inventory};
 /// How sharply the nearest topics of a domain outweigh its others.
 const SHARPNESS: f32 = 0.06;
 
-impl LocalChunk<'_> {
+impl ChunkToFile<'_> {
     pub fn best_domain(&self) -> Option<(Place, f32)> {
         let all = inventory();
         let mut mass = vec![0.0f32; all.domains.len()];

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 /// Columns of the table, and so the length of every vector of this model.
 pub const DIMS: usize = 256;
 
-static BYTES: &[u8] = include_bytes!("../../../assets/word-vectors/vectors.bin");
+static BYTES: &[u8] = include_bytes!("../../assets/word-vectors/vectors.bin");
 const HEADER: usize = 16;
 
 /// Values that are dealt with at once.

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-static VOCABULARY: &str = include_str!("../../../assets/word-vectors/vocab.txt");
+static VOCABULARY: &str = include_str!("../../assets/word-vectors/vocab.txt");
 /// Words beyond this many characters are unknown by definition.
 const LONGEST_WORD: usize = 100;
 /// Longest entry of the vocabulary in bytes, `##` left out; longer pieces cannot match.

@@ -186,7 +186,7 @@ fn word(surface: &str, form: &str, ids: &[u16]) -> Word {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llm::local::profile;
+    use crate::embedded_model::profile;
 
     #[test]
     fn phrases_come_from_the_chunk() {

@@ -1,8 +1,9 @@
-//! Every attempt is written down, without anybody waiting for it.
+//! Writes model calls and job records in shared transactions.
 //!
-//! Attempts go to one writer, which puts all that come within a moment into one transaction.
-//! [`Ledger::flush`] waits until everything handed in before it is written; the daily caps and the
-//! end of a job ask for that.
+//! Model calls go to one writer, which puts all that come within a moment into one transaction;
+//! nobody waits for it. [`Journal::flush`] waits until everything handed in before it is written;
+//! the daily caps and the end of a job ask for that. [`Journal::record`] writes what a job made of
+//! its calls, never before the calls themselves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,10 +13,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use super::{Store, StoreError, add_retries, count_retries};
 use crate::base::ids::Space;
 use crate::model::job::JobRecord;
 use crate::model::llm_call::{CallOwner, LlmCall};
-use crate::store::{Store, StoreError, add_retries, count_retries};
 
 /// Most attempts in one transaction.
 const MOST_AT_ONCE: usize = 200;
@@ -30,14 +31,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// One attempt and whose it is.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct CallEntry {
     pub space: Space,
     pub owner: CallOwner,
     pub call: LlmCall,
 }
 
 enum Message {
-    Write(Box<Entry>),
+    Write(Box<CallEntry>),
     Flush(oneshot::Sender<Result<(), StoreError>>),
     Record(Arc<JobRecord>, Recorded),
 }
@@ -48,12 +49,12 @@ type Recorded = oneshot::Sender<(Result<bool, StoreError>, i64)>;
 
 /// Takes attempts; cheap to clone.
 #[derive(Clone)]
-pub struct Ledger {
+pub struct Journal {
     sender: mpsc::UnboundedSender<Message>,
 }
 
-impl Ledger {
-    /// Starts the writer, which ends when the last copy of the ledger is gone.
+impl Journal {
+    /// Starts the writer, which ends when the last copy of the journal is gone.
     pub fn start(store: Store) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         TaskTracker::new().spawn(
@@ -69,7 +70,7 @@ impl Ledger {
     }
 
     /// Hands in an attempt; never waits.
-    pub fn add(&self, entry: Entry) {
+    pub fn add(&self, entry: CallEntry) {
         let _ = self.sender.send(Message::Write(Box::new(entry)));
     }
 
@@ -83,11 +84,11 @@ impl Ledger {
         waiting.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// The same, and in the same transaction what a job made of its attempts; `false` if the job is
-    /// no longer ours.
+    /// The same, and in the same transaction what a job made of its calls; `false` if the job is no
+    /// longer ours.
     ///
     /// # Errors
-    /// As for [`Ledger::flush`]; of the record nothing is kept.
+    /// As for [`Journal::flush`]; of the record nothing is kept.
     pub async fn record(&self, record: Arc<JobRecord>) -> Result<bool, StoreError> {
         let (done, waiting) = oneshot::channel();
         let _ = self.sender.send(Message::Record(record, done));
@@ -100,14 +101,14 @@ impl Ledger {
 
 fn ended() -> StoreError {
     StoreError::Broken {
-        cause: "the ledger writer has stopped".to_owned(),
+        cause: "the journal writer has stopped".to_owned(),
     }
 }
 
 struct Writer {
     store: Store,
     receiver: mpsc::UnboundedReceiver<Message>,
-    held: Vec<Entry>,
+    held: Vec<CallEntry>,
 }
 
 impl Writer {
@@ -161,7 +162,7 @@ impl Writer {
             match message {
                 Message::Write(entry) if self.held.len() < MOST_HELD => self.held.push(*entry),
                 Message::Write(_) => {
-                    tracing::error!("the ledger buffer is full: a model call is not recorded");
+                    tracing::error!("the journal buffer is full: a model call is not recorded");
                 }
                 Message::Flush(done) => waiting.push(done),
                 Message::Record(record, done) => records.push((record, done)),
@@ -290,7 +291,7 @@ fn waits(error: &StoreError) -> bool {
         )
 }
 
-fn rows(entries: &[Entry]) -> Vec<(&Space, &CallOwner, &LlmCall)> {
+fn rows(entries: &[CallEntry]) -> Vec<(&Space, &CallOwner, &LlmCall)> {
     entries
         .iter()
         .map(|entry| (&entry.space, &entry.owner, &entry.call))

@@ -1,7 +1,7 @@
 //! Files brief chunks by likeness to what lies in the categories beside each other. Promises that
 //! a chunk which lies somewhere already stays there unless another place is clearly better.
 
-use super::classify::LocalChunk;
+use super::classify::ChunkToFile;
 use super::meaning::Choice;
 use super::names;
 use super::siblings::SampledSiblings;
@@ -13,7 +13,7 @@ const AT_HOME: f32 = 0.5;
 /// How much more like another category a chunk must be to leave its own.
 const WORTH_MOVING: f32 = 0.02;
 
-impl LocalChunk<'_> {
+impl ChunkToFile<'_> {
     /// Files a new chunk, and lays it beside what it was filed with.
     pub fn file_by_samples(&self, choices: &[Choice], siblings: &mut SampledSiblings) -> String {
         let read = siblings.read(&sketch(self.text));
@@ -69,7 +69,7 @@ fn nearest(likeness: &[f32]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ClassifyInput, LocalModel};
+    use super::super::{ClassifyInput, EmbeddedModel};
 
     const CARDS: [&str; 4] = [
         "When will my new card arrive?",
@@ -88,7 +88,7 @@ mod tests {
     fn again(stray: &[&str]) -> Vec<String> {
         let cards: Vec<&str> = CARDS.into_iter().chain(stray.iter().copied()).collect();
         let counts = [cards.len(), RATES.len()];
-        let filed = LocalModel::classify(&ClassifyInput {
+        let filed = EmbeddedModel::classify(&ClassifyInput {
             contextual_helper: None,
             level: 2,
             depth: 2,

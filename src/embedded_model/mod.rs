@@ -34,7 +34,7 @@ use crate::model::category::CategoryContents;
 
 /// The embedded model. It has no state; its data are static.
 #[derive(Debug, Clone, Copy)]
-pub struct LocalModel;
+pub struct EmbeddedModel;
 
 /// What is known about a source when its helper text is made.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +86,7 @@ pub struct AnswerChunk<'a> {
     pub text: &'a str,
 }
 
-impl LocalModel {
+impl EmbeddedModel {
     /// Mean of the token rows, length 1; zeros for a text without known tokens.
     #[must_use]
     pub fn embed(text: &str) -> Vec<f32> {
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn agrees_with_the_reference_figures() {
-        let text = include_str!("../../../assets/word-vectors/check.json");
+        let text = include_str!("../../assets/word-vectors/check.json");
         let cases: serde_json::Value = serde_json::from_str(text).unwrap();
         for case in cases.as_array().unwrap() {
             for side in ["a", "b"] {
@@ -162,8 +162,8 @@ mod tests {
                 assert_eq!(ids, wanted);
             }
 
-            let a = LocalModel::embed(case["a"].as_str().unwrap());
-            let b = LocalModel::embed(case["b"].as_str().unwrap());
+            let a = EmbeddedModel::embed(case["a"].as_str().unwrap());
+            let b = EmbeddedModel::embed(case["b"].as_str().unwrap());
             let cosine: f32 = a.iter().zip(&b).map(|(x, y)| x * y).sum();
             assert!((f64::from(cosine) - case["cosine"].as_f64().unwrap()).abs() < 0.001);
         }

@@ -1,0 +1,96 @@
+//! Moves chunks of other sources to the categories that a second look found for them.
+
+use std::collections::BTreeMap;
+
+use super::{Draft, Writer, Written};
+use crate::base::clock::Timestamp;
+use crate::ingestion::write_error::{During as _, WriteError};
+use crate::model::chunk::Move;
+use crate::store::Tx;
+
+impl Writer<'_> {
+    /// Moves chunks that were looked at again, as far as they lie where they lay then.
+    pub(super) async fn move_others(
+        &self,
+        tx: &mut Tx,
+        draft: &Draft<'_>,
+        written: &mut Written,
+    ) -> Result<(), WriteError> {
+        if draft.moves.is_empty() {
+            return Ok(());
+        }
+
+        let space = self.context.space();
+        let left: Vec<i64> = draft.moves.iter().map(|wish| wish.from).collect();
+        let held = tx
+            .find_chunk_counts(space, &left)
+            .await
+            .during("count chunks", "categories")?;
+
+        let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
+        let mut oldest: BTreeMap<i64, i64> = BTreeMap::new();
+        for wish in emptying_none(&draft.moves, held) {
+            if tx
+                .move_chunk(space, &wish)
+                .await
+                .during("move a chunk", "chunks")?
+            {
+                *counts.entry(wish.from).or_default() -= 1;
+                *counts.entry(wish.to).or_default() += 1;
+                let oldest = oldest.entry(wish.to).or_insert(wish.filed_at);
+                *oldest = wish.filed_at.min(*oldest);
+
+                written.moved.push(wish);
+            }
+        }
+
+        for (leaf, moment) in oldest {
+            let dated = tx
+                .date_back(space, &[leaf], Timestamp::from_micros(moment))
+                .await;
+            dated.during("date categories back", "categories")?;
+        }
+
+        self.add_counts(tx, &counts).await
+    }
+}
+
+/// The moves that leave a chunk behind in every category: whoever walks there must find
+/// something. `held` says how many there are.
+fn emptying_none(moves: &[Move], mut held: BTreeMap<i64, i64>) -> Vec<Move> {
+    let may_go = |wish: &&Move| {
+        let left = held.entry(wish.from).or_default();
+        *left -= 1;
+        *left > 0
+    };
+    moves.iter().filter(may_go).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_one_of_a_category_stays() {
+        let wish = |chunk_id, from, to| Move {
+            chunk_id,
+            filed_at: 0,
+            from,
+            to,
+        };
+
+        let moves = [
+            wish(1, 7, 8),
+            wish(2, 7, 8),
+            wish(3, 8, 7),
+            wish(4, 9, 7),
+            wish(5, 6, 7),
+        ];
+
+        let allowed = emptying_none(&moves, BTreeMap::from([(7, 2), (8, 4), (9, 1)]));
+        assert_eq!(
+            allowed.iter().map(|wish| wish.chunk_id).collect::<Vec<_>>(),
+            [1, 3]
+        );
+    }
+}

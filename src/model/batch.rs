@@ -1,0 +1,18 @@
+//! What an ingestion writes down about each of its classification calls.
+
+use crate::base::clock::Timestamp;
+
+/// The log of one classification call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    pub seq: i64,
+    pub level: i64,
+    pub parent_path: String,
+    pub chunk_ordinals: Vec<i64>,
+    pub chunks_sent: i64,
+    pub successes: i64,
+    pub retries: i64,
+    pub failures: i64,
+    pub latency_ms: f64,
+    pub started_at: Timestamp,
+}
