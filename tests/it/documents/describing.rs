@@ -216,7 +216,11 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
             "strategy",
             "`latest`, `earliest`, `longest`, `score`",
         ),
-        (json!({"meta": {}, "as_of": "yesterday"}), "as_of", "timestamp"),
+        (
+            json!({"meta": {}, "as_of": "yesterday"}),
+            "as_of",
+            "timestamp",
+        ),
         (
             json!({"meta": {}, "as_of": "2025-12-04T09:00:00"}),
             "as_of",
