@@ -25,6 +25,7 @@ IN_WORDS = {
     'must contain "file_ingest": it cannot be removed',
     "must not contain the character U+0000",
     "must not be later than `to`",
+    "must be true if no filter is given, because every job would match",
 }
 
 # The same, where the words name what was given or what the installation allows.
