@@ -159,12 +159,6 @@ problems! {
         "Raise timeout_s, use a narrower strategy, or send wait:false.";
 }
 
-/// The kind with this code.
-#[must_use]
-pub fn find(code: &str) -> Option<&'static ProblemKind> {
-    ALL.iter().find(|kind| kind.code == code)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,7 +174,6 @@ mod tests {
                 kind.remedy.ends_with('.') && !kind.title.ends_with('.'),
                 "{kind:?}"
             );
-            assert_eq!(find(kind.code), Some(kind));
         }
 
         assert!(ALL.is_sorted_by_key(|kind| kind.status));

@@ -205,18 +205,18 @@ impl Categories {
         &self,
         tx: &mut Tx,
         space: &Space,
-        wish: CategoryInput,
+        input: CategoryInput,
         now: Timestamp,
     ) -> Result<Category, CategoryError> {
-        let name = category_name(&wish.name);
+        let name = category_name(&input.name);
         if let Some(fault) = name_fault(&name) {
             return Err(CategoryError::Invalid(vec![FieldError::new("name", fault)]));
         }
 
         // No other transaction creates or fills a category until this is written.
         tx.lock_chunks(space).await?;
-        let level = self.level_of(tx, space, &wish).await?;
-        let parent_key = wish.parent_id.unwrap_or(0);
+        let level = self.level_of(tx, space, &input).await?;
+        let parent_key = input.parent_id.unwrap_or(0);
         let key = name_key(&name);
         let siblings = tx.list_children(space, &[parent_key]).await?;
 
@@ -228,7 +228,7 @@ impl Categories {
         }
         self.check_room(tx, space, level, siblings.len()).await?;
         let new = NewCategory {
-            parent_id: wish.parent_id,
+            parent_id: input.parent_id,
             level,
             name,
             name_key: key.clone(),
@@ -291,7 +291,7 @@ impl Categories {
         &self,
         tx: &mut Tx,
         space: &Space,
-        wish: &CategoryInput,
+        input: &CategoryInput,
     ) -> Result<i64, CategoryError> {
         let invalid = |field: &str, message: String| {
             Err(CategoryError::Invalid(vec![FieldError::new(
@@ -300,15 +300,15 @@ impl Categories {
         };
 
         let depth = self.taxonomy.depth();
-        if wish.level.is_some_and(|level| level < 1) {
+        if input.level.is_some_and(|level| level < 1) {
             return invalid("level", format!("must be from 1 to {depth}"));
         }
 
-        if wish.level.is_some_and(|level| level > depth) {
+        if input.level.is_some_and(|level| level > depth) {
             return Err(CategoryError::TooDeep { depth });
         }
 
-        match (wish.parent_id, wish.level) {
+        match (input.parent_id, input.level) {
             (None, None | Some(1)) => Ok(1),
             (None, Some(level)) => invalid(
                 "parent_id",

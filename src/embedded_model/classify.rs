@@ -277,8 +277,8 @@ impl<'a> ChunkToFile<'a> {
             self.own_phrases().collect()
         };
 
-        for wish in wishes.iter().filter_map(|w| names::tidy(w)) {
-            if let Some(same) = choices.iter().find(|c| names::same(&c.name, &wish)) {
+        for wanted in wishes.iter().filter_map(|w| names::tidy(w)) {
+            if let Some(same) = choices.iter().find(|c| names::same(&c.name, &wanted)) {
                 return same.name.clone();
             }
         }

@@ -109,8 +109,8 @@ pub fn language(text: &str) -> Option<&'static str> {
 /// The first of `wishes` that is not taken by an ancestor, or a plain word that
 /// is at least not the parent's own name.
 pub fn first_free(wishes: impl Iterator<Item = String>, parents: &[&str]) -> String {
-    for wish in wishes {
-        if let Some(name) = tidy(&wish)
+    for wanted in wishes {
+        if let Some(name) = tidy(&wanted)
             && !parents.iter().any(|p| same(p, &name))
         {
             return name;

@@ -35,13 +35,11 @@ impl Refusal {
             Self::Full { most } => ApiError::new(
                 problems::TOO_MANY_CONNECTIONS,
                 format!("all {most} connections are busy with a request"),
-            )
-            .fix("Try again shortly, reuse connections, or raise server.max_connections."),
+            ),
             Self::Address { most } => ApiError::new(
                 problems::TOO_MANY_CONNECTIONS_FROM_ADDRESS,
                 format!("this address already has {most} connections, each busy with a request"),
-            )
-            .fix("Try again shortly, reuse connections, or raise server.max_connections_per_address."),
+            ),
         };
 
         problem.header(header::RETRY_AFTER, HeaderValue::from_static("2"))

@@ -25,9 +25,7 @@ pub const SHORT_DRAIN_TIME: Duration = Duration::from_millis(200);
 /// The error for data that exceeds the maximum size.
 pub fn too_large(what: &str, most: usize) -> ApiError {
     let detail = format!("{what} is larger than {most} bytes");
-    ApiError::new(problems::BODY_TOO_LARGE, detail)
-        .fix("Send less data per request, or raise limits.max_body_bytes.")
-        .with("max_body_bytes", most)
+    ApiError::new(problems::BODY_TOO_LARGE, detail).with("max_body_bytes", most)
 }
 
 /// Reads the whole body; its memory is reserved for as long as the reservation lives.
@@ -52,7 +50,6 @@ pub async fn read(body: Body, state: &AppState) -> Result<(Bytes, Reservation), 
                 patience.as_secs()
             ),
         )
-        .fix("Send the body faster, or raise server.body_timeout.")
     })?;
 
     Ok((bytes.map_err(|error| error.describe(most))?, reservation))
@@ -109,20 +106,15 @@ async fn joined(
 }
 
 /// The capacity for what has arrived: everything announced once a quarter of it is here, so that
-/// little is copied.
+/// little is copied. A body without an announced length grows by doubling.
 fn capacity_for(length: usize, announced: usize) -> usize {
     let quarter = announced / 4;
-    let wanted = if length > quarter {
-        announced
-    } else {
-        length.saturating_mul(2).min(quarter)
-    };
-
-    // A body without an announced length grows by doubling.
     if announced == 0 {
         length.saturating_mul(2)
+    } else if length > quarter {
+        announced.max(length)
     } else {
-        wanted.max(length)
+        length.saturating_mul(2).min(quarter)
     }
 }
 

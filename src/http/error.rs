@@ -150,8 +150,7 @@ impl ApiError {
             .map(|e| format!("{}: {}", e.field, e.message))
             .collect();
 
-        let mut error = Self::new(problems::INVALID_REQUEST, named.join("; "))
-            .fix("Correct the fields listed in errors; /docs describes each field.");
+        let mut error = Self::new(problems::INVALID_REQUEST, named.join("; "));
 
         error.0.errors = errors;
         error
@@ -245,8 +244,7 @@ impl From<StoreError> for ApiError {
             StoreError::Conflict { constraint } => Self::new(
                 problems::CONFLICT,
                 format!("{constraint} is already in use"),
-            )
-            .fix("Use the existing resource, or choose another name."),
+            ),
             StoreError::NotADatabase { .. } | StoreError::Schema(_) | StoreError::Broken { .. } => {
                 Self::internal(cause)
             }
@@ -263,7 +261,6 @@ impl From<JobsError> for ApiError {
                 problems::WRONG_JOB_STATE,
                 format!("{detail}; this operation requires {wanted}"),
             )
-            .fix("Get the job to see its current state.")
             .with("state", state.as_str()),
             JobsError::QueueFull { waiting } => Self::new(problems::QUEUE_FULL, detail)
                 .fix(
@@ -312,8 +309,7 @@ impl From<SourceError> for ApiError {
                     None => error,
                 }
             }
-            SourceError::Changed => Self::new(problems::PRECONDITION_FAILED, detail)
-                .fix("Get the source again and repeat the change with its new ETag."),
+            SourceError::Changed => Self::new(problems::PRECONDITION_FAILED, detail),
             SourceError::Store(error) => error.into(),
         }
     }
@@ -368,8 +364,7 @@ impl From<HelperError> for ApiError {
             HelperError::NoSource(_) => Self::not_found(detail),
             HelperError::NotFound(_) => Self::not_found(detail)
                 .fix("Ingest a text, or set a helper with PUT /v1/sources/{id}/helper."),
-            HelperError::NoText(_) => Self::new(problems::NO_TEXT, detail)
-                .fix("Ingest a text first: POST /v1/ingestions with the path or the source_id."),
+            HelperError::NoText(_) => Self::new(problems::NO_TEXT, detail),
             HelperError::Llm(error) => error.into(),
             HelperError::Store(error) => error.into(),
         }

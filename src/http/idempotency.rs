@@ -162,9 +162,6 @@ impl Idempotency {
             return Err(ApiError::new(
                 problems::IDEMPOTENCY_KEY_REUSED,
                 "this Idempotency-Key was already used for another request",
-            )
-            .fix(
-                "Use a new key for each new request; reuse a key only with exactly the same body.",
             ));
         }
 

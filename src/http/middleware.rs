@@ -93,7 +93,6 @@ pub async fn unknown_route() -> ApiError {
 
 pub fn no_such_path() -> ApiError {
     ApiError::new(problems::UNKNOWN_ROUTE, "there is no endpoint at this path")
-        .fix("Look up the path in /docs or /openapi.json.")
 }
 
 /// The response to an unsupported method; the router adds the header `Allow`.
@@ -102,7 +101,6 @@ pub async fn wrong_method() -> ApiError {
         problems::METHOD_NOT_ALLOWED,
         "this endpoint does not support the method",
     )
-    .fix("Use one of the methods in the Allow header.")
 }
 
 /// The response after a panic in a handler. The panic hook has logged the location.

@@ -117,9 +117,7 @@ pub fn cut<T, K: Serialize>(
 }
 
 fn refused(detail: &str) -> ApiError {
-    ApiError::new(problems::INVALID_CURSOR, detail).fix(
-        "Start again without a cursor, then send next_cursor unchanged and with the same filters.",
-    )
+    ApiError::new(problems::INVALID_CURSOR, detail)
 }
 
 fn fingerprint(filter: &str) -> String {

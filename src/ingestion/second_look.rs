@@ -1,6 +1,6 @@
-//! Re-examines filed chunks below the parents that a source's own chunks went to
-//! (`categories::second_look`). Only the embedded model does this: it relies on the contents of
-//! each category, which have grown, and costs only time.
+//! Re-examines filed chunks below the parents that a source's own chunks went to; `turns` chooses
+//! them. Only models that declare the capability do this: they rely on the contents of each
+//! category, which have grown, and cost only time.
 //!
 //! [`SecondLook::look`] is the one way in. What it finds is written with the source. If the model
 //! does not answer, everything stays where it is.
@@ -205,6 +205,8 @@ impl Look {
                 to,
             })
         });
-        found.filter(|wish| wish.from != wish.to).collect()
+        found
+            .filter(|chunk_move| chunk_move.from != chunk_move.to)
+            .collect()
     }
 }

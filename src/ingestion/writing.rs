@@ -541,7 +541,7 @@ pub fn result(
     spent: crate::model::llm_call::Spent,
     shared: Option<i64>,
 ) -> Value {
-    let moved = |wish: &Move| json!({"chunk_id": wish.chunk_id, "from": wish.from, "to": wish.to});
+    let moved = |chunk_move: &Move| json!({"chunk_id": chunk_move.chunk_id, "from": chunk_move.from, "to": chunk_move.to});
     json!({
         "source_id": written.source_id, "version": written.version, "chunks_written": written.chunks,
         "retrieval_chunks_written": written.searched,

@@ -3,8 +3,8 @@
 //! success ends the pause.
 //!
 //! A refusal that may concern one model alone (403, 404) pauses that model only. It may even
-//! concern one text alone: when such a pause has ended because another call was answered, the next
-//! refusals are taken for the affair of whoever asked.
+//! concern one text alone: after such a pause has ended because another call succeeded, the next
+//! refusals fail only the call that met them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -291,7 +291,11 @@ impl Tx {
 
     /// Moves a chunk of a current version to another category, unless either is gone or the chunk
     /// has moved already; returns whether it did. The caller holds the space's lock.
-    pub async fn move_chunk(&mut self, space: &Space, wish: &Move) -> Result<bool, StoreError> {
+    pub async fn move_chunk(
+        &mut self,
+        space: &Space,
+        chunk_move: &Move,
+    ) -> Result<bool, StoreError> {
         let sql = "UPDATE chunks SET category_id = ? WHERE space = ? AND id = ? AND category_id = ? \
                    AND EXISTS (SELECT 1 FROM categories k WHERE k.space = ? AND k.id = ?) \
                    AND EXISTS (SELECT 1 FROM sources s WHERE s.space = chunks.space AND s.id = chunks.source_id \
@@ -299,13 +303,13 @@ impl Tx {
 
         let update = self
             .sql(sql)
-            .bind(wish.to)
+            .bind(chunk_move.to)
             .bind(space.as_str())
-            .bind(wish.chunk_id)
-            .bind(wish.from);
+            .bind(chunk_move.chunk_id)
+            .bind(chunk_move.from);
 
         Ok(self
-            .execute(update.bind(space.as_str()).bind(wish.to))
+            .execute(update.bind(space.as_str()).bind(chunk_move.to))
             .await?
             == 1)
     }

@@ -247,6 +247,5 @@ pub fn still_running() -> ApiError {
         problems::IDEMPOTENCY_KEY_IN_USE,
         "another request with this Idempotency-Key is still running",
     )
-    .fix("Repeat the request with the same key and body to get its response.")
     .header(header::RETRY_AFTER, HeaderValue::from_static("2"))
 }

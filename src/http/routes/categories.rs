@@ -319,7 +319,7 @@ pub async fn create_category(
     }: JsonBody<CreateCategoryRequest>,
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_category", &bytes)?;
-    let wish = CategoryInput {
+    let input = CategoryInput {
         name: request.name,
         parent_id: request.parent_id,
         level: request.level,
@@ -333,7 +333,7 @@ pub async fn create_category(
 
         let category = state
             .categories
-            .create(&mut tx, &caller.space, wish.clone(), caller.now)
+            .create(&mut tx, &caller.space, input.clone(), caller.now)
             .await?;
 
         let unkept = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -96,7 +96,6 @@ pub async fn get_ready(State(state): State<AppState>) -> Result<Json<HealthRespo
             problems::SHUTTING_DOWN,
             "the service is shutting down and accepts no new work",
         )
-        .fix("Send requests to another instance.")
         .header(header::RETRY_AFTER, HeaderValue::from_static("5")));
     }
 

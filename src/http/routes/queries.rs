@@ -262,8 +262,8 @@ pub async fn replay_query(
     PathId(id): PathId,
     JsonBody { value: request, .. }: JsonBody<ReplayQueryRequest>,
 ) -> Result<Json<QueryReplayResponse>, ApiError> {
-    let wish = request.wish()?;
-    if let ReplayInput::Live { model, .. } = &wish {
+    let input = request.input()?;
+    if let ReplayInput::Live { model, .. } = &input {
         caller.require(Role::User)?;
         let model = match model {
             Some(model) => Some(model.clone()),
@@ -278,7 +278,7 @@ pub async fn replay_query(
 
     Ok(Json(
         queries
-            .replay(&who(&caller, &identity), &id, wish)
+            .replay(&who(&caller, &identity), &id, input)
             .await?
             .into(),
     ))

@@ -139,16 +139,14 @@ fn explain(status: StatusCode) -> ApiError {
         StatusCode::URI_TOO_LONG => ApiError::new(
             problems::URI_TOO_LONG,
             "the path and query string are too long",
-        )
-        .fix("Send fewer or shorter query parameters."),
+        ),
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ApiError::new(
             problems::HEAD_TOO_LARGE,
             format!(
                 "the request line and headers are larger than {} bytes",
                 super::MAX_HEAD_BYTES
             ),
-        )
-        .fix("Send fewer or shorter headers and query parameters."),
+        ),
         _ => ApiError::malformed("the request line or the headers are not valid HTTP/1.1").fix(
             "Send a request line and headers as defined in RFC 9112, and check what proxies \
                  change.",

@@ -21,7 +21,11 @@ impl Writer<'_> {
         }
 
         let space = self.context.space();
-        let left: Vec<i64> = draft.moves.iter().map(|wish| wish.from).collect();
+        let left: Vec<i64> = draft
+            .moves
+            .iter()
+            .map(|chunk_move| chunk_move.from)
+            .collect();
         let held = tx
             .find_chunk_counts(space, &left)
             .await
@@ -29,18 +33,18 @@ impl Writer<'_> {
 
         let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
         let mut oldest: BTreeMap<i64, i64> = BTreeMap::new();
-        for wish in emptying_none(&draft.moves, held) {
+        for chunk_move in emptying_none(&draft.moves, held) {
             if tx
-                .move_chunk(space, &wish)
+                .move_chunk(space, &chunk_move)
                 .await
                 .during("move a chunk", "chunks")?
             {
-                *counts.entry(wish.from).or_default() -= 1;
-                *counts.entry(wish.to).or_default() += 1;
-                let oldest = oldest.entry(wish.to).or_insert(wish.filed_at);
-                *oldest = wish.filed_at.min(*oldest);
+                *counts.entry(chunk_move.from).or_default() -= 1;
+                *counts.entry(chunk_move.to).or_default() += 1;
+                let oldest = oldest.entry(chunk_move.to).or_insert(chunk_move.filed_at);
+                *oldest = chunk_move.filed_at.min(*oldest);
 
-                written.moved.push(wish);
+                written.moved.push(chunk_move);
             }
         }
 
@@ -58,8 +62,8 @@ impl Writer<'_> {
 /// The moves that leave a chunk behind in every category: whoever walks there must find
 /// something. `held` says how many there are.
 fn emptying_none(moves: &[Move], mut held: BTreeMap<i64, i64>) -> Vec<Move> {
-    let may_go = |wish: &&Move| {
-        let left = held.entry(wish.from).or_default();
+    let may_go = |chunk_move: &&Move| {
+        let left = held.entry(chunk_move.from).or_default();
         *left -= 1;
         *left > 0
     };
@@ -72,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_last_one_of_a_category_stays() {
-        let wish = |chunk_id, from, to| Move {
+        let chunk_move = |chunk_id, from, to| Move {
             chunk_id,
             filed_at: 0,
             from,
@@ -80,16 +84,19 @@ mod tests {
         };
 
         let moves = [
-            wish(1, 7, 8),
-            wish(2, 7, 8),
-            wish(3, 8, 7),
-            wish(4, 9, 7),
-            wish(5, 6, 7),
+            chunk_move(1, 7, 8),
+            chunk_move(2, 7, 8),
+            chunk_move(3, 8, 7),
+            chunk_move(4, 9, 7),
+            chunk_move(5, 6, 7),
         ];
 
         let allowed = emptying_none(&moves, BTreeMap::from([(7, 2), (8, 4), (9, 1)]));
         assert_eq!(
-            allowed.iter().map(|wish| wish.chunk_id).collect::<Vec<_>>(),
+            allowed
+                .iter()
+                .map(|chunk_move| chunk_move.chunk_id)
+                .collect::<Vec<_>>(),
             [1, 3]
         );
     }

@@ -104,7 +104,6 @@ pub fn check_type(name: &str) -> Result<(), ApiError> {
             types.join(", ")
         ),
     )
-    .fix("Convert the file to text, or send its text as JSON.")
     .with("supported", types))
 }
 

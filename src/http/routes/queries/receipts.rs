@@ -205,7 +205,7 @@ pub struct QueryLeavesResponse {
 
 impl ReplayQueryRequest {
     /// Converts and checks the request.
-    pub fn wish(self) -> Result<ReplayInput, ApiError> {
+    pub fn input(self) -> Result<ReplayInput, ApiError> {
         let mut faults = Vec::new();
         let mut number = |field: &str, given: Option<i64>, least: u64| {
             let number = u64::try_from(given?)
