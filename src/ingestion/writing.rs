@@ -495,7 +495,7 @@ impl Writer<'_> {
             searched.prepared.write(tx, space, chunks, now).await
         };
 
-        if !indexed.during("index chunks", "chunk_terms")? {
+        if !indexed.during("index chunks", "search_entries")? {
             // The space has turned to another embedding model meanwhile: the next run asks that
             // one.
             return Err(WriteError::Job(JobError::Interrupted));

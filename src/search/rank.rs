@@ -6,8 +6,9 @@ use std::collections::HashSet;
 use super::fusion::{self, Candidate, Fused};
 use super::terms::QueryTerm;
 use super::vectors::{dot, unit};
+use crate::model::search::Owner;
 
-/// By what chunks are compared.
+/// By what entries are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Keyword,
@@ -20,20 +21,19 @@ pub enum Kind {
 pub struct PreparedQuery {
     pub kind: Kind,
     pub terms: Vec<QueryTerm>,
-    /// Its vector by the model of the chunks' vectors; none where there are none.
+    /// Its vector by the model of the entries' vectors; none where there are none.
     pub vector: Option<Vec<f32>>,
     /// How many are wanted.
     pub k: usize,
     pub min_score: Option<f64>,
-    /// Only the best chunk of each source.
-    pub by_source: bool,
+    /// Only the best entry of each group.
+    pub by_group: bool,
 }
 
 impl PreparedQuery {
-    /// How many chunks to look at first so that `k` are left; of each source perhaps only one
-    /// is.
+    /// How many entries to look at first so that `k` are left; of each group perhaps only one is.
     pub fn depth(&self, all: usize) -> usize {
-        let k = if self.by_source {
+        let k = if self.by_group {
             self.k.saturating_mul(8)
         } else {
             self.k
@@ -42,12 +42,13 @@ impl PreparedQuery {
     }
 }
 
-/// A chunk and what it is worth.
+/// An entry and what it is worth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
-    pub chunk_id: i64,
-    /// The number of its source.
-    pub source: u64,
+    pub owner: Owner,
+    pub entry_id: i64,
+    /// The number of its group.
+    pub group: u64,
     pub score: f64,
     /// Share of the most that its words could bring.
     pub keyword: Option<f64>,
@@ -57,14 +58,14 @@ pub struct Hit {
     pub standing: Option<Standing>,
 }
 
-/// How far a chunk is above the usual candidate in each part, in standard deviations.
+/// How far an entry is above the usual candidate in each part, in standard deviations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standing {
     pub keyword: f64,
     pub semantic: f64,
 }
 
-/// The best of what was found: ordered, above the least score, one of each source if that is
+/// The best of what was found: ordered, above the least score, one of each group if that is
 /// wanted, no more than `k`.
 pub fn finish(mut hits: Vec<Hit>, question: &PreparedQuery) -> Vec<Hit> {
     hits.retain(|hit| question.min_score.is_none_or(|least| hit.score >= least));
@@ -73,10 +74,10 @@ pub fn finish(mut hits: Vec<Hit>, question: &PreparedQuery) -> Vec<Hit> {
         let better = |a: &Hit, b: &Hit| {
             b.score
                 .total_cmp(&a.score)
-                .then(a.chunk_id.cmp(&b.chunk_id))
+                .then(a.entry_id.cmp(&b.entry_id))
         };
 
-        if !question.by_source && hits.len() > question.k.max(1) {
+        if !question.by_group && hits.len() > question.k.max(1) {
             hits.select_nth_unstable_by(question.k.max(1) - 1, better);
             hits.truncate(question.k);
         }
@@ -84,9 +85,9 @@ pub fn finish(mut hits: Vec<Hit>, question: &PreparedQuery) -> Vec<Hit> {
         hits.sort_unstable_by(better);
     }
 
-    if question.by_source {
+    if question.by_group {
         let mut seen = HashSet::new();
-        hits.retain(|hit| seen.insert(hit.source));
+        hits.retain(|hit| seen.insert(hit.group));
     }
 
     hits.truncate(question.k);

@@ -40,7 +40,7 @@ pub(super) enum Bound {
     Number(i64),
 }
 
-/// StatementBuilder of a statement with the values for their marks.
+/// A statement that is put together, with the values for its marks.
 #[derive(Default)]
 pub(super) struct StatementBuilder {
     pub(super) sql: String,
@@ -105,7 +105,7 @@ impl StatementBuilder {
             }
             (Some(moment), false) => {
                 self.number(" AND c.created_at <= ?", moment.as_micros());
-                self.number(OF_THEN, moment.as_micros());
+                self.number(&of_then("s.id"), moment.as_micros());
             }
         }
     }
@@ -115,11 +115,16 @@ const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.spa
                         JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
 /// Chunks `c` of what the sources said at a moment: of the newest version of then. One that
-/// brought nothing new names the one whose chunks it shares.
-pub(super) const OF_THEN: &str = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \
-     FROM source_versions w WHERE w.space = c.space AND w.source_id = c.source_id AND w.ingested_at <= ? \
-     AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = w.space AND x.version_id = w.id) \
-     ORDER BY w.version DESC LIMIT 1)";
+/// brought nothing new names the one whose chunks it shares. `source_id` is the column that names
+/// the source.
+pub(super) fn of_then(source_id: &str) -> String {
+    format!(
+        " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \
+         FROM source_versions w WHERE w.space = c.space AND w.source_id = {source_id} AND w.ingested_at <= ? \
+         AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = w.space AND x.version_id = w.id) \
+         ORDER BY w.version DESC LIMIT 1)"
+    )
+}
 
 /// Chunks `c` of versions that are written to their end.
 pub(super) const OF_WHOLE: &str = " AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = c.space AND x.version_id = c.version_id)";

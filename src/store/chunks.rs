@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::{OF_THEN, OF_WHOLE, StatementBuilder};
+use super::candidates::{OF_WHOLE, StatementBuilder, of_then};
 use super::dialect::Statement;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -122,14 +122,12 @@ impl Store {
 
         if let Some(moment) = scope.as_of {
             statement.number(" AND c.created_at <= ?", moment.as_micros());
-            statement.number(
-                if scope.latest {
-                    OF_THEN
-                } else {
-                    " AND v.ingested_at <= ?"
-                },
-                moment.as_micros(),
-            );
+            let then = if scope.latest {
+                of_then("c.source_id")
+            } else {
+                " AND v.ingested_at <= ?".to_owned()
+            };
+            statement.number(&then, moment.as_micros());
         }
 
         if let Some((moment, id)) = after {

@@ -172,12 +172,12 @@ impl Dialect {
         format!("CAST(COALESCE(SUM({column}), 0) AS {kind})")
     }
 
-    /// The condition that a row `c` of `chunk_terms` holds what [`Dialect::any_token`] makes of
+    /// The condition that a row `c` of `search_entries` holds what [`Dialect::any_token`] makes of
     /// tokens, or one token.
     pub fn holds_tokens(&self) -> &'static str {
         match self.engine {
             Engine::Sqlite => {
-                "c.chunk_id IN (SELECT rowid FROM chunk_terms_tokens WHERE chunk_terms_tokens MATCH ?)"
+                "c.id IN (SELECT rowid FROM search_entries_tokens WHERE search_entries_tokens MATCH ?)"
             }
             // As the index has it, which takes the tokens as they are: its parser would take longer
             // than the rest.
@@ -230,6 +230,16 @@ impl Dialect {
             Engine::Sqlite => sql.to_owned(),
             Engine::Mysql => format!("{sql} FOR UPDATE"),
             Engine::Postgres => numbered(&format!("{sql} FOR UPDATE")),
+        };
+        sqlx::query(AssertSqlSafe(text))
+    }
+
+    /// The same for a row that others may read, and hold as well, but not change.
+    pub fn query_for_share(&self, sql: &str) -> Statement {
+        let text = match self.engine {
+            Engine::Sqlite => sql.to_owned(),
+            Engine::Mysql => format!("{sql} LOCK IN SHARE MODE"),
+            Engine::Postgres => numbered(&format!("{sql} FOR SHARE")),
         };
         sqlx::query(AssertSqlSafe(text))
     }

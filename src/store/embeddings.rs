@@ -1,4 +1,4 @@
-//! Rows of `embeddings`: the vectors of chunks, and the model that a space's vectors are of.
+//! Rows of `embeddings`: the vectors of search entries, and the model that a space's vectors are of.
 
 use std::collections::HashSet;
 
@@ -6,107 +6,120 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
-use super::chunk_terms::OF_SOURCE;
+use super::search_entries::OF_SOURCE;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{SourceId, Space};
+use crate::base::ids::Space;
 use crate::model::query::QueryScope;
-use crate::model::search::{Unembedded, VectorRow};
+use crate::model::search::{OwnerKind, Unembedded, VectorRow};
 
-/// The kind of owner that a chunk is.
-pub(super) const CHUNK: &str = "chunk";
 /// The setting that holds the model whose vectors a space is searched by.
 const MODEL: &str = "embedding_model";
 /// Rows and bytes in one insert.
 const ROWS: usize = 200;
 const BYTES: usize = 1_000_000;
 
-/// The vector of a chunk, to be stored.
+/// The vector of an entry, to be stored.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEmbedding<'v> {
-    pub chunk_id: i64,
+    pub entry_id: i64,
     pub dim: i64,
     /// float32, little-endian.
     pub vector: &'v [u8],
 }
 
+/// A vector with what is known of its entry.
+#[derive(Debug, Clone)]
+pub struct PlacedVector {
+    pub owner_id: i64,
+    pub group_id: String,
+    pub version_id: i64,
+    pub created_at: i64,
+    pub vector: VectorRow,
+}
+
 impl Store {
-    /// Vectors of a space's chunks in the order of their ids, after the one named.
+    /// Vectors of a kind of entries in the order of the entries' ids, after the one named.
     pub async fn list_vectors(
         &self,
         space: &Space,
+        kind: OwnerKind,
         model: &str,
         after: i64,
         limit: usize,
     ) -> Result<Vec<VectorRow>, StoreError> {
-        let sql = "SELECT owner_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
-                   AND owner_id > ? ORDER BY owner_id LIMIT ?";
+        let sql = "SELECT entry_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
+                   AND entry_id > ? ORDER BY entry_id LIMIT ?";
         self.retry("list_vectors", || async {
             let query = self
                 .sql(sql)
                 .bind(space.as_str())
-                .bind(CHUNK)
+                .bind(kind.as_str())
                 .bind(model.to_owned())
                 .bind(after);
 
             let rows = self
                 .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
                 .await?;
-            rows.iter()
-                .map(|row| {
-                    Ok(VectorRow {
-                        chunk_id: row.try_get(0)?,
-                        vector: row.try_get(1)?,
-                    })
-                })
-                .collect()
+            rows.iter().map(read_vector).collect()
         })
         .await
     }
 
-    /// The same for the chunks of a scope, each with its source; of these, if some are named.
+    /// The same, each with its entry; of these, if some are named. A scope is one of sources: only
+    /// chunks have one.
     pub async fn list_placed_vectors(
         &self,
         space: &Space,
-        scope: &QueryScope,
+        kind: OwnerKind,
+        scope: Option<&QueryScope>,
         model: &str,
         of: Option<&[i64]>,
         after: i64,
         limit: usize,
-    ) -> Result<Vec<(String, VectorRow)>, StoreError> {
+    ) -> Result<Vec<PlacedVector>, StoreError> {
         let mut statement = StatementBuilder::default();
-        statement.push("SELECT e.owner_id, c.source_id, e.vector FROM embeddings e ");
+        statement.push(
+            "SELECT e.entry_id, c.owner_id, c.group_id, c.version_id, c.created_at, e.vector FROM embeddings e ",
+        );
         statement.push(self.backend.dialect.join_in_order());
-        statement.push(" chunk_terms c ON c.space = e.space AND c.chunk_id = e.owner_id");
-        statement.text(&format!("{OF_SOURCE} WHERE e.space = ?"), space.as_str());
-        statement.text(" AND e.owner_kind = ?", CHUNK);
+        statement.push(" search_entries c ON c.id = e.entry_id");
+        if scope.is_some() {
+            statement.push(OF_SOURCE);
+        }
+
+        statement.text(" WHERE e.space = ?", space.as_str());
+        statement.text(" AND e.owner_kind = ?", kind.as_str());
         statement.text(" AND e.model = ?", model);
-        statement.number(" AND e.owner_id > ?", after);
+        statement.number(" AND e.entry_id > ?", after);
 
         if let Some(ids) = of {
             // Numbers, which need no marks.
             let ids = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
             statement.push(&format!(
-                " AND e.owner_id IN ({})",
+                " AND e.entry_id IN ({})",
                 if ids.is_empty() { "0" } else { &ids }
             ));
         }
 
-        statement.scope(scope);
+        if let Some(scope) = scope {
+            statement.scope(scope);
+        }
+
         statement.limit(
-            " ORDER BY e.owner_id",
+            " ORDER BY e.entry_id",
             i64::try_from(limit).unwrap_or(i64::MAX),
         );
 
         self.retry("list_placed_vectors", || async {
             let read = |row: &AnyRow| {
-                Ok((
-                    row.try_get(1)?,
-                    VectorRow {
-                        chunk_id: row.try_get(0)?,
-                        vector: row.try_get(2)?,
-                    },
-                ))
+                Ok(PlacedVector {
+                    owner_id: row.try_get("owner_id")?,
+                    group_id: row.try_get("group_id")?,
+                    version_id: row.try_get("version_id")?,
+                    created_at: row.try_get("created_at")?,
+                    vector: read_vector(row)?,
+                })
             };
             self.fetch_all(self.put_together(&statement, false))
                 .await?
@@ -117,10 +130,11 @@ impl Store {
         .await
     }
 
-    /// Vectors of some chunks.
+    /// Vectors of some entries, in the order of the entries' ids.
     pub async fn list_vectors_of(
         &self,
         space: &Space,
+        kind: OwnerKind,
         model: &str,
         ids: &[i64],
     ) -> Result<Vec<VectorRow>, StoreError> {
@@ -128,36 +142,30 @@ impl Store {
             return Ok(Vec::new());
         }
 
-        let sql = "SELECT owner_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
-                   AND owner_id IN (??)";
+        let sql = "SELECT entry_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
+                   AND entry_id IN (??) ORDER BY entry_id";
         self.retry("list_vectors_of", || async {
             let query = self
                 .backend
                 .dialect
                 .query_list(sql, ids.len())
                 .bind(space.as_str())
-                .bind(CHUNK);
+                .bind(kind.as_str());
 
             let query = query.bind(model.to_owned());
             let rows = self
                 .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
                 .await?;
-            rows.iter()
-                .map(|row| {
-                    Ok(VectorRow {
-                        chunk_id: row.try_get(0)?,
-                        vector: row.try_get(1)?,
-                    })
-                })
-                .collect()
+            rows.iter().map(read_vector).collect()
         })
         .await
     }
 
-    /// How many numbers a vector of this model has in a space; none if there is no vector.
+    /// How many numbers a vector of this model has; none if no entry of the kind has one.
     pub async fn find_vector_dim(
         &self,
         space: &Space,
+        kind: OwnerKind,
         model: &str,
     ) -> Result<Option<i64>, StoreError> {
         let sql =
@@ -167,7 +175,7 @@ impl Store {
                 .fetch_all(
                     self.sql(sql)
                         .bind(space.as_str())
-                        .bind(CHUNK)
+                        .bind(kind.as_str())
                         .bind(model.to_owned()),
                 )
                 .await?;
@@ -206,7 +214,8 @@ impl Store {
         .await
     }
 
-    /// Chunks that have a vector of one model and none of another, in the order of their ids.
+    /// Entries of chunks that have a vector of one model and none of another, in the order of their
+    /// ids.
     pub async fn list_unembedded(
         &self,
         space: &Space,
@@ -214,15 +223,15 @@ impl Store {
         new: &str,
         limit: usize,
     ) -> Result<Vec<Unembedded>, StoreError> {
-        let sql = "SELECT e.owner_id, c.text_content FROM embeddings e JOIN chunks c ON c.id = e.owner_id \
-                   WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? AND NOT EXISTS (SELECT 1 FROM embeddings n \
-                   WHERE n.space = e.space AND n.owner_kind = e.owner_kind AND n.owner_id = e.owner_id AND n.model = ?) \
-                   ORDER BY e.owner_id LIMIT ?";
+        let sql = "SELECT e.entry_id, c.text_content FROM embeddings e JOIN search_entries t ON t.id = e.entry_id \
+                   JOIN chunks c ON c.id = t.owner_id WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? \
+                   AND NOT EXISTS (SELECT 1 FROM embeddings n WHERE n.space = e.space AND n.owner_kind = e.owner_kind \
+                   AND n.entry_id = e.entry_id AND n.model = ?) ORDER BY e.entry_id LIMIT ?";
         self.retry("list_unembedded", || async {
             let query = self
                 .sql(sql)
                 .bind(space.as_str())
-                .bind(CHUNK)
+                .bind(OwnerKind::Chunk.as_str())
                 .bind(old.to_owned())
                 .bind(new.to_owned());
 
@@ -232,8 +241,8 @@ impl Store {
             rows.iter()
                 .map(|row| {
                     Ok(Unembedded {
-                        chunk_id: row.try_get(0)?,
-                        text: row.try_get(1)?,
+                        entry_id: row.try_get("entry_id")?,
+                        text: row.try_get("text_content")?,
                     })
                 })
                 .collect()
@@ -247,13 +256,13 @@ impl Store {
     pub async fn remove_other_embeddings(&self, space: &Space) -> Result<u64, StoreError> {
         // MySQL wants the inner list to be a table of its own.
         let sql = "DELETE FROM embeddings WHERE id IN (SELECT id FROM (SELECT e.id FROM settings s JOIN embeddings e \
-                   ON e.space = s.space WHERE s.space = ? AND s.name = ? AND e.owner_kind = ? \
+                   ON e.space = s.space WHERE s.space = ? AND s.name = ? \
                    AND e.model <> s.value_json LIMIT 2000) q)";
         self.retry("remove_other_embeddings", || async {
             let mut tx = self.begin().await?;
             // Held, so that no other process turns the space meanwhile.
-            tx.lock_chunks(space).await?;
-            let delete = tx.sql(sql).bind(space.as_str()).bind(MODEL).bind(CHUNK);
+            tx.lock_embedding_model(space).await?;
+            let delete = tx.sql(sql).bind(space.as_str()).bind(MODEL);
             let mut removed = tx.execute(delete).await?;
             if removed == 0 {
                 removed = tx.remove_other_pgvectors(space, MODEL).await?;
@@ -267,15 +276,16 @@ impl Store {
 }
 
 impl Tx {
-    /// Stores vectors; one that is there already stays.
+    /// Stores vectors; one that is there already stays. Counted as [`Tx::add_entries`] is.
     pub async fn add_embeddings(
         &mut self,
         space: &Space,
+        kind: OwnerKind,
         model: &str,
         vectors: &[NewEmbedding<'_>],
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let sql = "INSERT INTO embeddings (space, owner_kind, owner_id, model, dim, vector, created_at) \
+        let sql = "INSERT INTO embeddings (space, owner_kind, entry_id, model, dim, vector, created_at) \
                    VALUES (?, ?, ?, ?, ?, ?, ?)";
         let mut rest = vectors;
         while !rest.is_empty() {
@@ -292,8 +302,8 @@ impl Tx {
             for new in some {
                 insert = insert
                     .bind(space.as_str())
-                    .bind(CHUNK)
-                    .bind(new.chunk_id)
+                    .bind(kind.as_str())
+                    .bind(new.entry_id)
                     .bind(model.to_owned());
                 insert = insert
                     .bind(new.dim)
@@ -304,39 +314,59 @@ impl Tx {
             self.execute(insert).await?;
         }
 
-        self.add_pgvectors(space, model, vectors).await
+        self.add_pgvectors(space, kind, model, vectors).await
     }
 
-    /// The model whose vectors the space is searched by: the one that is, or this from now on. The
-    /// caller holds the space's lock.
+    /// The model whose vectors the space is searched by: the one that is, or this from now on. It
+    /// stays so until this transaction ends; others may settle it at the same time.
     pub async fn settle_embedding_model(
         &mut self,
         space: &Space,
         model: &str,
         now: Timestamp,
     ) -> Result<String, StoreError> {
-        let find = self.sql("SELECT value_json FROM settings WHERE space = ? AND name = ?");
-        let found = self
-            .fetch_optional(find.bind(space.as_str()).bind(MODEL))
-            .await?;
-        if let Some(known) = found.map(|row| row.try_get(0)).transpose()? {
+        if let Some(known) = self.hold_embedding_model(space).await? {
             return Ok(known);
         }
 
-        let insert = self
-            .sql("INSERT INTO settings (value_json, updated_at, space, name) VALUES (?, ?, ?, ?)");
+        let insert =
+            "INSERT INTO settings (value_json, updated_at, space, name) VALUES (?, ?, ?, ?)";
+        let insert = self.backend.dialect.insert_if_absent(insert);
         let insert = insert
             .bind(model.to_owned())
             .bind(now.as_micros())
-            .bind(space.as_str())
+            .bind(space.as_str().to_owned())
             .bind(MODEL);
 
         self.execute(insert).await?;
-        Ok(model.to_owned())
+        let settled = self.hold_embedding_model(space).await?;
+        Ok(settled.unwrap_or_else(|| model.to_owned()))
     }
 
-    /// From now on the space is searched by another model's vectors. The caller holds the space's
-    /// lock.
+    async fn hold_embedding_model(&mut self, space: &Space) -> Result<Option<String>, StoreError> {
+        let find = "SELECT value_json FROM settings WHERE space = ? AND name = ?";
+        let find = self.backend.dialect.query_for_share(find);
+        let found = self
+            .fetch_optional(find.bind(space.as_str().to_owned()).bind(MODEL))
+            .await?;
+        Ok(found.map(|row| row.try_get("value_json")).transpose()?)
+    }
+
+    /// The same for whoever may turn the space to another model: all who settle it wait.
+    pub async fn lock_embedding_model(
+        &mut self,
+        space: &Space,
+    ) -> Result<Option<String>, StoreError> {
+        let find = "SELECT value_json FROM settings WHERE space = ? AND name = ?";
+        let find = self.backend.dialect.query_for_update(find);
+        let found = self
+            .fetch_optional(find.bind(space.as_str().to_owned()).bind(MODEL))
+            .await?;
+        Ok(found.map(|row| row.try_get("value_json")).transpose()?)
+    }
+
+    /// From now on the space is searched by another model's vectors. The caller holds
+    /// [`Tx::lock_embedding_model`].
     pub async fn update_embedding_model(
         &mut self,
         space: &Space,
@@ -354,60 +384,53 @@ impl Tx {
         self.execute(update).await.map(|_| ())
     }
 
-    /// Which of these chunks are there.
-    pub async fn list_existing_chunks(
+    /// Which of these entries are there; they stay until this transaction ends.
+    pub async fn hold_entries(
         &mut self,
         space: &Space,
+        kind: OwnerKind,
         ids: &[i64],
     ) -> Result<HashSet<i64>, StoreError> {
-        let sql = "SELECT id FROM chunks WHERE COALESCE(space, '') = ? AND id IN (??)";
-        let query = self
-            .backend
-            .dialect
-            .query_list(sql, ids.len())
-            .bind(space.as_str());
+        let marks = vec!["?"; ids.len().max(1)].join(",");
+        let sql = format!(
+            "SELECT id FROM search_entries WHERE space = ? AND owner_kind = ? AND id IN ({marks})"
+        );
+        let query = self.backend.dialect.query_for_share(&sql);
+        let query = query
+            .persistent(false)
+            .bind(space.as_str().to_owned())
+            .bind(kind.as_str());
 
         let rows = self
             .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
             .await?;
-        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+        rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
     }
 
-    /// Whether chunks have a vector of one model and none of another.
+    /// Whether entries of chunks have a vector of one model and none of another.
     pub async fn has_unembedded(
         &mut self,
         space: &Space,
         old: &str,
         new: &str,
     ) -> Result<bool, StoreError> {
-        let sql = "SELECT e.owner_id FROM embeddings e WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? \
+        let sql = "SELECT e.entry_id FROM embeddings e WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? \
                    AND NOT EXISTS (SELECT 1 FROM embeddings n WHERE n.space = e.space \
-                   AND n.owner_kind = e.owner_kind AND n.owner_id = e.owner_id AND n.model = ?) LIMIT 1";
+                   AND n.owner_kind = e.owner_kind AND n.entry_id = e.entry_id AND n.model = ?) LIMIT 1";
         let query = self
             .sql(sql)
             .bind(space.as_str())
-            .bind(CHUNK)
+            .bind(OwnerKind::Chunk.as_str())
             .bind(old.to_owned())
             .bind(new.to_owned());
 
         Ok(self.fetch_optional(query).await?.is_some())
     }
+}
 
-    /// Removes the vectors of a source's chunks.
-    pub(super) async fn remove_source_embeddings(
-        &mut self,
-        space: &Space,
-        id: &SourceId,
-    ) -> Result<(), StoreError> {
-        let sql = "DELETE FROM embeddings WHERE space = ? AND owner_kind = ? AND owner_id IN \
-                   (SELECT c.id FROM chunks c WHERE c.space = ? AND c.source_id = ?)";
-        let delete = self
-            .sql(sql)
-            .bind(space.as_str())
-            .bind(CHUNK)
-            .bind(space.as_str())
-            .bind(id.as_str());
-
-        self.execute(delete).await.map(|_| ())
-    }
+fn read_vector(row: &AnyRow) -> Result<VectorRow, StoreError> {
+    Ok(VectorRow {
+        entry_id: row.try_get("entry_id")?,
+        vector: row.try_get("vector")?,
+    })
 }

@@ -7,28 +7,24 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
-use super::chunk_terms::OF_SOURCE;
 use super::source_versions::IS_WHOLE;
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::query::QueryScope;
-use crate::model::search::{Found, SearchSource, Span};
+use crate::model::search::{Found, SearchGroup, Span};
 
 /// Versions in one statement.
 const AT_ONCE: usize = 500;
 
 impl Store {
     /// Every source of a space, with what it says now.
-    pub async fn list_search_sources(
-        &self,
-        space: &Space,
-    ) -> Result<Vec<SearchSource>, StoreError> {
+    pub async fn list_search_groups(&self, space: &Space) -> Result<Vec<SearchGroup>, StoreError> {
         let sql = "SELECT id, eligible, content_version_id FROM sources WHERE space = ?";
-        self.retry("list_search_sources", || async {
+        self.retry("list_search_groups", || async {
             let read = |row: &AnyRow| {
                 let eligible = row.try_get::<i64, _>(1)? != 0;
-                Ok(SearchSource {
+                Ok(SearchGroup {
                     id: row.try_get(0)?,
                     version_id: row.try_get(2)?,
                     eligible,
@@ -48,7 +44,7 @@ impl Store {
         &self,
         space: &Space,
         scope: &QueryScope,
-    ) -> Result<Vec<SearchSource>, StoreError> {
+    ) -> Result<Vec<SearchGroup>, StoreError> {
         // The newest version of then; one that brought nothing new names the one whose chunks it
         // shares.
         let then = format!(
@@ -107,7 +103,7 @@ impl Store {
             }
 
             let read = |row: &AnyRow| {
-                Ok(SearchSource {
+                Ok(SearchGroup {
                     id: row.try_get(0)?,
                     version_id: row.try_get(1)?,
                     eligible: true,
@@ -150,7 +146,7 @@ impl Store {
             space.as_str(),
         );
 
-        statement.push(&format!("{OF_SOURCE} WHERE 1 = 1"));
+        statement.push(" JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE 1 = 1");
         statement.scope(scope);
         statement.push(" ORDER BY c.version_id, c.start_char");
         self.retry("list_spans_under", || async {

@@ -56,7 +56,7 @@ async fn columns(database: &TestDatabase) -> BTreeMap<String, BTreeSet<String>> 
     let sql = match database.engine {
         Engine::Sqlite => {
             "SELECT m.name, p.name FROM sqlite_master m JOIN pragma_table_info(m.name) p WHERE m.type = 'table' \
-             AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'chunk\\_terms\\_tokens%' ESCAPE '\\'"
+             AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'search\\_entries\\_tokens%' ESCAPE '\\'"
         }
         Engine::Postgres => {
             "SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT) FROM information_schema.columns \

@@ -1,4 +1,4 @@
-//! Finds chunks in an index: those that a filter lets through, scored by their words, their
+//! Finds entries in an index: those that a filter lets through, scored by their words, their
 //! meaning, or both.
 
 use std::collections::{HashMap, HashSet};
@@ -8,28 +8,39 @@ use super::super::keywords::{Collection, KeywordQuery, part};
 use super::super::rank::{Hit, Kind, PreparedQuery, finish, fuse_all};
 use super::super::terms::{QueryTerm, token};
 use super::{Index, NONE, Postings};
+use crate::model::search::Owner;
 
-/// Which chunks a query may see.
+/// Which entries a query may see.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// The version that counts of each source; without it, what each eligible source says now.
-    pub sources: Option<HashMap<String, i64>>,
+    /// The version that counts of each group; without it, what each eligible group says now.
+    pub groups: Option<HashMap<String, i64>>,
     /// Nothing that came later.
     pub until: Option<i64>,
-    /// Only these chunks.
-    pub chunks: Option<HashSet<i64>>,
+    /// Only these owners.
+    pub owners: Option<HashSet<i64>>,
 }
 
 impl Filter {
-    /// Whether a chunk is among those that are named, if any are.
-    pub fn lets(&self, chunk_id: i64) -> bool {
-        self.chunks
+    /// Whether an owner is among those that are named, if any are.
+    pub fn names(&self, owner_id: i64) -> bool {
+        self.owners
             .as_ref()
-            .is_none_or(|chunks| chunks.contains(&chunk_id))
+            .is_none_or(|owners| owners.contains(&owner_id))
+    }
+
+    /// Whether an entry may be seen, as far as the filter alone can tell.
+    pub fn lets(&self, owner_id: i64, group_id: &str, version_id: i64, created_at: i64) -> bool {
+        self.names(owner_id)
+            && self.until.is_none_or(|until| created_at <= until)
+            && self
+                .groups
+                .as_ref()
+                .is_none_or(|groups| groups.get(group_id) == Some(&version_id))
     }
 }
 
-/// A filter made ready: the version that counts, by the source's number.
+/// A filter made ready: the version that counts, by the group's number.
 struct Sieve<'f> {
     versions: Vec<Option<i64>>,
     until: i64,
@@ -37,7 +48,7 @@ struct Sieve<'f> {
 }
 
 impl Index {
-    /// The best chunks for a query, the best first.
+    /// The best entries for a query, the best first.
     pub fn search(&self, question: &PreparedQuery, filter: &Filter) -> Vec<Hit> {
         let sieve = self.sieve(filter);
         let wanted = |row: usize| self.passes(row, &sieve);
@@ -55,13 +66,13 @@ impl Index {
     }
 
     fn sieve<'f>(&self, filter: &'f Filter) -> Sieve<'f> {
-        let mut versions: Vec<Option<i64>> = match &filter.sources {
+        let mut versions: Vec<Option<i64>> = match &filter.groups {
             None => self.states.iter().map(|state| state.version_id).collect(),
             Some(_) => vec![None; self.states.len()],
         };
 
-        for (id, version) in filter.sources.iter().flatten() {
-            if let Some(number) = self.source_numbers.get(id.as_str()) {
+        for (id, version) in filter.groups.iter().flatten() {
+            if let Some(number) = self.group_numbers.get(id.as_str()) {
                 versions[*number as usize] = Some(*version);
             }
         }
@@ -74,9 +85,9 @@ impl Index {
     }
 
     fn passes(&self, row: usize, sieve: &Sieve<'_>) -> bool {
-        sieve.versions[self.sources[row] as usize] == Some(self.versions[row])
+        sieve.versions[self.groups[row] as usize] == Some(self.versions[row])
             && self.created[row] <= sieve.until
-            && sieve.filter.lets(self.chunk_ids[row])
+            && sieve.filter.names(self.owner_ids[row])
     }
 
     /// The keyword score of every row.
@@ -129,8 +140,8 @@ impl Index {
             .filter(|(row, score)| **score > 0.0 && wanted(*row));
 
         let mut found: Vec<(usize, f64)> = found.map(|(row, score)| (row, *score)).collect();
-        // Of each source only one is kept, so that all may be needed.
-        if !question.by_source && found.len() > question.k.max(1) {
+        // Of each group only one is kept, so that all may be needed.
+        if !question.by_group && found.len() > question.k.max(1) {
             let better =
                 |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
             found.select_nth_unstable_by(question.k.max(1) - 1, better);
@@ -156,12 +167,12 @@ impl Index {
         let mut count = question.depth(self.len());
         loop {
             let near = self.nearest(question, count, &wanted);
-            let sources: HashSet<u32> = near.iter().map(|(row, _)| self.sources[*row]).collect();
+            let groups: HashSet<u32> = near.iter().map(|(row, _)| self.groups[*row]).collect();
 
-            // Of each source only one is kept: there may be too few yet, though more would be
+            // Of each group only one is kept: there may be too few yet, though more would be
             // found.
-            if question.by_source
-                && sources.len() < question.k
+            if question.by_group
+                && groups.len() < question.k
                 && near.len() == count
                 && count < self.len()
             {
@@ -191,7 +202,7 @@ impl Index {
             .collect();
         let better = |a: &usize, b: &usize| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b));
 
-        if question.by_source {
+        if question.by_group {
             held.sort_unstable_by(better);
             self.keep_one_each(&mut held);
         } else if held.len() > SAMPLE {
@@ -217,8 +228,8 @@ impl Index {
         fused.into_iter().map(hit).collect()
     }
 
-    /// The nearest chunks that are compared by both; one of each source where only one is
-    /// wanted, so that a long source does not leave the others out.
+    /// The nearest entries that are compared by both; one of each group where only one is wanted,
+    /// so that a long source does not leave the others out.
     fn near_sample(
         &self,
         question: &PreparedQuery,
@@ -229,11 +240,11 @@ impl Index {
             let near = self.nearest(question, count, &wanted);
             let all = near.len() < count || count >= self.len();
             let mut rows: Vec<usize> = near.into_iter().map(|(row, _)| row).collect();
-            if question.by_source {
+            if question.by_group {
                 self.keep_one_each(&mut rows);
             }
 
-            if all || rows.len() >= SAMPLE || !question.by_source {
+            if all || rows.len() >= SAMPLE || !question.by_group {
                 rows.truncate(SAMPLE);
                 return rows;
             }
@@ -242,10 +253,10 @@ impl Index {
         }
     }
 
-    /// Of each source the first.
+    /// Of each group the first.
     fn keep_one_each(&self, rows: &mut Vec<usize>) {
         let mut seen = HashSet::new();
-        rows.retain(|row| seen.insert(self.sources[*row]));
+        rows.retain(|row| seen.insert(self.groups[*row]));
     }
 
     fn nearest(
@@ -273,10 +284,13 @@ impl Index {
     }
 
     fn hit(&self, row: usize, score: f64) -> Hit {
-        let source = u64::from(self.sources[row]);
         Hit {
-            chunk_id: self.chunk_ids[row],
-            source,
+            owner: Owner {
+                kind: self.kind,
+                id: self.owner_ids[row],
+            },
+            entry_id: self.entry_ids[row],
+            group: u64::from(self.groups[row]),
             score,
             keyword: None,
             semantic: None,

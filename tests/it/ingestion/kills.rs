@@ -122,7 +122,10 @@ impl DocumentRetrieval {
         assert_eq!(count(database, filed).await, chunks, "nobody else's");
 
         // What searches find is there once as well, with its terms and its vector.
-        for table in ["chunk_terms t ON t.chunk_id", "embeddings t ON t.owner_id"] {
+        for table in [
+            "search_entries t ON t.owner_id",
+            "search_entries t JOIN embeddings e ON e.entry_id = t.id ON t.owner_id",
+        ] {
             let astray = format!(
                 "SELECT COUNT(*) - COUNT(DISTINCT c.id) + (SELECT COUNT(*) FROM chunks WHERE profile = 'retrieval') \
                  - COUNT(DISTINCT c.id) FROM chunks c JOIN {table} = c.id WHERE c.profile = 'retrieval'"
