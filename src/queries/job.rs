@@ -5,6 +5,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use super::{Queries, QuerySettings, Who};
 use crate::base::ids::QueryId;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
+use crate::model::llm_call::Payer;
 
 /// The name of this kind of work.
 pub const KIND: &str = "query";
@@ -39,14 +40,16 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
     // The query has the job's id: an attempt that had to stop has left its calls under it.
     let id = QueryId::from_stored(context.id().to_string());
     let store = &queries.inner.store;
-    let told = store.list_query_calls(context.space(), &id).await?;
+    let told = store
+        .list_calls_of(context.space(), &Payer::Query(id.to_string()))
+        .await?;
     context.report("answering", serde_json::json!({}));
-    let payer = store.find_job_payer(context.space(), context.id()).await?;
+    let budget = store.find_job_budget(context.space(), context.id()).await?;
     let who = Who {
         space: context.space().clone(),
         now: context.clock().now(),
         traceparent: None,
-        payer,
+        budget,
     };
 
     let result = queries.answer_as(id, &who, &ask, Some(told)).await?;

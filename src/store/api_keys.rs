@@ -7,7 +7,7 @@ use sqlx::any::AnyRow;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
-use crate::model::llm_call::{Payer, Spent};
+use crate::model::llm_call::{KeyBudget, Spent};
 
 /// What stands for all spaces in a row; no space can be called so.
 pub const ALL_SPACES: &str = "*";
@@ -243,15 +243,15 @@ impl Store {
         .await
     }
 
-    /// The key that pays for a job's calls, if it was queued with one.
-    pub async fn find_job_payer(
+    /// The key whose day counts a job's calls, if it was queued with one.
+    pub async fn find_job_budget(
         &self,
         space: &Space,
         id: &JobId,
-    ) -> Result<Option<Payer>, StoreError> {
-        self.retry("find_job_payer", || async {
+    ) -> Result<Option<KeyBudget>, StoreError> {
+        self.retry("find_job_budget", || async {
             let query =
-                self.sql("SELECT paid_by_json FROM job_requests WHERE space = ? AND job_id = ?");
+                self.sql("SELECT budget_json FROM job_requests WHERE space = ? AND job_id = ?");
             let rows = self
                 .fetch_all(
                     query
@@ -268,7 +268,7 @@ impl Store {
 
             let read = |text: String| {
                 serde_json::from_str(&text).map_err(|_| StoreError::Broken {
-                    cause: "the payer of a job cannot be read".to_owned(),
+                    cause: "the budget of a job cannot be read".to_owned(),
                 })
             };
 
@@ -292,15 +292,15 @@ impl Tx {
     }
 
     /// Notes which key pays for a job that this transaction has queued.
-    pub async fn update_job_payer(
+    pub async fn update_job_budget(
         &mut self,
         space: &Space,
         id: &JobId,
-        payer: &Payer,
+        budget: &KeyBudget,
     ) -> Result<(), StoreError> {
-        let text = serde_json::to_string(payer).unwrap_or_default();
+        let text = serde_json::to_string(budget).unwrap_or_default();
         let update =
-            self.sql("UPDATE job_requests SET paid_by_json = ? WHERE space = ? AND job_id = ?");
+            self.sql("UPDATE job_requests SET budget_json = ? WHERE space = ? AND job_id = ?");
         let update = update
             .bind(text)
             .bind(space.as_str().to_owned())

@@ -234,12 +234,13 @@ impl Dialect {
         sqlx::query(AssertSqlSafe(text))
     }
 
-    /// The same for a row that others may read, and hold as well, but not change.
+    /// The same for a row that others may hold in this way as well, but may neither remove nor hold
+    /// for an update.
     pub fn query_for_share(&self, sql: &str) -> Statement {
         let text = match self.engine {
             Engine::Sqlite => sql.to_owned(),
             Engine::Mysql => format!("{sql} LOCK IN SHARE MODE"),
-            Engine::Postgres => numbered(&format!("{sql} FOR SHARE")),
+            Engine::Postgres => numbered(&format!("{sql} FOR KEY SHARE")),
         };
         sqlx::query(AssertSqlSafe(text))
     }

@@ -12,6 +12,7 @@ use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{Batch, Claim, JobEvent, JobRecord, JobState, Report};
+use crate::model::llm_call::Payer;
 
 /// Rows in one insert.
 const ROWS: usize = 100;
@@ -332,13 +333,14 @@ impl Tx {
     pub async fn remove_job_record(&mut self, space: &Space, id: &JobId) -> Result<(), StoreError> {
         for sql in [
             "DELETE FROM job_batches WHERE space = ? AND job_id = ?",
-            "DELETE FROM llm_calls WHERE space = ? AND job_id = ?",
             "DELETE FROM job_events WHERE space = ? AND job_id = ? AND kind <> 'state'",
         ] {
             self.execute(self.sql(sql).bind(space.as_str()).bind(id.as_str()))
                 .await?;
         }
-        Ok(())
+
+        self.remove_calls_of(space.as_str(), &Payer::Job(id.clone()))
+            .await
     }
 
     /// Appends to what happened to a job. Two writers at once collide, and the loser is run again.

@@ -18,6 +18,7 @@ use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
 use crate::model::job::{Job, JobFilter, JobState, NewJob, WRITTEN};
+use crate::model::llm_call::Payer;
 
 pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, progress_json, \
      result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at, losses, \
@@ -104,9 +105,12 @@ impl Store {
                 let delete =
                     tx.sql("DELETE FROM jobs WHERE space = ? AND id = ? AND finished_at < ?");
                 let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
-                removed += tx
-                    .execute(delete.bind(space).bind(id).bind(before.as_micros()))
-                    .await?;
+                let delete = delete.bind(space.clone()).bind(id.clone());
+                if tx.execute(delete.bind(before.as_micros())).await? == 1 {
+                    tx.remove_calls_of(&space, &Payer::Job(JobId::from_stored(id)))
+                        .await?;
+                    removed += 1;
+                }
             }
 
             tx.commit().await?;

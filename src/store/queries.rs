@@ -4,10 +4,10 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::jobs::read_json;
-use super::{Store, StoreError, llm_calls};
+use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
-use crate::model::llm_call::LlmCall;
+use crate::model::llm_call::Payer;
 use crate::model::query::{NewQuery, StoredQuery};
 
 /// A part of a list: at most `limit` queries, newest first, before the one named.
@@ -128,38 +128,11 @@ impl Store {
         .await
     }
 
-    /// Every attempt of a query to ask a model, in their order.
-    pub async fn list_query_calls(
-        &self,
-        space: &Space,
-        id: &QueryId,
-    ) -> Result<Vec<LlmCall>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM llm_calls WHERE space = ? AND query_id = ? ORDER BY seq",
-            llm_calls::COLUMNS
-        );
-        self.retry("list_query_calls", || async {
-            let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
-                .bind(space.as_str())
-                .bind(id.as_str());
-            self.fetch_all(query)
-                .await?
-                .iter()
-                .map(llm_calls::read_call)
-                .collect()
-        })
-        .await
-    }
-
     /// Forgets the attempts of a query; the sums of their day stay.
     pub async fn remove_query_calls(&self, space: &Space, id: &QueryId) -> Result<(), StoreError> {
         self.retry("remove_query_calls", || async {
             let mut tx = self.begin().await?;
-            let delete = tx.sql("DELETE FROM llm_calls WHERE space = ? AND query_id = ?");
-            tx.execute(delete.bind(space.as_str()).bind(id.as_str()))
+            tx.remove_calls_of(space.as_str(), &Payer::Query(id.to_string()))
                 .await?;
             tx.commit().await
         })
@@ -177,8 +150,7 @@ impl Store {
 
             for row in old {
                 let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
-                let calls = tx.sql("DELETE FROM llm_calls WHERE space = ? AND query_id = ?");
-                tx.execute(calls.bind(space.clone()).bind(id.clone()))
+                tx.remove_calls_of(&space, &Payer::Query(id.clone()))
                     .await?;
                 let receipt = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");
 

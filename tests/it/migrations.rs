@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use memoir::base::hash::sha256_hex;
 use memoir::config::database::Engine;
 use memoir::store::{SCHEMA_VERSION, Store, StoreError};
 use sqlx::Row as _;
@@ -35,6 +36,31 @@ fn the_three_folders_hold_the_same_names() {
         i64::try_from(names("sqlite").len()).unwrap(),
         SCHEMA_VERSION,
         "a file is not in the list of migrate.rs"
+    );
+}
+
+#[test]
+fn migrations_are_as_they_were_listed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let mut found = String::new();
+    for engine in ["mysql", "postgres", "sqlite"] {
+        let mut files: Vec<_> = std::fs::read_dir(folder.join(engine))
+            .unwrap()
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+
+        files.sort_unstable();
+        for file in files {
+            let sql = std::fs::read(folder.join(engine).join(&file)).unwrap();
+            found.push_str(&format!("{}  {engine}/{file}\n", sha256_hex(&sql)));
+        }
+    }
+
+    let listed = std::fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    assert!(
+        found == listed,
+        "migrations are frozen from the first tagged release: add a new file instead of editing one. Before that \
+         release, update migrations/SHA256SUMS deliberately, to:\n{found}"
     );
 }
 
@@ -186,13 +212,13 @@ async fn what_somebody_dropped_is_named() {
         let store = store(&database).await;
         store.migrate().await.unwrap();
         let on = if database.engine == Engine::Mysql {
-            " ON llm_calls"
+            " ON queries"
         } else {
             ""
         };
 
         database
-            .execute(&format!("DROP INDEX llm_calls_started{on}"))
+            .execute(&format!("DROP INDEX queries_created{on}"))
             .await;
         database.execute("DROP TABLE idempotency_keys").await;
         let missing: Vec<String> = store
@@ -206,9 +232,9 @@ async fn what_somebody_dropped_is_named() {
         assert_eq!(
             missing,
             [
-                "index llm_calls_started",
                 "table idempotency_keys",
-                "index idempotency_keys_created"
+                "index idempotency_keys_created",
+                "index queries_created"
             ]
         );
     }

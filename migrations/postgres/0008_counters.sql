@@ -1,8 +1,0 @@
--- Counts that several processes share: writes to a space's chunks, calls in a window of time.
-CREATE TABLE counters (
-    space VARCHAR(64) NOT NULL,
-    name VARCHAR(64) NOT NULL,
-    window_start BIGINT NOT NULL,  -- 0 where time does not matter
-    value BIGINT NOT NULL,
-    PRIMARY KEY (space, name, window_start)
-);

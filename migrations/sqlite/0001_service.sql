@@ -1,0 +1,39 @@
+-- Values that belong to the data rather than to the process, such as the depth of a space's hierarchy.
+CREATE TABLE settings (
+    space TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value_json TEXT NOT NULL,
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (space, name)
+);
+
+-- Written and emptied again to see whether there is room.
+CREATE TABLE write_probes (
+    id TEXT NOT NULL,
+    filler TEXT NOT NULL,
+    PRIMARY KEY (id)
+);
+
+-- Counts that several processes share: writes to a space's chunks and to groups of other search entries, calls in a window of time.
+CREATE TABLE counters (
+    space TEXT NOT NULL,
+    name TEXT NOT NULL,
+    window_start INTEGER NOT NULL,  -- 0 where time does not matter
+    value INTEGER NOT NULL,
+    PRIMARY KEY (space, name, window_start)
+);
+
+-- The first answer to each Idempotency-Key, kept for 24 hours. Pruning spans spaces.
+CREATE TABLE idempotency_keys (
+    space TEXT NOT NULL,
+    idempotency_key TEXT NOT NULL,
+    route TEXT NOT NULL,
+    body_hash TEXT NOT NULL,
+    status INTEGER,  -- empty until the answer is known
+    response_json TEXT,
+    created_at INTEGER NOT NULL,
+    lease_owner TEXT,  -- of a request that is answered outside of a transaction
+    lease_until INTEGER,  -- by the database's clock; after it another request may take over
+    PRIMARY KEY (space, idempotency_key)
+);
+CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
