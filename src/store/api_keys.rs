@@ -336,22 +336,22 @@ impl Tx {
 }
 
 fn read_key(row: &AnyRow) -> Result<ApiKeyRow, StoreError> {
-    let moment = |index: usize| -> Result<Option<Timestamp>, sqlx::Error> {
+    let moment = |column: &str| -> Result<Option<Timestamp>, sqlx::Error> {
         Ok(row
-            .try_get::<Option<i64>, _>(index)?
+            .try_get::<Option<i64>, _>(column)?
             .map(Timestamp::from_micros))
     };
     Ok(ApiKeyRow {
-        space: row.try_get(0)?,
-        id: row.try_get(1)?,
-        name: row.try_get(2)?,
-        key_sha256: row.try_get(3)?,
-        prefix: row.try_get(4)?,
-        role: row.try_get(5)?,
-        limits_json: row.try_get(6)?,
-        expires_at: moment(7)?,
-        created_at: Timestamp::from_micros(row.try_get(8)?),
-        revoked_at: moment(9)?,
-        last_used_at: moment(10)?,
+        space: row.try_get("space")?,
+        id: row.try_get("id")?,
+        name: row.try_get("name")?,
+        key_sha256: row.try_get("key_sha256")?,
+        prefix: row.try_get("prefix")?,
+        role: row.try_get("role")?,
+        limits_json: row.try_get("limits_json")?,
+        expires_at: moment("expires_at")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
+        revoked_at: moment("revoked_at")?,
+        last_used_at: moment("last_used_at")?,
     })
 }

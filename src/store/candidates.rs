@@ -439,16 +439,16 @@ fn read_option(row: &AnyRow) -> Result<CategoryOption, StoreError> {
 
 fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
     Ok(Candidate {
-        id: row.try_get(0)?,
-        source_id: SourceId::from_stored(row.try_get(1)?),
-        source_version: row.try_get(2)?,
-        text: row.try_get(3)?,
-        start_char: row.try_get(4)?,
-        end_char: row.try_get(5)?,
-        category_id: row.try_get(6)?,
-        created_at: Timestamp::from_micros(row.try_get(7)?),
-        token_count: row.try_get(8)?,
-        tokenizer: row.try_get(9)?,
+        id: row.try_get("id")?,
+        source_id: SourceId::from_stored(row.try_get("source_id")?),
+        source_version: row.try_get("version")?,
+        text: row.try_get("text_content")?,
+        start_char: row.try_get("start_char")?,
+        end_char: row.try_get("end_char")?,
+        category_id: row.try_get("category_id")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
+        token_count: row.try_get("token_count")?,
+        tokenizer: row.try_get("tokenizer")?,
     })
 }
 

@@ -528,11 +528,11 @@ fn select_page(
 
 pub(super) fn read_category(row: &AnyRow) -> Result<Category, StoreError> {
     Ok(Category {
-        id: row.try_get(0)?,
-        parent_id: row.try_get(1)?,
-        level: row.try_get(2)?,
-        name: row.try_get(3)?,
-        chunk_count: row.try_get(4)?,
-        created_at: Timestamp::from_micros(row.try_get(5)?),
+        id: row.try_get("id")?,
+        parent_id: row.try_get("parent_id")?,
+        level: row.try_get("level")?,
+        name: row.try_get("name")?,
+        chunk_count: row.try_get("chunk_count")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
     })
 }

@@ -34,7 +34,12 @@ impl Store {
                 .fetch_all(query.bind(space.as_str()).bind(id.as_str()))
                 .await?;
             rows.iter()
-                .map(|row| Ok((row.try_get(0)?, read_json(row, 1)?.unwrap_or_default())))
+                .map(|row| {
+                    Ok((
+                        row.try_get("step")?,
+                        read_json(row, "value_json")?.unwrap_or_default(),
+                    ))
+                })
                 .collect()
         })
         .await
@@ -122,7 +127,7 @@ impl Store {
                 .await?;
             rows.iter()
                 .map(|row| {
-                    let ordinals = read_json(row, 3)?.unwrap_or_default();
+                    let ordinals = read_json(row, "chunk_ordinals_json")?.unwrap_or_default();
                     let ordinals = ordinals
                         .as_array()
                         .into_iter()
@@ -131,16 +136,16 @@ impl Store {
                         .collect();
 
                     Ok(Batch {
-                        seq: row.try_get(0)?,
-                        level: row.try_get(1)?,
-                        parent_path: row.try_get(2)?,
+                        seq: row.try_get("seq")?,
+                        level: row.try_get("level")?,
+                        parent_path: row.try_get("parent_path")?,
                         chunk_ordinals: ordinals,
-                        chunks_sent: row.try_get(4)?,
-                        successes: row.try_get(5)?,
-                        retries: row.try_get(6)?,
-                        failures: row.try_get(7)?,
-                        latency_ms: row.try_get(8)?,
-                        started_at: Timestamp::from_micros(row.try_get(9)?),
+                        chunks_sent: row.try_get("chunks_sent")?,
+                        successes: row.try_get("successes")?,
+                        retries: row.try_get("retries")?,
+                        failures: row.try_get("failures")?,
+                        latency_ms: row.try_get("latency_ms")?,
+                        started_at: Timestamp::from_micros(row.try_get("started_at")?),
                     })
                 })
                 .collect()
@@ -439,9 +444,9 @@ fn told<'e>(claim: &'e Claim, reports: &'e [Report]) -> impl Iterator<Item = Eve
 
 fn read_event(row: &AnyRow) -> Result<JobEvent, StoreError> {
     Ok(JobEvent {
-        seq: row.try_get(0)?,
-        kind: row.try_get(1)?,
-        data: read_json(row, 2)?.unwrap_or_default(),
-        created_at: Timestamp::from_micros(row.try_get(3)?),
+        seq: row.try_get("seq")?,
+        kind: row.try_get("kind")?,
+        data: read_json(row, "data_json")?.unwrap_or_default(),
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
     })
 }

@@ -554,7 +554,7 @@ fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
         level: row.try_get("level")?,
         attempt: row.try_get("attempt")?,
         outcome: row.try_get("outcome")?,
-        llm_output: read_json(row, 6)?,
+        llm_output: read_json(row, "output_json")?,
         timestamp: Timestamp::from_micros(row.try_get("started_at")?),
         latency_ms: row.try_get("latency_ms")?,
         provider: row.try_get("provider")?,
@@ -564,7 +564,7 @@ fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
         tokens_completion: row.try_get("tokens_completion")?,
         tokens_cached: row.try_get("tokens_cached")?,
         cost_usd: row.try_get("cost_usd")?,
-        provider_params: read_json(row, 16)?.unwrap_or_default(),
+        provider_params: read_json(row, "params_json")?.unwrap_or_default(),
         key_id: None,
     })
 }

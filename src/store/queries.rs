@@ -192,13 +192,13 @@ impl Store {
 
 fn read_query(row: &AnyRow) -> Result<StoredQuery, StoreError> {
     Ok(StoredQuery {
-        id: QueryId::from_stored(row.try_get(0)?),
-        user_id: row.try_get(1)?,
-        request: read_json(row, 2)?.unwrap_or_default(),
-        receipt: read_json(row, 3)?.unwrap_or_default(),
-        state: row.try_get(4)?,
-        answer_chars: row.try_get(5)?,
-        elapsed_ms: row.try_get(6)?,
-        created_at: Timestamp::from_micros(row.try_get(7)?),
+        id: QueryId::from_stored(row.try_get("id")?),
+        user_id: row.try_get("user_id")?,
+        request: read_json(row, "request_json")?.unwrap_or_default(),
+        receipt: read_json(row, "receipt_json")?.unwrap_or_default(),
+        state: row.try_get("state")?,
+        answer_chars: row.try_get("answer_chars")?,
+        elapsed_ms: row.try_get("elapsed_ms")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
     })
 }
