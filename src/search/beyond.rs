@@ -14,7 +14,7 @@ use super::vectors::{dot, from_bytes, unit};
 use crate::base::ids::Space;
 use crate::model::query::QueryScope;
 use crate::model::search::{EntryRow, Owner, OwnerKind, SearchSize, VectorRow};
-use crate::store::{PlacedVector, Store, StoreError};
+use crate::store::{PlacedVector, Store, StoreError, VectorPart};
 
 /// The rarest terms that together match no more entries than this lead to the candidates.
 const CANDIDATES: u64 = 5_000;
@@ -248,7 +248,13 @@ impl Beyond<'_> {
         loop {
             let page = self
                 .store
-                .list_placed_vectors(self.space, self.kind, self.scope, model, None, after, PAGE)
+                .list_placed_vectors(
+                    self.space,
+                    self.kind,
+                    self.scope,
+                    model,
+                    VectorPart::After(after, PAGE),
+                )
                 .await?;
 
             let Some(last) = page.last() else { break };
@@ -297,9 +303,7 @@ impl Beyond<'_> {
                 self.kind,
                 self.scope,
                 model,
-                Some(some),
-                0,
-                AT_ONCE,
+                VectorPart::Of(some),
             );
 
             for placed in placed.await? {

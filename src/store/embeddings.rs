@@ -28,6 +28,15 @@ pub struct NewEmbedding<'v> {
     pub vector: &'v [u8],
 }
 
+/// Which vectors are read.
+#[derive(Debug, Clone, Copy)]
+pub enum VectorPart<'v> {
+    /// So many behind an entry.
+    After(i64, usize),
+    /// Those of these entries.
+    Of(&'v [i64]),
+}
+
 /// A vector with what is known of its entry.
 #[derive(Debug, Clone)]
 pub struct PlacedVector {
@@ -66,17 +75,15 @@ impl Store {
         .await
     }
 
-    /// The same, each with its entry; of these, if some are named. A scope is one of sources: only
-    /// chunks have one.
+    /// Vectors of a kind, each with its entry, in the order of the entries' ids. A scope is one of
+    /// sources: only chunks have one.
     pub async fn list_placed_vectors(
         &self,
         space: &Space,
         kind: OwnerKind,
         scope: Option<&QueryScope>,
         model: &str,
-        of: Option<&[i64]>,
-        after: i64,
-        limit: usize,
+        part: VectorPart<'_>,
     ) -> Result<Vec<PlacedVector>, StoreError> {
         let mut statement = StatementBuilder::default();
         statement.push(
@@ -91,16 +98,21 @@ impl Store {
         statement.text(" WHERE e.space = ?", space.as_str());
         statement.text(" AND e.owner_kind = ?", kind.as_str());
         statement.text(" AND e.model = ?", model);
-        statement.number(" AND e.entry_id > ?", after);
-
-        if let Some(ids) = of {
-            // Numbers, which need no marks.
-            let ids = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-            statement.push(&format!(
-                " AND e.entry_id IN ({})",
-                if ids.is_empty() { "0" } else { &ids }
-            ));
-        }
+        let limit = match part {
+            VectorPart::After(after, limit) => {
+                statement.number(" AND e.entry_id > ?", after);
+                limit
+            }
+            VectorPart::Of(ids) => {
+                // Numbers, which need no marks.
+                let list = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+                statement.push(&format!(
+                    " AND e.entry_id IN ({})",
+                    if list.is_empty() { "0" } else { &list }
+                ));
+                ids.len()
+            }
+        };
 
         if let Some(scope) = scope {
             statement.scope(scope);

@@ -55,7 +55,7 @@ pub use candidates::LeafPart;
 pub use catalog::Missing;
 pub use categories::{CategoryFilter, CategoryPage};
 pub use chunks::{ChunkPlace, ChunkScope, Sample};
-pub use embeddings::{NewEmbedding, PlacedVector};
+pub use embeddings::{NewEmbedding, PlacedVector, VectorPart};
 pub use error::StoreError;
 pub use idempotency::StoredAnswer;
 pub use idempotency_runs::{IdempotentRun, RunClaim};

@@ -2,6 +2,7 @@
 //! is newer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path;
 
 use memoir::base::hash::sha256_hex;
@@ -52,7 +53,7 @@ fn migrations_are_as_they_were_listed() {
         files.sort_unstable();
         for file in files {
             let sql = std::fs::read(folder.join(engine).join(&file)).unwrap();
-            found.push_str(&format!("{}  {engine}/{file}\n", sha256_hex(&sql)));
+            writeln!(found, "{}  {engine}/{file}", sha256_hex(&sql)).unwrap();
         }
     }
 
