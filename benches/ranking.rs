@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use memoir::embedded_model::EmbeddedModel;
-use memoir::model::search::{SearchChunkRow, SearchSource, VectorRow};
+use memoir::model::search::{EntryRow, SearchGroup, VectorRow};
 use memoir::search::index::{Filter, Index};
 use memoir::search::rank::{Kind, PreparedQuery};
 use memoir::search::{terms, vectors};
@@ -137,14 +137,15 @@ fn difference(one: &[(f64, f64)], other: &[(f64, f64)]) -> (f64, f64) {
 /// The service's index over chunks numbered from 1, all of one source.
 fn fill(docs: &[String]) -> Index {
     let mut index = Index::default();
-    let rows: Vec<SearchChunkRow> = (1..)
+    let rows: Vec<EntryRow> = (1..)
         .zip(docs)
-        .map(|(chunk_id, text)| {
+        .map(|(id, text)| {
             let found = terms::of_chunk(text);
-            let (source_id, length) = ("s".to_owned(), i64::from(found.length));
-            SearchChunkRow {
-                chunk_id,
-                source_id,
+            let (group_id, length) = ("s".to_owned(), i64::from(found.length));
+            EntryRow {
+                id,
+                owner_id: id,
+                group_id,
                 version_id: 1,
                 created_at: 0,
                 length,
@@ -154,7 +155,7 @@ fn fill(docs: &[String]) -> Index {
         .collect();
 
     index.add(&rows);
-    index.set_sources(&[SearchSource {
+    index.set_groups(&[SearchGroup {
         id: "s".to_owned(),
         version_id: Some(1),
         eligible: true,
@@ -164,8 +165,8 @@ fn fill(docs: &[String]) -> Index {
     let bytes = |text: &String| vectors::to_bytes(&EmbeddedModel::embed(text));
     let rows: Vec<VectorRow> = (1..)
         .zip(docs)
-        .map(|(chunk_id, text)| VectorRow {
-            chunk_id,
+        .map(|(entry_id, text)| VectorRow {
+            entry_id,
             vector: bytes(text),
         })
         .collect();
@@ -183,12 +184,12 @@ fn search(index: &Index, query: &str, kind: Kind) -> Vec<usize> {
         vector,
         k: K,
         min_score: None,
-        by_source: false,
+        by_group: false,
     };
 
     let hits = index.search(&question, &Filter::default());
     hits.iter()
-        .filter_map(|hit| usize::try_from(hit.chunk_id - 1).ok())
+        .filter_map(|hit| usize::try_from(hit.owner.id - 1).ok())
         .collect()
 }
 

@@ -8,7 +8,6 @@ CREATE TABLE IF NOT EXISTS jobs (
     user_id VARCHAR(128) NOT NULL,
     source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,  -- no foreign key, because the source may be written only when the job ends
     source_seq BIGINT NOT NULL,  -- the order of the jobs for one source, counted by the database; 0 without a source
-    plan_json LONGTEXT,
     progress_json LONGTEXT,
     result_json LONGTEXT,
     error_json LONGTEXT,
@@ -41,7 +40,7 @@ CREATE TABLE IF NOT EXISTS job_requests (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     request_json LONGTEXT NOT NULL,
-    paid_by_json LONGTEXT,  -- the API key whose daily caps its calls count against
+    budget_json LONGTEXT,  -- the API key whose daily caps count its calls
     PRIMARY KEY (space, job_id),
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -8,7 +8,6 @@ CREATE TABLE jobs (
     user_id VARCHAR(128) NOT NULL,
     source_id VARCHAR(36),  -- no foreign key, because the source may be written only when the job ends
     source_seq BIGINT NOT NULL,  -- the order of the jobs for one source, counted by the database; 0 without a source
-    plan_json TEXT,
     progress_json TEXT,
     result_json TEXT,
     error_json TEXT,
@@ -41,7 +40,7 @@ CREATE TABLE job_requests (
     space VARCHAR(64) NOT NULL,
     job_id VARCHAR(36) NOT NULL,
     request_json TEXT NOT NULL,
-    paid_by_json TEXT,  -- the API key whose daily caps its calls count against
+    budget_json TEXT,  -- the API key whose daily caps count its calls
     PRIMARY KEY (space, job_id),
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 );

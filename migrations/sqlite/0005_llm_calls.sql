@@ -1,11 +1,11 @@
 -- Every model call: its answer, duration and cost. Never the prompt.
+-- Payers are of several kinds, so no foreign key: the store removes both together.
 CREATE TABLE llm_calls (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,
     call_id TEXT NOT NULL,
-    job_id TEXT,
-    query_id TEXT,
-    batch_seq INTEGER,
+    payer_kind TEXT NOT NULL,  -- job, query, context, prompt_run or request
+    payer_id TEXT,  -- none for a request
     seq INTEGER NOT NULL,
     stage TEXT NOT NULL,
     level INTEGER,
@@ -21,10 +21,22 @@ CREATE TABLE llm_calls (
     tokens_completion INTEGER NOT NULL,
     tokens_cached INTEGER NOT NULL,
     cost_usd REAL,
-    started_at INTEGER NOT NULL,
-    FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
+    started_at INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX llm_calls_call ON llm_calls (space, call_id);
-CREATE UNIQUE INDEX llm_calls_job ON llm_calls (space, job_id, seq);
-CREATE UNIQUE INDEX llm_calls_query ON llm_calls (space, query_id, seq);
-CREATE INDEX llm_calls_started ON llm_calls (space, started_at);
+CREATE UNIQUE INDEX llm_calls_payer ON llm_calls (space, payer_kind, payer_id, seq);
+
+-- Model usage per day. Kept when jobs are pruned, and counted even if call records are not stored.
+CREATE TABLE usage_days (
+    space TEXT NOT NULL,
+    day TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    tokens_prompt INTEGER NOT NULL,
+    tokens_completion INTEGER NOT NULL,
+    tokens_cached INTEGER NOT NULL,
+    cost_usd REAL NOT NULL,
+    PRIMARY KEY (space, day, stage, provider, model)
+);

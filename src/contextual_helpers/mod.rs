@@ -13,7 +13,7 @@ use crate::llm::tasks::helper::{Helper, HelperOutput};
 use crate::llm::{Llm, LlmError, Session};
 use crate::model::chunk::{RETRIEVAL, TAXONOMY};
 use crate::model::contextual_helper::{ContextualHelper, HelperOrigin, NewHelper};
-use crate::model::llm_call::Payer;
+use crate::model::llm_call::KeyBudget;
 use crate::store::{AsStoreError, Store, StoreError};
 
 pub use compose::{HelperFields, Refused, compose, from_text};
@@ -186,7 +186,7 @@ impl ContextualHelpers {
         &self,
         space: &Space,
         source: &crate::model::source::Source,
-        payer: Option<Payer>,
+        budget: Option<KeyBudget>,
         now: Timestamp,
     ) -> Result<ContextualHelper, HelperError> {
         let id = &source.id;
@@ -258,7 +258,7 @@ impl ContextualHelpers {
             chunks,
         };
 
-        let session = Session::of_caller(space.clone()).paid_by(payer);
+        let session = Session::of_caller(space.clone()).within(budget);
         let helper = self.generate(&session, head).await?;
         self.store(space, id, &helper, now).await
     }

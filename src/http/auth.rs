@@ -20,7 +20,7 @@ use crate::base::problems;
 use crate::config::auth::Role;
 use crate::keys::Key;
 use crate::llm::Llm;
-use crate::model::llm_call::Payer;
+use crate::model::llm_call::KeyBudget;
 use crate::store::{StoreError, Tx};
 
 const SPACE_HEADER: &str = "x-memoir-space";
@@ -119,14 +119,14 @@ impl Caller {
     }
 
     /// Who pays for model calls.
-    pub fn payer(&self) -> Option<Payer> {
-        self.key.as_ref().map(|key| key.payer())
+    pub fn budget(&self) -> Option<KeyBudget> {
+        self.key.as_ref().map(|key| key.budget())
     }
 
     /// Records who pays for a job that this transaction has queued.
     pub async fn pay_for(&self, tx: &mut Tx, id: &JobId) -> Result<(), StoreError> {
-        match self.payer() {
-            Some(payer) => tx.update_job_payer(&self.space, id, &payer).await,
+        match self.budget() {
+            Some(budget) => tx.update_job_budget(&self.space, id, &budget).await,
             None => Ok(()),
         }
     }

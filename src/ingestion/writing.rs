@@ -450,7 +450,7 @@ impl Writer<'_> {
             searched.prepared.write(tx, space, chunks, now).await
         };
 
-        if !indexed.during("index chunks", "chunk_terms")? {
+        if !indexed.during("index chunks", "search_entries")? {
             // The space has switched to another embedding model: the next run uses that one.
             return Err(WriteError::Job(JobError::Interrupted));
         }

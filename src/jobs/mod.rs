@@ -20,7 +20,7 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
 use crate::config;
 use crate::model::job::{Claim, Job, JobEvent, JobFilter, JobState, NewJob};
-use crate::model::llm_call::LlmCall;
+use crate::model::llm_call::{LlmCall, Payer};
 use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
 
 pub use bulk::Changed;
@@ -209,7 +209,10 @@ impl Jobs {
 
     /// Every attempt of a job to ask a model.
     pub async fn calls(&self, job: &Job) -> Result<Vec<LlmCall>, JobsError> {
-        Ok(self.store.list_job_calls(&job.space, &job.id).await?)
+        Ok(self
+            .store
+            .list_calls_of(&job.space, &Payer::Job(job.id.clone()))
+            .await?)
     }
 
     /// Events after `seq`; waits up to a timeout if there are none.

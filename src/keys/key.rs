@@ -4,7 +4,7 @@ use crate::base::clock::Timestamp;
 use crate::base::hash::{hex, parse_sha256_hex, sha256_hex};
 use crate::base::ids::Space;
 use crate::config::auth::{ApiKey, KeyLimits, Role};
-use crate::model::llm_call::Payer;
+use crate::model::llm_call::KeyBudget;
 use crate::store::{ALL_SPACES, ApiKeyRow};
 
 /// Where a key was created.
@@ -124,9 +124,9 @@ impl Key {
     }
 
     /// Who pays for model calls with this key.
-    pub fn payer(&self) -> Payer {
+    pub fn budget(&self) -> KeyBudget {
         let day = self.limits.day;
-        Payer {
+        KeyBudget {
             key_id: self.id.clone(),
             calls: day.calls,
             tokens: day.tokens,

@@ -49,7 +49,7 @@ pub use task::{Fault, Items, Task};
 use crate::base::clock::{Clock, Timestamp};
 use crate::base::ids::{JobId, Space};
 use crate::config;
-use crate::model::llm_call::UsageDay;
+use crate::model::llm_call::{Payer, UsageDay};
 use crate::store::{Journal, Store, StoreError, UsageFilter, UsagePlace};
 use profile::Profile;
 use send::Target;
@@ -125,8 +125,12 @@ impl Llm {
     /// The ledger cannot be read.
     pub async fn job_session(&self, space: &Space, id: &JobId) -> Result<Session, StoreError> {
         self.inner.journal.flush().await?;
-        let (spent, last_seq) = self.inner.store.find_job_spent(space, id).await?;
-        let payer = self.inner.store.find_job_payer(space, id).await?;
+        let (spent, last_seq) = self
+            .inner
+            .store
+            .find_spent_by(space, &Payer::Job(id.clone()))
+            .await?;
+        let budget = self.inner.store.find_job_budget(space, id).await?;
         let session = Session::of_job(
             space.clone(),
             id.clone(),
@@ -135,7 +139,7 @@ impl Llm {
             last_seq + 1,
         );
 
-        Ok(session.paid_by(payer))
+        Ok(session.within(budget))
     }
 
     /// What was spent, by day, stage and model, and the sum of all that the filter lets through.

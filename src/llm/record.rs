@@ -134,9 +134,9 @@ impl<'a> Call<'a> {
             provider_params: plan.params.clone(),
             key_id: attempts
                 .session
-                .payer
+                .budget
                 .as_ref()
-                .map(|payer| payer.key_id.clone()),
+                .map(|budget| budget.key_id.clone()),
         };
 
         let begun = Instant::now();
@@ -238,7 +238,7 @@ impl<'a> Call<'a> {
             response_model: answered_by,
             error: error.or_else(|| (outcome != CallOutcome::Ok).then(|| outcome.as_str())),
             traceparent: session.traceparent.as_deref(),
-            owner: &session.owner,
+            payer: &session.payer,
         });
 
         session.end(record.clone(), self.expected);
@@ -250,7 +250,7 @@ impl<'a> Call<'a> {
 
         llm.journal().add(CallEntry {
             space: session.space.clone(),
-            owner: session.owner.clone(),
+            payer: session.payer.clone(),
             call: record,
         });
     }

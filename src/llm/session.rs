@@ -9,12 +9,12 @@ use super::LlmError;
 use super::recall::{Recalled, Record};
 use crate::base::ids::{JobId, Space};
 use crate::config::llm::Caps;
-use crate::model::llm_call::{CallOwner, LlmCall, Payer, Spent};
+use crate::model::llm_call::{KeyBudget, LlmCall, Payer, Spent};
 
 /// One asker.
 pub struct Session {
     pub(super) space: Space,
-    pub(super) owner: CallOwner,
+    pub(super) payer: Payer,
     /// `provider:model` for every task, instead of the settings'.
     pub(super) model: Option<String>,
     pub(super) deterministic: bool,
@@ -23,10 +23,9 @@ pub struct Session {
     pub(super) probing: bool,
     /// The trace that its spans belong to.
     pub(super) traceparent: Option<String>,
-    /// The API key that its calls count for.
-    pub(super) payer: Option<Payer>,
+    /// The API key whose day counts its calls.
+    pub(super) budget: Option<KeyBudget>,
     caps: Caps,
-    scope: &'static str,
     state: Mutex<State>,
 }
 
@@ -42,14 +41,14 @@ struct State {
 }
 
 impl Session {
-    /// For a caller of the API that has neither a job nor a question.
+    /// For a caller of the API that keeps no record of its own.
     pub fn of_caller(space: Space) -> Self {
-        Self::new(space, CallOwner::Nobody, Caps::default(), "request")
+        Self::of(space, Payer::Request, Caps::default())
     }
 
     /// For a job; `spent` and `next_seq` are what its earlier attempts left in the ledger.
     pub fn of_job(space: Space, id: JobId, caps: Caps, spent: Spent, next_seq: i64) -> Self {
-        let session = Self::new(space, CallOwner::Job(id), caps, "job");
+        let session = Self::of(space, Payer::Job(id), caps);
         *session.state() = State {
             next_seq,
             spent,
@@ -61,20 +60,20 @@ impl Session {
 
     /// For a question.
     pub fn of_query(space: Space, id: String, caps: Caps) -> Self {
-        Self::new(space, CallOwner::Query(id), caps, "query")
+        Self::of(space, Payer::Query(id), caps)
     }
 
-    fn new(space: Space, owner: CallOwner, caps: Caps, scope: &'static str) -> Self {
+    /// For whoever pays, with what it may spend in all.
+    pub fn of(space: Space, payer: Payer, caps: Caps) -> Self {
         Self {
             space,
-            owner,
+            payer,
             model: None,
             deterministic: false,
             probing: false,
             traceparent: None,
-            payer: None,
+            budget: None,
             caps,
-            scope,
             state: Mutex::new(State {
                 next_seq: 1,
                 ..State::default()
@@ -85,7 +84,7 @@ impl Session {
     /// For a question that is answered from its record alone: no model is asked, nothing is written
     /// down.
     pub fn of_record(space: Space, id: String, calls: Vec<LlmCall>) -> Self {
-        let session = Self::new(space, CallOwner::Query(id), Caps::default(), "query");
+        let session = Self::of(space, Payer::Query(id), Caps::default());
         session.state().record = Record::alone(calls);
         session
     }
@@ -153,8 +152,8 @@ impl Session {
 
     /// Counts its calls for an API key, and holds them against the key's daily caps.
     #[must_use]
-    pub fn paid_by(mut self, payer: Option<Payer>) -> Self {
-        self.payer = payer;
+    pub fn within(mut self, budget: Option<KeyBudget>) -> Self {
+        self.budget = budget;
         self
     }
 
@@ -175,7 +174,7 @@ impl Session {
     pub(super) fn begin(&self, expected: Spent) -> Result<i64, LlmError> {
         let mut state = self.state();
         let so_far = state.spent.plus(state.under_way);
-        check_cap(self.scope, &self.caps, so_far, expected)?;
+        check_cap(self.payer.kind(), &self.caps, so_far, expected)?;
         state.under_way = state.under_way.plus(expected);
         let seq = state.next_seq;
 
@@ -190,7 +189,7 @@ impl Session {
         state.spent = state.spent.plus(call.spent());
 
         // A job may make thousands of calls, and has them in the ledger.
-        if !matches!(self.owner, CallOwner::Job(_)) {
+        if !matches!(self.payer, Payer::Job(_)) {
             state.calls.push(call);
         }
     }

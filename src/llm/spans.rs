@@ -16,7 +16,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 
 use crate::config::llm::Kind;
-use crate::model::llm_call::{CallOwner, LlmCall};
+use crate::model::llm_call::{LlmCall, Payer};
 
 /// Where spans go, if anywhere.
 pub struct Spans(Option<(SdkTracerProvider, SdkTracer)>);
@@ -31,7 +31,7 @@ pub struct Finished<'a> {
     pub response_model: Option<String>,
     pub error: Option<&'static str>,
     pub traceparent: Option<&'a str>,
-    pub owner: &'a CallOwner,
+    pub payer: &'a Payer,
 }
 
 impl Spans {
@@ -169,10 +169,12 @@ fn attributes(finished: &Finished<'_>) -> Vec<KeyValue> {
 
     add("error.type", finished.error.map(Into::into));
     add("memoir.cost_usd", call.cost_usd.map(Into::into));
-    match finished.owner {
-        CallOwner::Job(id) => add("memoir.job_id", Some(id.to_string().into())),
-        CallOwner::Query(id) => add("memoir.query_id", Some(id.clone().into())),
-        CallOwner::Nobody => {}
+    match finished.payer {
+        Payer::Job(id) => add("memoir.job_id", Some(id.to_string().into())),
+        Payer::Query(id) => add("memoir.query_id", Some(id.clone().into())),
+        Payer::Context(id) => add("memoir.context_id", Some(id.clone().into())),
+        Payer::PromptRun(id) => add("memoir.prompt_run_id", Some(id.clone().into())),
+        Payer::Request => {}
     }
 
     attributes

@@ -22,7 +22,7 @@ enum Purse {
 
 type UnderWay = Arc<Mutex<HashMap<Purse, Spent>>>;
 
-/// Calls under way, by who pays for them.
+/// Calls under way, by whose day counts them.
 #[derive(Default)]
 pub struct Today {
     under_way: UnderWay,
@@ -62,13 +62,13 @@ impl Llm {
         session: &Session,
         expected: Spent,
     ) -> Result<Option<Reservation>, LlmError> {
-        let key = session.payer.as_ref().map(|payer| {
+        let key = session.budget.as_ref().map(|budget| {
             let caps = Caps {
-                calls: payer.calls,
-                tokens: payer.tokens,
-                usd: payer.usd,
+                calls: budget.calls,
+                tokens: budget.tokens,
+                usd: budget.usd,
             };
-            (Purse::Key(payer.key_id.clone()), caps)
+            (Purse::Key(budget.key_id.clone()), caps)
         });
 
         let space = (

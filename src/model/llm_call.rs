@@ -37,16 +37,42 @@ impl CallOutcome {
 
 /// On whose behalf a model was called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallOwner {
+pub enum Payer {
     Job(JobId),
     /// A query, by its id.
     Query(String),
-    Nobody,
+    /// A context that was assembled, by its id.
+    Context(String),
+    /// A run of a prompt, by its id.
+    PromptRun(String),
+    /// A request that keeps no record of its own.
+    Request,
 }
 
-/// The API key that pays for calls, and what it may spend on one UTC day; 0: no cap.
+impl Payer {
+    /// Its name in the ledger, and in what a cap says.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Job(_) => "job",
+            Self::Query(_) => "query",
+            Self::Context(_) => "context",
+            Self::PromptRun(_) => "prompt_run",
+            Self::Request => "request",
+        }
+    }
+
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Job(id) => Some(id.as_str()),
+            Self::Query(id) | Self::Context(id) | Self::PromptRun(id) => Some(id),
+            Self::Request => None,
+        }
+    }
+}
+
+/// The API key whose daily caps count a call, and what it may spend on one day (UTC); 0 is no cap.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Payer {
+pub struct KeyBudget {
     pub key_id: String,
     pub calls: u64,
     pub tokens: u64,

@@ -3,11 +3,38 @@
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 
-/// A chunk as the index knows it.
+/// What a search can find.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OwnerKind {
+    #[default]
+    Chunk,
+    Memory,
+}
+
+impl OwnerKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chunk => "chunk",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// Whose text an entry holds: a chunk or a memory, by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    pub kind: OwnerKind,
+    pub id: i64,
+}
+
+/// An entry as the index knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchChunkRow {
-    pub chunk_id: i64,
-    pub source_id: String,
+pub struct EntryRow {
+    pub id: i64,
+    pub owner_id: i64,
+    /// The source of a chunk, the thread of a memory.
+    pub group_id: String,
+    /// The version of its source; 0 where the owner has no versions.
     pub version_id: i64,
     /// In microseconds.
     pub created_at: i64,
@@ -15,23 +42,23 @@ pub struct SearchChunkRow {
     pub tokens: String,
 }
 
-/// The vector of a chunk: float32, little-endian.
+/// The vector of an entry: float32, little-endian.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VectorRow {
-    pub chunk_id: i64,
+    pub entry_id: i64,
     pub vector: Vec<u8>,
 }
 
 /// A chunk without a vector of the current model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unembedded {
-    pub chunk_id: i64,
+    pub entry_id: i64,
     pub text: String,
 }
 
 /// A source and its visible version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchSource {
+pub struct SearchGroup {
     pub id: String,
     pub version_id: Option<i64>,
     pub eligible: bool,
@@ -49,7 +76,7 @@ pub struct Span {
 /// The size of what can be searched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SearchSize {
-    pub chunks: i64,
+    pub entries: i64,
     /// The sum of their lengths.
     pub terms: i64,
 }

@@ -6,6 +6,7 @@ use super::{Queries, QuerySettings, Who};
 use crate::base::ids::QueryId;
 use crate::base::problems;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
+use crate::model::llm_call::Payer;
 
 /// The name of this kind of job.
 pub const KIND: &str = "query";
@@ -37,14 +38,16 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
     let store = &queries.inner.store;
     // Its last calls may still wait to be written.
     queries.inner.llm.flush().await?;
-    let told = store.list_query_calls(context.space(), &id).await?;
+    let told = store
+        .list_calls_of(context.space(), &Payer::Query(id.to_string()))
+        .await?;
     context.report("answering", serde_json::json!({}));
-    let payer = store.find_job_payer(context.space(), context.id()).await?;
+    let budget = store.find_job_budget(context.space(), context.id()).await?;
     let who = Who {
         space: context.space().clone(),
         now: context.clock().now(),
         traceparent: None,
-        payer,
+        budget,
     };
 
     let result = queries.answer_as(id, &who, &ask, Some(told)).await?;

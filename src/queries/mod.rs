@@ -37,7 +37,7 @@ use crate::categories::samples::SampleCache;
 use crate::config;
 use crate::config::llm::Caps;
 use crate::llm::{Llm, Session};
-use crate::model::llm_call::{LlmCall, Payer};
+use crate::model::llm_call::{KeyBudget, LlmCall, Payer};
 use crate::model::query::{NewQuery, QueryScope, StoredQuery};
 use crate::store::{QueryPage, Store};
 
@@ -96,7 +96,7 @@ pub struct Who {
     pub now: Timestamp,
     pub traceparent: Option<String>,
     /// The API key that pays.
-    pub payer: Option<Payer>,
+    pub budget: Option<KeyBudget>,
 }
 
 /// A receipt with its calls.
@@ -200,7 +200,7 @@ impl Queries {
             .with_model(ask.model.clone())
             .deterministic(ask.deterministic)
             .traced_by(who.traceparent.clone())
-            .paid_by(who.payer.clone())
+            .within(who.budget.clone())
             .resuming(told.unwrap_or_default());
 
         let _forgotten = (!inner.audit.persist).then(|| Forget {
@@ -370,7 +370,9 @@ impl Queries {
         };
 
         let stored = found.ok_or_else(unknown)?;
-        let calls = store.list_query_calls(space, &parsed).await?;
+        let calls = store
+            .list_calls_of(space, &Payer::Query(parsed.to_string()))
+            .await?;
         Ok(Remembered {
             receipt: Receipt::of(&stored),
             stored,

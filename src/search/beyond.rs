@@ -13,8 +13,8 @@ use super::terms::token;
 use super::vectors::{dot, from_bytes, unit};
 use crate::base::ids::Space;
 use crate::model::query::QueryScope;
-use crate::model::search::{SearchSize, VectorRow};
-use crate::store::{Store, StoreError};
+use crate::model::search::{EntryRow, Owner, OwnerKind, SearchSize, VectorRow};
+use crate::store::{PlacedVector, Store, StoreError, VectorPart};
 
 /// The rarest terms that together match at most this many chunks select the candidates.
 const CANDIDATES: u64 = 5_000;
@@ -31,18 +31,21 @@ const AT_ONCE: usize = 500;
 pub struct Beyond<'s> {
     pub store: &'s Store,
     pub space: &'s Space,
-    pub scope: &'s QueryScope,
+    pub kind: OwnerKind,
+    /// Which sources' chunks may be seen; none for other kinds, where the filter says all.
+    pub scope: Option<&'s QueryScope>,
     pub size: SearchSize,
     /// The model of the vectors.
     pub model: Option<&'s str>,
 }
 
-/// A chunk with its score.
+/// An entry with its score.
 #[derive(Debug, Clone, Copy)]
 struct Scored {
-    chunk_id: i64,
-    /// The number of its source.
-    source: u64,
+    entry_id: i64,
+    owner_id: i64,
+    /// The number of its group.
+    group: u64,
     score: f64,
 }
 
@@ -51,13 +54,13 @@ struct Scored {
 struct Numbers(HashMap<String, u64>);
 
 impl Numbers {
-    fn of(&mut self, source_id: &str) -> u64 {
-        if let Some(known) = self.0.get(source_id) {
+    fn of(&mut self, group_id: &str) -> u64 {
+        if let Some(known) = self.0.get(group_id) {
             return *known;
         }
 
         let next = self.0.len() as u64;
-        self.0.insert(source_id.to_owned(), next);
+        self.0.insert(group_id.to_owned(), next);
         next
     }
 }
@@ -82,7 +85,7 @@ impl Beyond<'_> {
                     let share = query.share(found.score);
                     Hit {
                         keyword: Some(share),
-                        ..plain(found, share)
+                        ..self.plain(found, share)
                     }
                 };
 
@@ -95,7 +98,7 @@ impl Beyond<'_> {
                 near.into_iter()
                     .map(|near| Hit {
                         semantic: Some(near.score),
-                        ..plain(near, near.score)
+                        ..self.plain(near, near.score)
                     })
                     .collect()
             }
@@ -113,9 +116,12 @@ impl Beyond<'_> {
             .map(|asked| token(&asked.term))
             .collect();
 
-        let counts = self.store.count_tokens(self.space, &tokens, COMMON).await?;
+        let counts = self
+            .store
+            .count_tokens(self.space, self.kind, &tokens, COMMON)
+            .await?;
         let counts: Vec<u64> = counts.into_iter().map(unsigned).collect();
-        let collection = Collection::of(unsigned(self.size.chunks), unsigned(self.size.terms));
+        let collection = Collection::of(unsigned(self.size.entries), unsigned(self.size.terms));
         Ok(KeywordQuery::new(&question.terms, &counts, collection))
     }
 
@@ -166,22 +172,26 @@ impl Beyond<'_> {
         while !tokens.is_empty() && read < MOST {
             let page = self
                 .store
-                .list_holders(self.space, self.scope, &tokens, after, PAGE)
+                .list_holders(self.space, self.kind, self.scope, &tokens, after, PAGE)
                 .await?;
 
             let Some(last) = page.last() else { break };
-            after = last.chunk_id;
+            after = last.id;
             read += page.len();
 
             for some in page.chunks(AT_ONCE) {
-                for chunk in some.iter().filter(|chunk| filter.lets(chunk.chunk_id)) {
+                let seen = |e: &&EntryRow| {
+                    self.lets(filter, e.owner_id, &e.group_id, e.version_id, e.created_at)
+                };
+                for entry in some.iter().filter(seen) {
                     let score = query.score(
-                        &chunk.tokens,
-                        u32::try_from(chunk.length).unwrap_or(u32::MAX),
+                        &entry.tokens,
+                        u32::try_from(entry.length).unwrap_or(u32::MAX),
                     );
                     best.push(Scored {
-                        chunk_id: chunk.chunk_id,
-                        source: numbers.of(&chunk.source_id),
+                        entry_id: entry.id,
+                        owner_id: entry.owner_id,
+                        group: numbers.of(&entry.group_id),
                         score,
                     });
                 }
@@ -189,7 +199,7 @@ impl Beyond<'_> {
                 tokio::task::yield_now().await;
             }
 
-            keep_best(&mut best, wanted, question.by_source);
+            keep_best(&mut best, wanted, question.by_group);
             if page.len() < PAGE {
                 break;
             }
@@ -215,9 +225,12 @@ impl Beyond<'_> {
         }
 
         // The database's copy ignores visibility: if little is visible, the pages below are faster.
-        if self.store.compares_vectors() && !self.scope.is_narrow() && filter.chunks.is_none() {
+        let narrow = self
+            .scope
+            .map_or(filter.groups.is_some(), QueryScope::is_narrow);
+        if self.store.compares_vectors() && !narrow && filter.owners.is_none() {
             match self
-                .compared(model, &asked, question.by_source, wanted, numbers)
+                .compared(model, &asked, question.by_group, wanted, numbers)
                 .await
             {
                 Ok(Some(best)) => return Ok(best),
@@ -233,29 +246,29 @@ impl Beyond<'_> {
         loop {
             let page = self
                 .store
-                .list_placed_vectors(self.space, self.scope, model, None, after, PAGE)
+                .list_placed_vectors(
+                    self.space,
+                    self.kind,
+                    self.scope,
+                    model,
+                    VectorPart::After(after, PAGE),
+                )
                 .await?;
 
-            let Some((_, last)) = page.last() else { break };
-            after = last.chunk_id;
+            let Some(last) = page.last() else { break };
+            after = last.vector.entry_id;
             for some in page.chunks(AT_ONCE) {
-                for (source_id, vector) in some
-                    .iter()
-                    .filter(|(_, vector)| filter.lets(vector.chunk_id))
-                {
-                    if let Some(score) = cosine(&asked, vector) {
-                        best.push(Scored {
-                            chunk_id: vector.chunk_id,
-                            source: numbers.of(source_id),
-                            score,
-                        });
-                    }
+                let seen = |p: &&PlacedVector| {
+                    self.lets(filter, p.owner_id, &p.group_id, p.version_id, p.created_at)
+                };
+                for placed in some.iter().filter(seen) {
+                    best.extend(scored(&asked, placed, numbers));
                 }
 
                 tokio::task::yield_now().await;
             }
 
-            keep_best(&mut best, wanted, question.by_source);
+            keep_best(&mut best, wanted, question.by_group);
             if page.len() < PAGE {
                 break;
             }
@@ -271,38 +284,31 @@ impl Beyond<'_> {
         &self,
         model: &str,
         asked: &[f32],
-        by_source: bool,
+        by_group: bool,
         wanted: usize,
         numbers: &mut Numbers,
     ) -> Result<Option<Vec<Scored>>, StoreError> {
         // A scan for fewer results costs the same.
         let ids = self
             .store
-            .list_nearest(self.space, model, asked, PAGE)
+            .list_nearest(self.space, self.kind, model, asked, PAGE)
             .await?;
 
         let mut best = Vec::new();
         for some in ids.chunks(AT_ONCE) {
             let placed = self.store.list_placed_vectors(
                 self.space,
+                self.kind,
                 self.scope,
                 model,
-                Some(some),
-                0,
-                AT_ONCE,
+                VectorPart::Of(some),
             );
 
-            for (source_id, vector) in placed.await? {
-                if let Some(score) = cosine(asked, &vector) {
-                    best.push(Scored {
-                        chunk_id: vector.chunk_id,
-                        source: numbers.of(&source_id),
-                        score,
-                    });
-                }
+            for placed in placed.await? {
+                best.extend(scored(asked, &placed, numbers));
             }
 
-            keep_best(&mut best, wanted, by_source);
+            keep_best(&mut best, wanted, by_group);
             // They are sorted, so the rest is no nearer.
             if best.len() >= wanted {
                 return Ok(Some(best));
@@ -323,18 +329,18 @@ impl Beyond<'_> {
             .holders(question, &query, filter, SAMPLE, numbers)
             .await?;
         let near = self.nearest(question, filter, SAMPLE, numbers).await?;
-        let sources: HashMap<i64, u64> = held
+        let all: HashMap<i64, Scored> = held
             .iter()
             .chain(&near)
-            .map(|found| (found.chunk_id, found.source))
+            .map(|found| (found.entry_id, *found))
             .collect();
 
         let mut scores: HashMap<i64, f64> = held
             .iter()
-            .map(|found| (found.chunk_id, found.score))
+            .map(|found| (found.entry_id, found.score))
             .collect();
 
-        let ids: Vec<i64> = sources.keys().copied().collect();
+        let ids: Vec<i64> = all.keys().copied().collect();
         let unscored: Vec<i64> = ids
             .iter()
             .filter(|id| !scores.contains_key(id))
@@ -342,20 +348,23 @@ impl Beyond<'_> {
             .collect();
 
         for some in unscored.chunks(AT_ONCE) {
-            for chunk in self.store.list_terms_of(self.space, some).await? {
-                let length = u32::try_from(chunk.length).unwrap_or(u32::MAX);
-                scores.insert(chunk.chunk_id, query.score(&chunk.tokens, length));
+            for entry in self.store.list_entries_of(self.space, some).await? {
+                let length = u32::try_from(entry.length).unwrap_or(u32::MAX);
+                scores.insert(entry.id, query.score(&entry.tokens, length));
             }
         }
 
         let mut vectors: HashMap<i64, Vec<f32>> = HashMap::new();
         for some in ids.chunks(AT_ONCE) {
             let Some(model) = self.model else { break };
-            let found = self.store.list_vectors_of(self.space, model, some).await?;
+            let found = self
+                .store
+                .list_vectors_of(self.space, self.kind, model, some)
+                .await?;
             vectors.extend(
                 found
                     .into_iter()
-                    .map(|row| (row.chunk_id, unit(&from_bytes(&row.vector)).collect())),
+                    .map(|row| (row.entry_id, unit(&from_bytes(&row.vector)).collect())),
             );
         }
 
@@ -367,44 +376,76 @@ impl Beyond<'_> {
             question.vector.as_deref(),
         );
 
-        let hit = |(fused, semantic): (Fused<i64>, Option<f64>)| Hit {
-            chunk_id: fused.id,
-            source: sources.get(&fused.id).copied().unwrap_or(u64::MAX),
-            score: fused.score,
-            keyword: Some(query.share(keyword(fused.id))),
-            semantic,
-            standing: Some((&fused).into()),
+        let hit = |(fused, semantic): (Fused<i64>, Option<f64>)| {
+            Some(Hit {
+                keyword: Some(query.share(keyword(fused.id))),
+                semantic,
+                standing: Some((&fused).into()),
+                ..self.plain(*all.get(&fused.id)?, fused.score)
+            })
         };
 
-        Ok(fused.into_iter().map(hit).collect())
+        Ok(fused.into_iter().filter_map(hit).collect())
+    }
+
+    /// Whether the filter lets an entry through. Where there is a scope, the statements have
+    /// decided on sources and versions.
+    fn lets(
+        &self,
+        filter: &Filter,
+        owner_id: i64,
+        group_id: &str,
+        version_id: i64,
+        created_at: i64,
+    ) -> bool {
+        if self.scope.is_some() {
+            filter.names(owner_id)
+        } else {
+            filter.lets(owner_id, group_id, version_id, created_at)
+        }
+    }
+
+    fn plain(&self, found: Scored, score: f64) -> Hit {
+        Hit {
+            owner: Owner {
+                kind: self.kind,
+                id: found.owner_id,
+            },
+            entry_id: found.entry_id,
+            group: found.group,
+            score,
+            keyword: None,
+            semantic: None,
+            standing: None,
+        }
     }
 }
 
-/// The best so far; one per source, where only one counts.
-fn keep_best(best: &mut Vec<Scored>, count: usize, by_source: bool) {
+/// The best so far; where one of each group counts, that one.
+fn keep_best(best: &mut Vec<Scored>, count: usize, by_group: bool) {
     best.sort_by(|a, b| {
         b.score
             .total_cmp(&a.score)
-            .then(a.chunk_id.cmp(&b.chunk_id))
+            .then(a.entry_id.cmp(&b.entry_id))
     });
 
-    if by_source {
+    if by_group {
         let mut seen = HashSet::new();
-        best.retain(|found| seen.insert(found.source));
+        best.retain(|found| seen.insert(found.group));
     }
 
     best.truncate(count);
 }
 
-fn plain(found: Scored, score: f64) -> Hit {
-    Hit {
-        chunk_id: found.chunk_id,
-        source: found.source,
+/// A vector's entry with its cosine; none for a vector of another length.
+fn scored(asked: &[f32], placed: &PlacedVector, numbers: &mut Numbers) -> Option<Scored> {
+    let score = cosine(asked, &placed.vector)?;
+    Some(Scored {
+        entry_id: placed.vector.entry_id,
+        owner_id: placed.owner_id,
+        group: numbers.of(&placed.group_id),
         score,
-        keyword: None,
-        semantic: None,
-        standing: None,
-    }
+    })
 }
 
 fn cosine(asked: &[f32], row: &VectorRow) -> Option<f64> {

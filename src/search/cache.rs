@@ -1,13 +1,13 @@
 //! The in-memory indexes: loaded by the first search of a space, updated when its write counter
 //! changes, evicted when others need the memory.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use super::index::{Index, MOST_ROWS};
 use crate::base::ids::Space;
-use crate::model::search::SearchSize;
+use crate::model::search::{OwnerKind, SearchGroup, SearchSize};
 use crate::store::{Store, StoreError};
 
 /// Chunks and vectors read at once.
@@ -16,20 +16,25 @@ const PAGE: usize = 4_000;
 const HELD: usize = 250;
 /// Maximum bytes of memory per term of a chunk and per chunk; known before any is read.
 const TERM_BYTES: u64 = 8;
-const CHUNK_BYTES: u64 = 256;
+const ENTRY_BYTES: u64 = 256;
 
-/// Indexes by space; cheap to clone.
+/// A space, and what is searched in it.
+type Place = (Space, OwnerKind);
+/// How often entries were written, by group; in a space's chunks by no name.
+type Writes = BTreeMap<String, i64>;
+
+/// Keeps indexes by space and kind; cheap to clone.
 #[derive(Clone)]
 pub struct IndexCache {
     store: Store,
     most_bytes: u64,
-    spaces: Arc<Mutex<HashMap<Space, Arc<Entry>>>>,
+    spaces: Arc<Mutex<HashMap<Place, Arc<SpaceIndex>>>>,
     clock: Arc<AtomicU64>,
 }
 
-/// One space's index.
+/// One index, and what is known of it.
 #[derive(Default)]
-pub struct Entry {
+pub struct SpaceIndex {
     /// One task at a time reads what is new; all others wait for it.
     known: tokio::sync::Mutex<Known>,
     index: RwLock<Index>,
@@ -40,8 +45,8 @@ pub struct Entry {
 
 #[derive(Default)]
 struct Known {
-    /// The space's write counter when it was read; `None` before the first time.
-    writes: Option<i64>,
+    /// The counts of writes when it was read; none before it ever was.
+    writes: Option<Writes>,
     /// Whether vectors were loaded too.
     vectors: bool,
     /// Whether the vectors and the rest together exceed the memory.
@@ -52,29 +57,51 @@ struct Known {
 
 impl Known {
     /// Where to search, if the index is up to date.
-    fn place(&self, entry: &Arc<Entry>, writes: i64, vectors: bool) -> Option<Place> {
-        if self.writes.is_none_or(|read| read < writes) {
+    fn location(
+        &self,
+        entry: &Arc<SpaceIndex>,
+        writes: &Writes,
+        vectors: bool,
+    ) -> Option<Location> {
+        if self.writes.is_none() || !self.changed(writes).is_empty() {
             return None;
         }
         match self.too_big {
-            Some(size) => Some(Place::Database(size)),
+            Some(size) => Some(Location::Database(size)),
             None if vectors && self.vectors_too_big => {
-                Some(Place::Database(entry.index().live_size()))
+                Some(Location::Database(entry.index().live_size()))
             }
             None if vectors && !self.vectors => None,
-            None => Some(Place::Memory(Arc::clone(entry))),
+            None => Some(Location::Memory(Arc::clone(entry))),
         }
+    }
+
+    /// The groups that were written since.
+    fn changed(&self, writes: &Writes) -> Vec<String> {
+        let read = |group: &String| self.writes.as_ref().and_then(|read| read.get(group));
+        writes
+            .iter()
+            .filter(|(group, count)| read(group).is_none_or(|read| read < *count))
+            .map(|(group, _)| group.clone())
+            .collect()
     }
 }
 
 /// Where a space can be searched.
-pub enum Place {
-    Memory(Arc<Entry>),
+pub enum Location {
+    Memory(Arc<SpaceIndex>),
     /// It does not fit; with its size.
     Database(SearchSize),
 }
 
-impl Entry {
+impl SpaceIndex {
+    fn of(kind: OwnerKind) -> Self {
+        Self {
+            index: RwLock::new(Index::of(kind)),
+            ..Self::default()
+        }
+    }
+
     pub fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,18 +129,26 @@ impl IndexCache {
         }
     }
 
-    /// The index of a space with everything written before this call, with vectors if wanted.
-    pub async fn of(&self, space: &Space, vectors: bool) -> Result<Place, StoreError> {
+    /// The index of a space and kind with everything that was written before, with its vectors if
+    /// they are wanted.
+    pub async fn of(
+        &self,
+        space: &Space,
+        kind: OwnerKind,
+        vectors: bool,
+    ) -> Result<Location, StoreError> {
         // Read first, so that later writes count as another change.
-        let writes = self.store.find_chunk_writes(space).await?;
-        if writes == 0 {
+        let writes = self.store.list_entry_writes(space, kind).await?;
+        if writes.values().all(|count| *count == 0) {
             // Nothing was ever written there, so nothing is cached.
-            return Ok(Place::Memory(Arc::default()));
+            return Ok(Location::Memory(Arc::new(SpaceIndex::of(kind))));
         }
 
+        let place = (space.clone(), kind);
         let entry = {
             let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(spaces.entry(space.clone()).or_default())
+            let new = || Arc::new(SpaceIndex::of(kind));
+            Arc::clone(spaces.entry(place.clone()).or_insert_with(new))
         };
 
         entry.used.store(
@@ -121,60 +156,73 @@ impl IndexCache {
             Ordering::Relaxed,
         );
 
-        if let Some(place) = entry.known.lock().await.place(&entry, writes, vectors) {
-            return Ok(place);
+        let location = entry.known.lock().await.location(&entry, &writes, vectors);
+        if let Some(location) = location {
+            return Ok(location);
         }
 
-        let (cache, space) = (self.clone(), space.clone());
+        let cache = self.clone();
         #[expect(
             clippy::disallowed_methods,
             reason = "must outlive a disconnected caller, or half of it would be read twice"
         )]
         let read =
-            tokio::spawn(async move { cache.bring_up(&space, &entry, writes, vectors).await });
+            tokio::spawn(async move { cache.bring_up(&place, &entry, &writes, vectors).await });
         read.await.unwrap_or_else(|_| Err(stopped()))
     }
 
     async fn bring_up(
         &self,
-        space: &Space,
-        entry: &Arc<Entry>,
-        writes: i64,
+        place: &Place,
+        entry: &Arc<SpaceIndex>,
+        writes: &Writes,
         vectors: bool,
-    ) -> Result<Place, StoreError> {
+    ) -> Result<Location, StoreError> {
         let mut known = entry.known.lock().await;
         loop {
             // Another task may have done it while this one waited.
-            if let Some(place) = known.place(entry, writes, vectors) {
-                return Ok(place);
+            if let Some(location) = known.location(entry, writes, vectors) {
+                return Ok(location);
             }
 
-            self.refresh(space, entry, &mut known, writes, vectors)
+            self.refresh(place, entry, &mut known, writes, vectors)
                 .await?;
-            self.make_room(space);
+            self.make_room(place);
         }
     }
 
     async fn refresh(
         &self,
-        space: &Space,
-        entry: &Arc<Entry>,
+        place: &Place,
+        entry: &Arc<SpaceIndex>,
         known: &mut Known,
-        writes: i64,
+        writes: &Writes,
         vectors: bool,
     ) -> Result<(), StoreError> {
-        let anew = known.writes.is_none() || known.too_big.is_some() || entry.index().is_worn();
+        let (space, kind) = place;
+        let mut anew = known.writes.is_none() || known.too_big.is_some() || entry.index().is_worn();
+        let changed = known.changed(writes);
+        let mut new = None;
+        if !anew && *kind != OwnerKind::Chunk {
+            let ids = self
+                .store
+                .list_group_entries(space, *kind, &changed)
+                .await?;
+            new = entry.change(|index| index.compare(&changed, &ids));
+            anew = new.is_none();
+        }
+
         let size = if anew {
-            self.store.find_search_size(space).await?
+            self.store.find_search_size(space, *kind).await?
         } else {
             entry.index().whole_size()
         };
 
-        if !self.fits(space, size, false).await? {
-            entry.change(|index| *index = Index::default());
+        if !self.fits(place, size, false).await? {
+            entry.change(|index| *index = Index::of(*kind));
             entry.measure();
             *known = Known {
-                writes: Some(writes),
+                writes: Some(writes.clone()),
                 too_big: Some(size),
                 ..Known::default()
             };
@@ -183,17 +231,17 @@ impl IndexCache {
         }
 
         let wanted = vectors || known.vectors;
-        let vectors = wanted && self.fits(space, size, true).await?;
+        let vectors = wanted && self.fits(place, size, true).await?;
         if known.vectors && !vectors {
             entry.change(Index::drop_vectors);
         }
 
         if anew {
             // Built separately, so that running searches continue with the previous index.
-            let fresh = Arc::new(Entry::default());
-            self.load_terms(space, &fresh).await?;
+            let fresh = Arc::new(SpaceIndex::of(*kind));
+            self.load_entries(place, &fresh, writes).await?;
             if vectors {
-                self.load_vectors(space, &fresh).await?;
+                self.load_vectors(place, &fresh, &[]).await?;
             }
 
             let mut index = fresh.change(std::mem::take);
@@ -205,17 +253,20 @@ impl IndexCache {
 
             entry.change(|former| *former = index);
         } else {
-            if known.writes != Some(writes) {
-                self.load_terms(space, entry).await?;
+            if let Some(new) = new {
+                self.add_entries(place, entry, &new, writes).await?;
+            } else if !changed.is_empty() {
+                self.load_entries(place, entry, writes).await?;
             }
+
             if vectors {
-                self.load_vectors(space, entry).await?;
+                self.load_vectors(place, entry, &changed).await?;
             }
         }
 
         entry.measure();
         *known = Known {
-            writes: Some(writes),
+            writes: Some(writes.clone()),
             vectors,
             vectors_too_big: wanted && !vectors,
             too_big: None,
@@ -227,35 +278,37 @@ impl IndexCache {
     /// Whether a space's index fits into the memory for all of them.
     async fn fits(
         &self,
-        space: &Space,
+        (space, kind): &Place,
         size: SearchSize,
         vectors: bool,
     ) -> Result<bool, StoreError> {
-        let [chunks, terms] =
-            [size.chunks, size.terms].map(|number| u64::try_from(number).unwrap_or(0));
-        let mut bytes = chunks * CHUNK_BYTES + terms * TERM_BYTES;
+        let [entries, terms] =
+            [size.entries, size.terms].map(|number| u64::try_from(number).unwrap_or(0));
+        let mut bytes = entries * ENTRY_BYTES + terms * TERM_BYTES;
         if vectors && let Some(model) = self.store.find_embedding_model(space).await? {
-            let dim = self
-                .store
-                .find_vector_dim(space, &model)
-                .await?
-                .unwrap_or(0);
-            bytes += chunks * u64::try_from(dim).unwrap_or(0) * 4;
+            let dim = self.store.find_vector_dim(space, *kind, &model).await?;
+            bytes += entries * u64::try_from(dim.unwrap_or(0)).unwrap_or(0) * 4;
         }
 
         Ok(bytes <= self.most_bytes
-            && usize::try_from(chunks).is_ok_and(|chunks| chunks < MOST_ROWS))
+            && usize::try_from(entries).is_ok_and(|entries| entries < MOST_ROWS))
     }
 
-    /// New chunks, and the current version of every source.
-    async fn load_terms(&self, space: &Space, entry: &Arc<Entry>) -> Result<(), StoreError> {
+    /// Entries behind the last one, and what every group says now.
+    async fn load_entries(
+        &self,
+        place: &Place,
+        entry: &Arc<SpaceIndex>,
+        writes: &Writes,
+    ) -> Result<(), StoreError> {
+        let (space, kind) = place;
         let after = entry.index().last();
-        let mut rows = self.store.list_terms(space, after, PAGE).await?;
-        while let Some(last) = rows.last().map(|row| row.chunk_id) {
+        let mut rows = self.store.list_entries(space, *kind, after, PAGE).await?;
+        while let Some(last) = rows.last().map(|row| row.id) {
             let full = rows.len() == PAGE;
             let next = async {
                 if full {
-                    self.store.list_terms(space, last, PAGE).await
+                    self.store.list_entries(space, *kind, last, PAGE).await
                 } else {
                     Ok(Vec::new())
                 }
@@ -273,41 +326,80 @@ impl IndexCache {
             rows = next?;
         }
 
-        let sources = self.store.list_search_sources(space).await?;
+        self.load_groups(place, entry, writes).await
+    }
+
+    /// Some entries, which come behind the last one, and what every group says now.
+    async fn add_entries(
+        &self,
+        place: &Place,
+        entry: &Arc<SpaceIndex>,
+        ids: &[i64],
+        writes: &Writes,
+    ) -> Result<(), StoreError> {
+        for some in ids.chunks(HELD) {
+            let rows = self.store.list_entries_of(&place.0, some).await?;
+            let entry = Arc::clone(entry);
+            blocking(move || entry.change(|index| index.add(&rows))).await?;
+        }
+
+        self.load_groups(place, entry, writes).await
+    }
+
+    async fn load_groups(
+        &self,
+        (space, kind): &Place,
+        entry: &Arc<SpaceIndex>,
+        writes: &Writes,
+    ) -> Result<(), StoreError> {
+        let groups = match kind {
+            OwnerKind::Chunk => self.store.list_search_groups(space).await?,
+            OwnerKind::Memory => writes.keys().map(|id| unversioned(id)).collect(),
+        };
+
         let entry = Arc::clone(entry);
-        blocking(move || entry.change(|index| index.set_sources(&sources))).await
+        blocking(move || entry.change(|index| index.set_groups(&groups))).await
     }
 
     /// New vectors; all of them if the space has switched to another model.
-    async fn load_vectors(&self, space: &Space, entry: &Arc<Entry>) -> Result<(), StoreError> {
+    async fn load_vectors(
+        &self,
+        (space, kind): &Place,
+        entry: &Arc<SpaceIndex>,
+        changed: &[String],
+    ) -> Result<(), StoreError> {
         let Some(model) = self.store.find_embedding_model(space).await? else {
             return Ok(());
         };
-        let mut after = if entry.index().model() == Some(model.as_str()) {
+        let after = if entry.index().model() == Some(model.as_str()) {
             entry.index().last_vector()
         } else {
             None
         };
 
+        if after.is_some() && *kind != OwnerKind::Chunk {
+            return self.add_vectors(space, *kind, entry, &model, changed).await;
+        }
+
         if after.is_none() {
-            let Some(dim) = self.store.find_vector_dim(space, &model).await? else {
+            let Some(dim) = self.store.find_vector_dim(space, *kind, &model).await? else {
                 return Ok(());
             };
             let dims = usize::try_from(dim).unwrap_or(0);
             entry.change(|index| index.begin_vectors(&model, dims));
-            after = Some(0);
         }
 
         let mut rows = self
             .store
-            .list_vectors(space, &model, after.unwrap_or(0), PAGE)
+            .list_vectors(space, *kind, &model, after.unwrap_or(0), PAGE)
             .await?;
 
-        while let Some(last) = rows.last().map(|row| row.chunk_id) {
+        while let Some(last) = rows.last().map(|row| row.entry_id) {
             let full = rows.len() == PAGE;
             let next = async {
                 if full {
-                    self.store.list_vectors(space, &model, last, PAGE).await
+                    let list = self.store.list_vectors(space, *kind, &model, last, PAGE);
+                    list.await
                 } else {
                     Ok(Vec::new())
                 }
@@ -328,16 +420,35 @@ impl IndexCache {
         Ok(())
     }
 
+    /// Vectors of entries that had none, in the groups that were written.
+    async fn add_vectors(
+        &self,
+        space: &Space,
+        kind: OwnerKind,
+        entry: &Arc<SpaceIndex>,
+        model: &str,
+        changed: &[String],
+    ) -> Result<(), StoreError> {
+        let bare = entry.index().without_vectors(changed);
+        for some in bare.chunks(HELD) {
+            let rows = self.store.list_vectors_of(space, kind, model, some).await?;
+            let entry = Arc::clone(entry);
+            blocking(move || entry.change(|index| index.add_vectors(&rows))).await?;
+        }
+
+        Ok(())
+    }
+
     /// Evicts the least recently searched indexes until all fit; never the one just requested.
-    fn make_room(&self, space: &Space) {
+    fn make_room(&self, place: &Place) {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = |entry: &Arc<Entry>| entry.bytes.load(Ordering::Relaxed);
+        let size = |entry: &Arc<SpaceIndex>| entry.bytes.load(Ordering::Relaxed);
         let mut all: u64 = spaces.values().map(size).fold(0, u64::saturating_add);
 
         while all > self.most_bytes {
             let others = spaces
                 .iter()
-                .filter(|(other, entry)| *other != space && size(entry) > 0);
+                .filter(|(other, entry)| *other != place && size(entry) > 0);
             let oldest = others.min_by_key(|(_, entry)| entry.used.load(Ordering::Relaxed));
             let Some((oldest, entry)) =
                 oldest.map(|(oldest, entry)| (oldest.clone(), Arc::clone(entry)))
@@ -354,9 +465,17 @@ impl IndexCache {
     /// Bytes of the vectors held for a space.
     pub fn vector_bytes(&self, space: &Space) -> usize {
         let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        spaces
-            .get(space)
-            .map_or(0, |entry| entry.index().vector_bytes())
+        let held = spaces.iter().filter(|((held, _), _)| held == space);
+        held.map(|(_, entry)| entry.index().vector_bytes()).sum()
+    }
+}
+
+/// A group whose entries have no versions.
+fn unversioned(id: &str) -> SearchGroup {
+    SearchGroup {
+        id: id.to_owned(),
+        version_id: Some(0),
+        eligible: true,
     }
 }
 

@@ -5,11 +5,11 @@
 //! count only current versions, so that a source ingested a hundred times does not make its own
 //! words look common.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::terms::for_each_token;
 use super::vectors::{Matrix, from_bytes};
-use crate::model::search::{SearchChunkRow, SearchSize, SearchSource, VectorRow};
+use crate::model::search::{EntryRow, OwnerKind, SearchGroup, SearchSize, VectorRow};
 
 mod finding;
 
@@ -19,15 +19,19 @@ pub use finding::Filter;
 pub const MOST_ROWS: usize = 1 << 24;
 /// A row without a vector.
 const NONE: u32 = u32::MAX;
-/// Bytes counted for a term in addition to its postings, and for a chunk.
+/// The version of a row whose entry was removed: nobody asks for it.
+const REMOVED: i64 = i64::MIN;
+/// Bytes that are counted for a term besides its postings, and for an entry.
 const TERM_BYTES: usize = 96;
-const ROW_BYTES: usize = 48;
+const ROW_BYTES: usize = 56;
 
-/// The chunks of one space.
+/// The entries of one space and kind.
 #[derive(Debug, Default)]
 pub struct Index {
-    chunk_ids: Vec<i64>,
-    sources: Vec<u32>,
+    kind: OwnerKind,
+    entry_ids: Vec<i64>,
+    owner_ids: Vec<i64>,
+    groups: Vec<u32>,
     versions: Vec<i64>,
     created: Vec<i64>,
     lengths: Vec<u32>,
@@ -42,7 +46,7 @@ pub struct Index {
     gone_count: usize,
     terms: HashMap<Box<str>, Postings>,
     term_bytes: usize,
-    source_numbers: HashMap<Box<str>, u32>,
+    group_numbers: HashMap<Box<str>, u32>,
     states: Vec<State>,
     vectors: Option<Vectors>,
     /// Vectors of another model that are being loaded; searches use the previous ones until they
@@ -71,12 +75,20 @@ struct Vectors {
 }
 
 impl Index {
+    /// An empty one.
+    pub fn of(kind: OwnerKind) -> Self {
+        Self {
+            kind,
+            ..Self::default()
+        }
+    }
+
     pub fn len(&self) -> usize {
-        self.chunk_ids.len()
+        self.entry_ids.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.chunk_ids.is_empty()
+        self.entry_ids.is_empty()
     }
 
     /// The number and length of chunks of current versions.
@@ -89,9 +101,9 @@ impl Index {
         size(self.len(), self.total_length)
     }
 
-    /// The id of the last chunk; new ones have higher ids.
+    /// The id of the last entry.
     pub fn last(&self) -> i64 {
-        self.chunk_ids.last().copied().unwrap_or(0)
+        self.entry_ids.last().copied().unwrap_or(0)
     }
 
     /// The model of the vectors, if they are loaded.
@@ -118,18 +130,18 @@ impl Index {
         self.vectors.as_ref().map_or(0, sizes)
     }
 
-    /// Adds chunks by ascending id.
-    pub fn add(&mut self, chunks: &[SearchChunkRow]) {
-        for chunk in chunks {
+    /// Adds entries, in the order of their ids.
+    pub fn add(&mut self, entries: &[EntryRow]) {
+        for entry in entries {
             let Ok(row) = u32::try_from(self.len()) else {
                 return;
             };
-            if chunk.chunk_id <= self.last() || self.len() >= MOST_ROWS {
+            if entry.id <= self.last() || self.len() >= MOST_ROWS {
                 continue;
             }
 
-            let length = u32::try_from(chunk.length).unwrap_or(u32::MAX);
-            for_each_token(&chunk.tokens, |token, count| {
+            let length = u32::try_from(entry.length).unwrap_or(u32::MAX);
+            for_each_token(&entry.tokens, |token, count| {
                 let posting = row << 8 | count.min(255);
                 if let Some(postings) = self.terms.get_mut(token) {
                     postings.push(posting);
@@ -140,11 +152,12 @@ impl Index {
                 }
             });
 
-            let source = self.source_number(&chunk.source_id);
-            self.chunk_ids.push(chunk.chunk_id);
-            self.sources.push(source);
-            self.versions.push(chunk.version_id);
-            self.created.push(chunk.created_at);
+            let group = self.group_number(&entry.group_id);
+            self.entry_ids.push(entry.id);
+            self.owner_ids.push(entry.owner_id);
+            self.groups.push(group);
+            self.versions.push(entry.version_id);
+            self.created.push(entry.created_at);
             self.lengths.push(length);
 
             // Invisible until the sources are updated.
@@ -156,28 +169,74 @@ impl Index {
     /// Releases memory reserved for growth.
     pub fn settle(&mut self) {
         self.terms.values_mut().for_each(Vec::shrink_to_fit);
-        self.chunk_ids.shrink_to_fit();
+        self.entry_ids.shrink_to_fit();
+        self.owner_ids.shrink_to_fit();
         self.versions.shrink_to_fit();
     }
 
-    fn source_number(&mut self, id: &str) -> u32 {
-        if let Some(number) = self.source_numbers.get(id) {
+    fn group_number(&mut self, id: &str) -> u32 {
+        if let Some(number) = self.group_numbers.get(id) {
             return *number;
         }
 
         let number = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
-        self.source_numbers.insert(id.into(), number);
+        self.group_numbers.insert(id.into(), number);
         self.states.push(State::default());
         number
     }
 
-    /// Updates the current version of every source of the space; sources that are missing here are
-    /// deleted.
-    pub fn set_sources(&mut self, sources: &[SearchSource]) {
+    /// Compares what is here of some groups with the ids of their entries: removes the others, and
+    /// gives the ids that are new. `None` if one of these belongs before the last entry, so that all
+    /// must be read anew.
+    pub fn compare(&mut self, groups: &[String], ids: &HashSet<i64>) -> Option<Vec<i64>> {
+        let numbers: HashSet<u32> = groups
+            .iter()
+            .filter_map(|id| self.group_numbers.get(id.as_str()).copied())
+            .collect();
+
+        let mut known = HashSet::new();
+        for row in (0..self.len()).filter(|row| numbers.contains(&self.groups[*row])) {
+            let id = self.entry_ids[row];
+            if ids.contains(&id) {
+                known.insert(id);
+            } else {
+                self.versions[row] = REMOVED;
+            }
+        }
+
+        let mut new: Vec<i64> = ids.difference(&known).copied().collect();
+        new.sort_unstable();
+        let in_order = new.first().is_none_or(|first| *first > self.last());
+        in_order.then_some(new)
+    }
+
+    /// Entries of some groups that have no vector here.
+    pub fn without_vectors(&self, groups: &[String]) -> Vec<i64> {
+        let numbers: HashSet<u32> = groups
+            .iter()
+            .filter_map(|id| self.group_numbers.get(id.as_str()).copied())
+            .collect();
+
+        let bare = |row: &usize| {
+            self.vectors
+                .as_ref()
+                .is_none_or(|vectors| vectors.places.get(*row).is_none_or(|place| *place == NONE))
+        };
+
+        (0..self.len())
+            .filter(|row| numbers.contains(&self.groups[*row]) && self.versions[*row] != REMOVED)
+            .filter(bare)
+            .map(|row| self.entry_ids[row])
+            .collect()
+    }
+
+    /// Takes over what every group of the space says now; entries of one that is not among them are
+    /// gone.
+    pub fn set_groups(&mut self, groups: &[SearchGroup]) {
         self.states.fill(State::default());
-        for source in sources {
-            if let Some(number) = self.source_numbers.get(source.id.as_str()) {
-                let version_id = source.version_id.filter(|_| source.eligible);
+        for group in groups {
+            if let Some(number) = self.group_numbers.get(group.id.as_str()) {
+                let version_id = group.version_id.filter(|_| group.eligible);
                 self.states[*number as usize] = State {
                     version_id,
                     there: true,
@@ -187,9 +246,9 @@ impl Index {
 
         (self.live_count, self.live_length, self.gone_count) = (0, 0, 0);
         for row in 0..self.len() {
-            let state = self.states[self.sources[row] as usize];
+            let state = self.states[self.groups[row] as usize];
             self.live[row] = state.version_id == Some(self.versions[row]);
-            self.gone_count += usize::from(!state.there);
+            self.gone_count += usize::from(!state.there || self.versions[row] == REMOVED);
             if self.live[row] {
                 self.live_count += 1;
                 self.live_length += u64::from(self.lengths[row]);
@@ -203,7 +262,7 @@ impl Index {
         vectors
             .rows
             .last()
-            .and_then(|row| self.chunk_ids.get(*row as usize))
+            .and_then(|row| self.entry_ids.get(*row as usize))
             .copied()
     }
 
@@ -237,15 +296,24 @@ impl Index {
         let Some(known) = self.coming.as_mut().or(self.vectors.as_mut()) else {
             return;
         };
-        known.places.resize(self.chunk_ids.len(), NONE);
+        known.places.resize(self.entry_ids.len(), NONE);
         let mut from = known.rows.last().map_or(0, |row| *row as usize);
 
         for vector in vectors {
-            // Both ascend, so the next is close to the last.
-            let ahead = &self.chunk_ids[from..];
-            let row = match ahead.iter().take(4).position(|id| *id == vector.chunk_id) {
+            // Both run upwards, so the next is near the last; but a memory may get its vector later
+            // than those behind it.
+            if self
+                .entry_ids
+                .get(from)
+                .is_some_and(|id| *id > vector.entry_id)
+            {
+                from = 0;
+            }
+
+            let ahead = &self.entry_ids[from..];
+            let row = match ahead.iter().take(4).position(|id| *id == vector.entry_id) {
                 Some(near) => from + near,
-                None => match ahead.binary_search(&vector.chunk_id) {
+                None => match ahead.binary_search(&vector.entry_id) {
                     Ok(far) => from + far,
                     Err(_) => continue,
                 },
@@ -264,9 +332,9 @@ impl Index {
     }
 }
 
-fn size(chunks: usize, terms: u64) -> SearchSize {
+fn size(entries: usize, terms: u64) -> SearchSize {
     SearchSize {
-        chunks: i64::try_from(chunks).unwrap_or(i64::MAX),
+        entries: i64::try_from(entries).unwrap_or(i64::MAX),
         terms: i64::try_from(terms).unwrap_or(i64::MAX),
     }
 }

@@ -30,16 +30,16 @@ use crate::config;
 use crate::llm::{Llm, LlmError, Session};
 use crate::model::chunk::RETRIEVAL;
 use crate::model::query::QueryScope;
-use crate::model::search::{Found, Span};
+use crate::model::search::{Found, OwnerKind, Span};
 use crate::store::{Store, StoreError};
 
+pub use index::Filter;
 pub use input::{CheckedSearch, SearchInput};
 pub use rank::{Hit, Kind};
 pub use reembed::ReembedWork;
 
 use beyond::Beyond;
-use cache::{IndexCache, Place, blocking};
-use index::Filter;
+use cache::{IndexCache, Location, blocking};
 use rank::PreparedQuery;
 
 /// Query vectors that are cached, so that repeating a query calls no model.
@@ -61,6 +61,35 @@ struct Inner {
     settings: config::Vector,
     cache: IndexCache,
     questions: Mutex<HashMap<(String, String), Vec<f32>>>,
+}
+
+/// What is searched for among the entries of one kind.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryQuery<'q> {
+    pub owner_kind: OwnerKind,
+    pub text: &'q str,
+    pub kind: Kind,
+    /// How many are wanted.
+    pub k: usize,
+    pub min_score: Option<f64>,
+    /// Only the best entry of each group.
+    pub by_group: bool,
+    /// For chunks, the sources that may be seen, where the database is searched; the filter says the
+    /// same of an index in memory.
+    pub scope: Option<&'q QueryScope>,
+}
+
+/// Entries that were found.
+#[derive(Debug, Clone)]
+pub struct FoundEntries {
+    /// The best first.
+    pub hits: Vec<Hit>,
+    /// The model that meanings were compared by, if they were.
+    pub model: Option<String>,
+    /// Whether the space was searched in memory.
+    pub in_memory: bool,
+    /// Milliseconds that the embedding model took.
+    pub provider_ms: f64,
 }
 
 /// The result of a search.
@@ -106,7 +135,7 @@ impl Search {
         }
     }
 
-    /// Searches a space.
+    /// Searches the chunks of a space.
     ///
     /// # Errors
     /// [`SearchError::Invalid`], the model's, or the store's.
@@ -118,51 +147,98 @@ impl Search {
     ) -> Result<Results, SearchError> {
         let begun = Instant::now();
         let ask = request.resolve()?;
+        let query = EntryQuery {
+            owner_kind: OwnerKind::Chunk,
+            text: &ask.query,
+            kind: ask.kind,
+            k: ask.k,
+            min_score: ask.min_score,
+            by_group: ask.by_source,
+            scope: Some(&ask.scope),
+        };
+
+        let found = self
+            .find_filtered(session, space, query, self.filter(space, &ask))
+            .await?;
+
+        let items = self.read(space, found.hits).await?;
+        Ok(Results {
+            items,
+            model: found.model,
+            in_memory: found.in_memory,
+            total_ms: milliseconds(begun),
+            provider_ms: found.provider_ms,
+        })
+    }
+
+    /// Searches the entries of one kind.
+    ///
+    /// # Errors
+    /// The model's, or the store's.
+    pub async fn find(
+        &self,
+        session: &Session,
+        space: &Space,
+        query: EntryQuery<'_>,
+        filter: Filter,
+    ) -> Result<FoundEntries, SearchError> {
+        self.find_filtered(session, space, query, async { Ok(filter) })
+            .await
+    }
+
+    async fn find_filtered(
+        &self,
+        session: &Session,
+        space: &Space,
+        ask: EntryQuery<'_>,
+        filter: impl Future<Output = Result<Filter, StoreError>>,
+    ) -> Result<FoundEntries, SearchError> {
         let inner = &*self.inner;
         let mut provider_ms = 0.0;
-        let filter = self.filter(space, &ask);
-        let (place, filter) =
-            tokio::join!(inner.cache.of(space, ask.kind != Kind::Keyword), filter);
-        let (mut place, mut filter) = (place?, filter?);
-        let text = ask.query.clone();
+        let opening = inner
+            .cache
+            .of(space, ask.owner_kind, ask.kind != Kind::Keyword);
+        let (location, filter) = tokio::join!(opening, filter);
+        let (mut location, mut filter) = (location?, filter?);
+        let text = ask.text.to_owned();
         let question = PreparedQuery {
             kind: ask.kind,
             terms: blocking(move || terms::of_query(&text)).await?,
             vector: None,
             k: ask.k,
             min_score: ask.min_score,
-            by_source: ask.by_source,
+            by_group: ask.by_group,
         };
 
         for _ in 0..TURNS {
-            let model = match (&place, ask.kind) {
+            let model = match (&location, ask.kind) {
                 (_, Kind::Keyword) => None,
-                (Place::Memory(entry), _) => entry.index().model().map(str::to_owned),
-                (Place::Database(_), _) => inner.store.find_embedding_model(space).await?,
+                (Location::Memory(entry), _) => entry.index().model().map(str::to_owned),
+                (Location::Database(_), _) => inner.store.find_embedding_model(space).await?,
             };
 
             let mut question = question.clone();
             if let Some(model) = &model {
                 let asked_at = Instant::now();
-                question.vector = Some(self.vector_of(session, model, &ask.query).await?);
+                question.vector = Some(self.vector_of(session, model, ask.text).await?);
                 provider_ms += milliseconds(asked_at);
             }
 
-            let in_memory = matches!(place, Place::Memory(_));
-            let hits = match place {
-                Place::Database(size) => {
-                    let (store, scope) = (&inner.store, &ask.scope);
+            let in_memory = matches!(location, Location::Memory(_));
+            let hits = match location {
+                Location::Database(size) => {
                     let beyond = Beyond {
-                        store,
+                        store: &inner.store,
                         space,
-                        scope,
+                        kind: ask.owner_kind,
+                        scope: ask.scope,
                         size,
                         model: model.as_deref(),
                     };
 
                     Some(beyond.search(&question, &filter).await?)
                 }
-                Place::Memory(entry) => {
+                Location::Memory(entry) => {
                     let (model, taken) = (model.clone(), std::mem::take(&mut filter));
                     let (hits, back) = blocking(move || {
                         let index = entry.index();
@@ -178,17 +254,15 @@ impl Search {
             };
 
             if let Some(hits) = hits {
-                let items = self.read(space, hits).await?;
-                return Ok(Results {
-                    items,
+                return Ok(FoundEntries {
+                    hits,
                     model,
                     in_memory,
-                    total_ms: milliseconds(begun),
                     provider_ms,
                 });
             }
 
-            place = inner.cache.of(space, true).await?;
+            location = inner.cache.of(space, ask.owner_kind, true).await?;
         }
 
         let cause = "the embedding model of the space keeps changing".to_owned();
@@ -209,11 +283,11 @@ impl Search {
             let named = sources
                 .into_iter()
                 .filter_map(|source| Some((source.id, source.version_id?)));
-            filter.sources = Some(named.collect());
+            filter.groups = Some(named.collect());
         }
 
         if let Some(category_id) = ask.category_id {
-            filter.chunks = Some(self.chunks_under(space, category_id, &ask.scope).await?);
+            filter.owners = Some(self.chunks_under(space, category_id, &ask.scope).await?);
         }
 
         Ok(filter)
@@ -242,7 +316,7 @@ impl Search {
 
     /// The details of the hits, without chunks deleted in the meantime.
     async fn read(&self, space: &Space, hits: Vec<Hit>) -> Result<Vec<(Hit, Found)>, StoreError> {
-        let ids: Vec<i64> = hits.iter().map(|hit| hit.chunk_id).collect();
+        let ids: Vec<i64> = hits.iter().map(|hit| hit.owner.id).collect();
         let found = self.inner.store.list_found(space, &ids).await?;
         let mut found: HashMap<i64, Found> = found
             .into_iter()
@@ -251,7 +325,7 @@ impl Search {
 
         Ok(hits
             .into_iter()
-            .filter_map(|hit| Some((hit, found.remove(&hit.chunk_id)?)))
+            .filter_map(|hit| Some((hit, found.remove(&hit.owner.id)?)))
             .collect())
     }
 

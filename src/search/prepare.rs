@@ -10,7 +10,8 @@ use super::{Search, SearchError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::llm::Session;
-use crate::store::{NewEmbedding, NewTerms, StoreError, Tx};
+use crate::model::search::OwnerKind;
+use crate::store::{NewEmbedding, NewEntry, StoreError, Tx};
 
 /// The terms and vectors of a source's chunks, in order.
 #[derive(Debug, Default)]
@@ -70,17 +71,19 @@ impl Prepared {
         let ids = tx
             .list_chunk_ids(space, version_id, profile, &(first..end))
             .await?;
-        let terms: Vec<NewTerms<'_>> = ids
+        let entries: Vec<NewEntry<'_>> = ids
             .values()
             .zip(self.terms.iter().skip(range.start))
-            .map(|(id, terms)| NewTerms {
-                chunk_id: *id,
+            .map(|(id, terms)| NewEntry {
+                owner_id: *id,
+                group_id: source_id.as_str(),
+                version_id,
                 length: i64::from(terms.length),
                 tokens: &terms.tokens,
             })
             .collect();
 
-        tx.add_terms(space, source_id, version_id, &terms, now)
+        tx.add_entries(space, OwnerKind::Chunk, &entries, now)
             .await?;
         let Some(model) = &self.model else {
             return Ok(true);
@@ -89,17 +92,25 @@ impl Prepared {
             return Ok(false);
         }
 
-        let vectors: Vec<NewEmbedding<'_>> = ids
-            .values()
+        let chunk_ids: Vec<i64> = ids.into_values().collect();
+        let entry_ids = tx
+            .list_entry_ids(space, OwnerKind::Chunk, &chunk_ids)
+            .await?;
+        let vectors: Vec<NewEmbedding<'_>> = chunk_ids
+            .iter()
             .zip(self.vectors.iter().skip(range.start))
-            .map(|(id, (dim, vector))| NewEmbedding {
-                chunk_id: *id,
-                dim: *dim,
-                vector,
+            .filter_map(|(chunk_id, (dim, vector))| {
+                let entry_id = *entry_ids.get(chunk_id)?;
+                Some(NewEmbedding {
+                    entry_id,
+                    dim: *dim,
+                    vector,
+                })
             })
             .collect();
 
-        tx.add_embeddings(space, model, &vectors, now).await?;
+        tx.add_embeddings(space, OwnerKind::Chunk, model, &vectors, now)
+            .await?;
         Ok(true)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::fusion::{self, Candidate, Fused};
 use super::terms::QueryTerm;
 use super::vectors::{dot, unit};
+use crate::model::search::Owner;
 
 /// How chunks are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,15 +25,15 @@ pub struct PreparedQuery {
     /// How many results are wanted.
     pub k: usize,
     pub min_score: Option<f64>,
-    /// Only the best chunk of each source.
-    pub by_source: bool,
+    /// Only the best entry of each group.
+    pub by_group: bool,
 }
 
 impl PreparedQuery {
     /// How many chunks to examine first so that `k` are left, if perhaps only one of each source
     /// counts.
     pub fn depth(&self, all: usize) -> usize {
-        let k = if self.by_source {
+        let k = if self.by_group {
             self.k.saturating_mul(8)
         } else {
             self.k
@@ -44,9 +45,10 @@ impl PreparedQuery {
 /// A chunk and its scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
-    pub chunk_id: i64,
-    /// The number of its source.
-    pub source: u64,
+    pub owner: Owner,
+    pub entry_id: i64,
+    /// The number of its group.
+    pub group: u64,
     pub score: f64,
     /// Share of the highest possible keyword score.
     pub keyword: Option<f64>,
@@ -71,10 +73,10 @@ pub fn finish(mut hits: Vec<Hit>, question: &PreparedQuery) -> Vec<Hit> {
         let better = |a: &Hit, b: &Hit| {
             b.score
                 .total_cmp(&a.score)
-                .then(a.chunk_id.cmp(&b.chunk_id))
+                .then(a.entry_id.cmp(&b.entry_id))
         };
 
-        if !question.by_source && hits.len() > question.k.max(1) {
+        if !question.by_group && hits.len() > question.k.max(1) {
             hits.select_nth_unstable_by(question.k.max(1) - 1, better);
             hits.truncate(question.k);
         }
@@ -82,9 +84,9 @@ pub fn finish(mut hits: Vec<Hit>, question: &PreparedQuery) -> Vec<Hit> {
         hits.sort_unstable_by(better);
     }
 
-    if question.by_source {
+    if question.by_group {
         let mut seen = HashSet::new();
-        hits.retain(|hit| seen.insert(hit.source));
+        hits.retain(|hit| seen.insert(hit.group));
     }
 
     hits.truncate(question.k);

@@ -13,7 +13,7 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::jobs::{JobContext, JobError, Jobs, JobsError, Outcome, Work};
 use crate::model::job::{JobFilter, NewJob, Record};
-use crate::model::search::Unembedded;
+use crate::model::search::{OwnerKind, Unembedded};
 use crate::store::{JobPage, NewEmbedding};
 
 /// The name of this kind of job.
@@ -135,29 +135,28 @@ impl Search {
         &self,
         context: &JobContext,
         model: &str,
-        chunks: &[Unembedded],
+        entries: &[Unembedded],
         vectors: &[Vec<f32>],
     ) -> Result<(), JobError> {
         let (inner, space) = (&*self.inner, context.space());
         let bytes: Vec<Vec<u8>> = vectors.iter().map(|vector| to_bytes(vector)).collect();
         let kept = inner.store.retry("keep_vectors", || async {
             let mut tx = inner.store.begin().await?;
-            // Locked, so that no source is deleted between the check and the write.
-            tx.lock_chunks(space).await?;
-            let ids: Vec<i64> = chunks.iter().map(|chunk| chunk.chunk_id).collect();
-            let there = tx.list_existing_chunks(space, &ids).await?;
-            let new: Vec<NewEmbedding<'_>> = chunks
+            // Held, so that none goes between the look and the write.
+            let ids: Vec<i64> = entries.iter().map(|entry| entry.entry_id).collect();
+            let there = tx.hold_entries(space, OwnerKind::Chunk, &ids).await?;
+            let new: Vec<NewEmbedding<'_>> = entries
                 .iter()
                 .zip(vectors.iter().zip(&bytes))
-                .filter(|(chunk, _)| there.contains(&chunk.chunk_id))
-                .map(|(chunk, (vector, bytes))| NewEmbedding {
-                    chunk_id: chunk.chunk_id,
+                .filter(|(entry, _)| there.contains(&entry.entry_id))
+                .map(|(entry, (vector, bytes))| NewEmbedding {
+                    entry_id: entry.entry_id,
                     dim: i64::try_from(vector.len()).unwrap_or(0),
                     vector: bytes,
                 })
                 .collect();
 
-            tx.add_embeddings(space, model, &new, context.clock().now())
+            tx.add_embeddings(space, OwnerKind::Chunk, model, &new, context.clock().now())
                 .await?;
 
             // A step, so that a process that takes over the job knows that it made progress.
@@ -190,9 +189,10 @@ impl Search {
             let mut tx = inner.store.begin().await?;
             tx.lock_chunks(space).await?;
             let now = context.clock().now();
-            let unchanged = tx.settle_embedding_model(space, old, now).await? == old;
+            let unchanged = tx.lock_embedding_model(space).await?.as_deref() == Some(old);
             if unchanged && !tx.has_unembedded(space, old, new).await? {
                 tx.update_embedding_model(space, new, now).await?;
+                tx.count_all_entry_writes(space).await?;
             }
 
             tx.commit().await

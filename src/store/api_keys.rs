@@ -7,7 +7,7 @@ use sqlx::any::AnyRow;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
-use crate::model::llm_call::{Payer, Spent};
+use crate::model::llm_call::{KeyBudget, Spent};
 
 /// Stands for all spaces; not a valid space name.
 pub const ALL_SPACES: &str = "*";
@@ -242,15 +242,15 @@ impl Store {
         .await
     }
 
-    /// The key that pays for a job's calls, if it was queued with one.
-    pub async fn find_job_payer(
+    /// The key whose day counts a job's calls, if it was queued with one.
+    pub async fn find_job_budget(
         &self,
         space: &Space,
         id: &JobId,
-    ) -> Result<Option<Payer>, StoreError> {
-        self.retry("find_job_payer", || async {
+    ) -> Result<Option<KeyBudget>, StoreError> {
+        self.retry("find_job_budget", || async {
             let query =
-                self.sql("SELECT paid_by_json FROM job_requests WHERE space = ? AND job_id = ?");
+                self.sql("SELECT budget_json FROM job_requests WHERE space = ? AND job_id = ?");
             let rows = self
                 .fetch_all(
                     query
@@ -267,7 +267,7 @@ impl Store {
 
             let read = |text: String| {
                 serde_json::from_str(&text).map_err(|_| StoreError::Broken {
-                    cause: "the payer of a job cannot be read".to_owned(),
+                    cause: "the budget of a job cannot be read".to_owned(),
                 })
             };
 
@@ -291,15 +291,15 @@ impl Tx {
     }
 
     /// Stores which key pays for a job that this transaction queued.
-    pub async fn update_job_payer(
+    pub async fn update_job_budget(
         &mut self,
         space: &Space,
         id: &JobId,
-        payer: &Payer,
+        budget: &KeyBudget,
     ) -> Result<(), StoreError> {
-        let text = serde_json::to_string(payer).unwrap_or_default();
+        let text = serde_json::to_string(budget).unwrap_or_default();
         let update =
-            self.sql("UPDATE job_requests SET paid_by_json = ? WHERE space = ? AND job_id = ?");
+            self.sql("UPDATE job_requests SET budget_json = ? WHERE space = ? AND job_id = ?");
         let update = update
             .bind(text)
             .bind(space.as_str().to_owned())
@@ -335,22 +335,22 @@ impl Tx {
 }
 
 fn read_key(row: &AnyRow) -> Result<ApiKeyRow, StoreError> {
-    let moment = |index: usize| -> Result<Option<Timestamp>, sqlx::Error> {
+    let moment = |column: &str| -> Result<Option<Timestamp>, sqlx::Error> {
         Ok(row
-            .try_get::<Option<i64>, _>(index)?
+            .try_get::<Option<i64>, _>(column)?
             .map(Timestamp::from_micros))
     };
     Ok(ApiKeyRow {
-        space: row.try_get(0)?,
-        id: row.try_get(1)?,
-        name: row.try_get(2)?,
-        key_sha256: row.try_get(3)?,
-        prefix: row.try_get(4)?,
-        role: row.try_get(5)?,
-        limits_json: row.try_get(6)?,
-        expires_at: moment(7)?,
-        created_at: Timestamp::from_micros(row.try_get(8)?),
-        revoked_at: moment(9)?,
-        last_used_at: moment(10)?,
+        space: row.try_get("space")?,
+        id: row.try_get("id")?,
+        name: row.try_get("name")?,
+        key_sha256: row.try_get("key_sha256")?,
+        prefix: row.try_get("prefix")?,
+        role: row.try_get("role")?,
+        limits_json: row.try_get("limits_json")?,
+        expires_at: moment("expires_at")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
+        revoked_at: moment("revoked_at")?,
+        last_used_at: moment("last_used_at")?,
     })
 }

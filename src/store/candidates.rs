@@ -104,7 +104,7 @@ impl StatementBuilder {
             }
             (Some(moment), false) => {
                 self.number(" AND c.created_at <= ?", moment.as_micros());
-                self.number(OF_THEN, moment.as_micros());
+                self.number(&of_then("s.id"), moment.as_micros());
             }
         }
     }
@@ -113,12 +113,17 @@ impl StatementBuilder {
 const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                         JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
-/// Chunks `c` of the newest version at a given time. A version without new content names the one
-/// whose chunks it shares.
-pub(super) const OF_THEN: &str = " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \
-     FROM source_versions w WHERE w.space = c.space AND w.source_id = c.source_id AND w.ingested_at <= ? \
-     AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = w.space AND x.version_id = w.id) \
-     ORDER BY w.version DESC LIMIT 1)";
+/// Chunks `c` of what the sources said at a moment: of the newest version of then. One that
+/// brought nothing new names the one whose chunks it shares. `source_id` is the column that names
+/// the source.
+pub(super) fn of_then(source_id: &str) -> String {
+    format!(
+        " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \
+         FROM source_versions w WHERE w.space = c.space AND w.source_id = {source_id} AND w.ingested_at <= ? \
+         AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = w.space AND x.version_id = w.id) \
+         ORDER BY w.version DESC LIMIT 1)"
+    )
+}
 
 /// Chunks `c` of completely written versions.
 pub(super) const OF_WHOLE: &str = " AND EXISTS (SELECT 1 FROM document_versions x WHERE x.space = c.space AND x.version_id = c.version_id)";
@@ -431,16 +436,16 @@ fn read_option(row: &AnyRow) -> Result<CategoryOption, StoreError> {
 
 fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
     Ok(Candidate {
-        id: row.try_get(0)?,
-        source_id: SourceId::from_stored(row.try_get(1)?),
-        source_version: row.try_get(2)?,
-        text: row.try_get(3)?,
-        start_char: row.try_get(4)?,
-        end_char: row.try_get(5)?,
-        category_id: row.try_get(6)?,
-        created_at: Timestamp::from_micros(row.try_get(7)?),
-        token_count: row.try_get(8)?,
-        tokenizer: row.try_get(9)?,
+        id: row.try_get("id")?,
+        source_id: SourceId::from_stored(row.try_get("source_id")?),
+        source_version: row.try_get("version")?,
+        text: row.try_get("text_content")?,
+        start_char: row.try_get("start_char")?,
+        end_char: row.try_get("end_char")?,
+        category_id: row.try_get("category_id")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
+        token_count: row.try_get("token_count")?,
+        tokenizer: row.try_get("tokenizer")?,
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::{Bound, OF_THEN, StatementBuilder};
+use super::candidates::{Bound, StatementBuilder, of_then};
 use super::dialect::{Dialect, Statement};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -148,7 +148,7 @@ impl Store {
             );
 
             statement.number(" WHERE c.created_at <= ?", moment.as_micros());
-            statement.number(OF_THEN, moment.as_micros());
+            statement.number(&of_then("c.source_id"), moment.as_micros());
             statement.push(" GROUP BY below.top");
             let rows = self.retry("count_chunks_of_then", || async {
                 self.fetch_all(self.put_together(&statement, false)).await
@@ -525,11 +525,11 @@ fn select_page(
 
 pub(super) fn read_category(row: &AnyRow) -> Result<Category, StoreError> {
     Ok(Category {
-        id: row.try_get(0)?,
-        parent_id: row.try_get(1)?,
-        level: row.try_get(2)?,
-        name: row.try_get(3)?,
-        chunk_count: row.try_get(4)?,
-        created_at: Timestamp::from_micros(row.try_get(5)?),
+        id: row.try_get("id")?,
+        parent_id: row.try_get("parent_id")?,
+        level: row.try_get("level")?,
+        name: row.try_get("name")?,
+        chunk_count: row.try_get("chunk_count")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
     })
 }

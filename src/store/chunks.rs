@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::{OF_THEN, OF_WHOLE, StatementBuilder};
+use super::candidates::{OF_WHOLE, StatementBuilder, of_then};
 use super::dialect::Statement;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -122,14 +122,12 @@ impl Store {
 
         if let Some(moment) = scope.as_of {
             statement.number(" AND c.created_at <= ?", moment.as_micros());
-            statement.number(
-                if scope.latest {
-                    OF_THEN
-                } else {
-                    " AND v.ingested_at <= ?"
-                },
-                moment.as_micros(),
-            );
+            let then = if scope.latest {
+                of_then("c.source_id")
+            } else {
+                " AND v.ingested_at <= ?".to_owned()
+            };
+            statement.number(&then, moment.as_micros());
         }
 
         if let Some((moment, id)) = after {
@@ -337,16 +335,16 @@ impl Tx {
 
 pub(super) fn read_chunk(row: &AnyRow) -> Result<Chunk, StoreError> {
     Ok(Chunk {
-        id: row.try_get(0)?,
-        source_id: SourceId::from_stored(row.try_get(1)?),
-        source_version: row.try_get(2)?,
-        profile: row.try_get(3)?,
-        ordinal: row.try_get(4)?,
-        text: row.try_get(5)?,
-        token_count: row.try_get(6)?,
-        start_char: row.try_get(7)?,
-        end_char: row.try_get(8)?,
-        category_id: row.try_get(9)?,
-        created_at: Timestamp::from_micros(row.try_get(10)?),
+        id: row.try_get("id")?,
+        source_id: SourceId::from_stored(row.try_get("source_id")?),
+        source_version: row.try_get("version")?,
+        profile: row.try_get("profile")?,
+        ordinal: row.try_get("ordinal")?,
+        text: row.try_get("text_content")?,
+        token_count: row.try_get("token_count")?,
+        start_char: row.try_get("start_char")?,
+        end_char: row.try_get("end_char")?,
+        category_id: row.try_get("category_id")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
     })
 }

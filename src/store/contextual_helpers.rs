@@ -106,20 +106,20 @@ impl Tx {
 }
 
 fn read_helper(row: &AnyRow) -> Result<ContextualHelper, StoreError> {
-    let origin: String = row.try_get(2)?;
+    let origin: String = row.try_get("origin")?;
     Ok(ContextualHelper {
-        version: row.try_get(0)?,
+        version: row.try_get("version")?,
         helper: NewHelper {
-            text: row.try_get(1)?,
+            text: row.try_get("text")?,
             origin: HelperOrigin::parse(&origin),
-            author: row.try_get(3)?,
-            date: row.try_get(4)?,
-            topic: row.try_get(5)?,
-            description: row.try_get(6)?,
-            token_count: row.try_get(7)?,
-            tokens_prompt: row.try_get(8)?,
-            tokens_completion: row.try_get(9)?,
+            author: row.try_get("author")?,
+            date: row.try_get("doc_date")?,
+            topic: row.try_get("topic")?,
+            description: row.try_get("description")?,
+            token_count: row.try_get("token_count")?,
+            tokens_prompt: row.try_get("tokens_prompt")?,
+            tokens_completion: row.try_get("tokens_completion")?,
         },
-        created_at: Timestamp::from_micros(row.try_get(10)?),
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
     })
 }

@@ -170,12 +170,12 @@ impl Dialect {
         format!("CAST(COALESCE(SUM({column}), 0) AS {kind})")
     }
 
-    /// The condition that a row `c` of `chunk_terms` contains one token, or a result of
+    /// The condition that a row `c` of `search_entries` contains one token, or a result of
     /// [`Dialect::any_token`].
     pub fn holds_tokens(&self) -> &'static str {
         match self.engine {
             Engine::Sqlite => {
-                "c.chunk_id IN (SELECT rowid FROM chunk_terms_tokens WHERE chunk_terms_tokens MATCH ?)"
+                "c.id IN (SELECT rowid FROM search_entries_tokens WHERE search_entries_tokens MATCH ?)"
             }
             // As in the index, which uses the tokens as they are: its parser would take longer than
             // everything else.
@@ -227,6 +227,17 @@ impl Dialect {
             Engine::Sqlite => sql.to_owned(),
             Engine::Mysql => format!("{sql} FOR UPDATE"),
             Engine::Postgres => numbered(&format!("{sql} FOR UPDATE")),
+        };
+        sqlx::query(AssertSqlSafe(text))
+    }
+
+    /// The same for a row that others may hold in this way as well, but may neither remove nor hold
+    /// for an update.
+    pub fn query_for_share(&self, sql: &str) -> Statement {
+        let text = match self.engine {
+            Engine::Sqlite => sql.to_owned(),
+            Engine::Mysql => format!("{sql} LOCK IN SHARE MODE"),
+            Engine::Postgres => numbered(&format!("{sql} FOR KEY SHARE")),
         };
         sqlx::query(AssertSqlSafe(text))
     }

@@ -6,15 +6,13 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
-use super::chunk_terms::OF_SOURCE;
+use super::search_entries::OF_SOURCE;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{SourceId, Space};
+use crate::base::ids::Space;
 use crate::model::query::QueryScope;
-use crate::model::search::{Unembedded, VectorRow};
+use crate::model::search::{OwnerKind, Unembedded, VectorRow};
 
-/// The owner kind of a chunk.
-pub(super) const CHUNK: &str = "chunk";
 /// The setting with the embedding model of a space.
 const MODEL: &str = "embedding_model";
 /// Rows and bytes per insert.
@@ -24,10 +22,29 @@ const BYTES: usize = 1_000_000;
 /// The vector of a chunk to store.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEmbedding<'v> {
-    pub chunk_id: i64,
+    pub entry_id: i64,
     pub dim: i64,
     /// float32, little-endian.
     pub vector: &'v [u8],
+}
+
+/// Which vectors are read.
+#[derive(Debug, Clone, Copy)]
+pub enum VectorPart<'v> {
+    /// So many behind an entry.
+    After(i64, usize),
+    /// Those of these entries.
+    Of(&'v [i64]),
+}
+
+/// A vector with what is known of its entry.
+#[derive(Debug, Clone)]
+pub struct PlacedVector {
+    pub owner_id: i64,
+    pub group_id: String,
+    pub version_id: i64,
+    pub created_at: i64,
+    pub vector: VectorRow,
 }
 
 impl Store {
@@ -35,31 +52,25 @@ impl Store {
     pub async fn list_vectors(
         &self,
         space: &Space,
+        kind: OwnerKind,
         model: &str,
         after: i64,
         limit: usize,
     ) -> Result<Vec<VectorRow>, StoreError> {
-        let sql = "SELECT owner_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
-                   AND owner_id > ? ORDER BY owner_id LIMIT ?";
+        let sql = "SELECT entry_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
+                   AND entry_id > ? ORDER BY entry_id LIMIT ?";
         self.retry("list_vectors", || async {
             let query = self
                 .sql(sql)
                 .bind(space.as_str())
-                .bind(CHUNK)
+                .bind(kind.as_str())
                 .bind(model.to_owned())
                 .bind(after);
 
             let rows = self
                 .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
                 .await?;
-            rows.iter()
-                .map(|row| {
-                    Ok(VectorRow {
-                        chunk_id: row.try_get(0)?,
-                        vector: row.try_get(1)?,
-                    })
-                })
-                .collect()
+            rows.iter().map(read_vector).collect()
         })
         .await
     }
@@ -69,45 +80,58 @@ impl Store {
     pub async fn list_placed_vectors(
         &self,
         space: &Space,
-        scope: &QueryScope,
+        kind: OwnerKind,
+        scope: Option<&QueryScope>,
         model: &str,
-        of: Option<&[i64]>,
-        after: i64,
-        limit: usize,
-    ) -> Result<Vec<(String, VectorRow)>, StoreError> {
+        part: VectorPart<'_>,
+    ) -> Result<Vec<PlacedVector>, StoreError> {
         let mut statement = StatementBuilder::default();
-        statement.push("SELECT e.owner_id, c.source_id, e.vector FROM embeddings e ");
+        statement.push(
+            "SELECT e.entry_id, c.owner_id, c.group_id, c.version_id, c.created_at, e.vector FROM embeddings e ",
+        );
         statement.push(self.backend.dialect.join_in_order());
-        statement.push(" chunk_terms c ON c.space = e.space AND c.chunk_id = e.owner_id");
-        statement.text(&format!("{OF_SOURCE} WHERE e.space = ?"), space.as_str());
-        statement.text(" AND e.owner_kind = ?", CHUNK);
-        statement.text(" AND e.model = ?", model);
-        statement.number(" AND e.owner_id > ?", after);
-
-        if let Some(ids) = of {
-            // Numbers, which need no placeholders.
-            let ids = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-            statement.push(&format!(
-                " AND e.owner_id IN ({})",
-                if ids.is_empty() { "0" } else { &ids }
-            ));
+        statement.push(" search_entries c ON c.id = e.entry_id");
+        if scope.is_some() {
+            statement.push(OF_SOURCE);
         }
 
-        statement.scope(scope);
+        statement.text(" WHERE e.space = ?", space.as_str());
+        statement.text(" AND e.owner_kind = ?", kind.as_str());
+        statement.text(" AND e.model = ?", model);
+        let limit = match part {
+            VectorPart::After(after, limit) => {
+                statement.number(" AND e.entry_id > ?", after);
+                limit
+            }
+            VectorPart::Of(ids) => {
+                // Numbers, which need no marks.
+                let list = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+                statement.push(&format!(
+                    " AND e.entry_id IN ({})",
+                    if list.is_empty() { "0" } else { &list }
+                ));
+                ids.len()
+            }
+        };
+
+        if let Some(scope) = scope {
+            statement.scope(scope);
+        }
+
         statement.limit(
-            " ORDER BY e.owner_id",
+            " ORDER BY e.entry_id",
             i64::try_from(limit).unwrap_or(i64::MAX),
         );
 
         self.retry("list_placed_vectors", || async {
             let read = |row: &AnyRow| {
-                Ok((
-                    row.try_get(1)?,
-                    VectorRow {
-                        chunk_id: row.try_get(0)?,
-                        vector: row.try_get(2)?,
-                    },
-                ))
+                Ok(PlacedVector {
+                    owner_id: row.try_get("owner_id")?,
+                    group_id: row.try_get("group_id")?,
+                    version_id: row.try_get("version_id")?,
+                    created_at: row.try_get("created_at")?,
+                    vector: read_vector(row)?,
+                })
             };
             self.fetch_all(self.put_together(&statement, false))
                 .await?
@@ -118,10 +142,11 @@ impl Store {
         .await
     }
 
-    /// Vectors of some chunks.
+    /// Vectors of some entries, in the order of the entries' ids.
     pub async fn list_vectors_of(
         &self,
         space: &Space,
+        kind: OwnerKind,
         model: &str,
         ids: &[i64],
     ) -> Result<Vec<VectorRow>, StoreError> {
@@ -129,28 +154,21 @@ impl Store {
             return Ok(Vec::new());
         }
 
-        let sql = "SELECT owner_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
-                   AND owner_id IN (??)";
+        let sql = "SELECT entry_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
+                   AND entry_id IN (??) ORDER BY entry_id";
         self.retry("list_vectors_of", || async {
             let query = self
                 .backend
                 .dialect
                 .query_list(sql, ids.len())
                 .bind(space.as_str())
-                .bind(CHUNK);
+                .bind(kind.as_str());
 
             let query = query.bind(model.to_owned());
             let rows = self
                 .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
                 .await?;
-            rows.iter()
-                .map(|row| {
-                    Ok(VectorRow {
-                        chunk_id: row.try_get(0)?,
-                        vector: row.try_get(1)?,
-                    })
-                })
-                .collect()
+            rows.iter().map(read_vector).collect()
         })
         .await
     }
@@ -159,6 +177,7 @@ impl Store {
     pub async fn find_vector_dim(
         &self,
         space: &Space,
+        kind: OwnerKind,
         model: &str,
     ) -> Result<Option<i64>, StoreError> {
         let sql =
@@ -168,7 +187,7 @@ impl Store {
                 .fetch_all(
                     self.sql(sql)
                         .bind(space.as_str())
-                        .bind(CHUNK)
+                        .bind(kind.as_str())
                         .bind(model.to_owned()),
                 )
                 .await?;
@@ -215,15 +234,15 @@ impl Store {
         new: &str,
         limit: usize,
     ) -> Result<Vec<Unembedded>, StoreError> {
-        let sql = "SELECT e.owner_id, c.text_content FROM embeddings e JOIN chunks c ON c.id = e.owner_id \
-                   WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? AND NOT EXISTS (SELECT 1 FROM embeddings n \
-                   WHERE n.space = e.space AND n.owner_kind = e.owner_kind AND n.owner_id = e.owner_id AND n.model = ?) \
-                   ORDER BY e.owner_id LIMIT ?";
+        let sql = "SELECT e.entry_id, c.text_content FROM embeddings e JOIN search_entries t ON t.id = e.entry_id \
+                   JOIN chunks c ON c.id = t.owner_id WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? \
+                   AND NOT EXISTS (SELECT 1 FROM embeddings n WHERE n.space = e.space AND n.owner_kind = e.owner_kind \
+                   AND n.entry_id = e.entry_id AND n.model = ?) ORDER BY e.entry_id LIMIT ?";
         self.retry("list_unembedded", || async {
             let query = self
                 .sql(sql)
                 .bind(space.as_str())
-                .bind(CHUNK)
+                .bind(OwnerKind::Chunk.as_str())
                 .bind(old.to_owned())
                 .bind(new.to_owned());
 
@@ -233,8 +252,8 @@ impl Store {
             rows.iter()
                 .map(|row| {
                     Ok(Unembedded {
-                        chunk_id: row.try_get(0)?,
-                        text: row.try_get(1)?,
+                        entry_id: row.try_get("entry_id")?,
+                        text: row.try_get("text_content")?,
                     })
                 })
                 .collect()
@@ -248,13 +267,13 @@ impl Store {
     pub async fn remove_other_embeddings(&self, space: &Space) -> Result<u64, StoreError> {
         // MySQL requires a derived table here.
         let sql = "DELETE FROM embeddings WHERE id IN (SELECT id FROM (SELECT e.id FROM settings s JOIN embeddings e \
-                   ON e.space = s.space WHERE s.space = ? AND s.name = ? AND e.owner_kind = ? \
+                   ON e.space = s.space WHERE s.space = ? AND s.name = ? \
                    AND e.model <> s.value_json LIMIT 2000) q)";
         self.retry("remove_other_embeddings", || async {
             let mut tx = self.begin().await?;
             // Locked, so that no other process switches the space in the meantime.
-            tx.lock_chunks(space).await?;
-            let delete = tx.sql(sql).bind(space.as_str()).bind(MODEL).bind(CHUNK);
+            tx.lock_embedding_model(space).await?;
+            let delete = tx.sql(sql).bind(space.as_str()).bind(MODEL);
             let mut removed = tx.execute(delete).await?;
             if removed == 0 {
                 removed = tx.remove_other_pgvectors(space, MODEL).await?;
@@ -272,11 +291,12 @@ impl Tx {
     pub async fn add_embeddings(
         &mut self,
         space: &Space,
+        kind: OwnerKind,
         model: &str,
         vectors: &[NewEmbedding<'_>],
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let sql = "INSERT INTO embeddings (space, owner_kind, owner_id, model, dim, vector, created_at) \
+        let sql = "INSERT INTO embeddings (space, owner_kind, entry_id, model, dim, vector, created_at) \
                    VALUES (?, ?, ?, ?, ?, ?, ?)";
         let mut rest = vectors;
         while !rest.is_empty() {
@@ -293,8 +313,8 @@ impl Tx {
             for new in some {
                 insert = insert
                     .bind(space.as_str())
-                    .bind(CHUNK)
-                    .bind(new.chunk_id)
+                    .bind(kind.as_str())
+                    .bind(new.entry_id)
                     .bind(model.to_owned());
                 insert = insert
                     .bind(new.dim)
@@ -305,7 +325,7 @@ impl Tx {
             self.execute(insert).await?;
         }
 
-        self.add_pgvectors(space, model, vectors).await
+        self.add_pgvectors(space, kind, model, vectors).await
     }
 
     /// The embedding model of the space; if it has none yet, this one from now on. The caller holds
@@ -316,24 +336,44 @@ impl Tx {
         model: &str,
         now: Timestamp,
     ) -> Result<String, StoreError> {
-        let find = self.sql("SELECT value_json FROM settings WHERE space = ? AND name = ?");
-        let found = self
-            .fetch_optional(find.bind(space.as_str()).bind(MODEL))
-            .await?;
-        if let Some(known) = found.map(|row| row.try_get(0)).transpose()? {
+        if let Some(known) = self.hold_embedding_model(space).await? {
             return Ok(known);
         }
 
-        let insert = self
-            .sql("INSERT INTO settings (value_json, updated_at, space, name) VALUES (?, ?, ?, ?)");
+        let insert =
+            "INSERT INTO settings (value_json, updated_at, space, name) VALUES (?, ?, ?, ?)";
+        let insert = self.backend.dialect.insert_if_absent(insert);
         let insert = insert
             .bind(model.to_owned())
             .bind(now.as_micros())
-            .bind(space.as_str())
+            .bind(space.as_str().to_owned())
             .bind(MODEL);
 
         self.execute(insert).await?;
-        Ok(model.to_owned())
+        let settled = self.hold_embedding_model(space).await?;
+        Ok(settled.unwrap_or_else(|| model.to_owned()))
+    }
+
+    async fn hold_embedding_model(&mut self, space: &Space) -> Result<Option<String>, StoreError> {
+        let find = "SELECT value_json FROM settings WHERE space = ? AND name = ?";
+        let find = self.backend.dialect.query_for_share(find);
+        let found = self
+            .fetch_optional(find.bind(space.as_str().to_owned()).bind(MODEL))
+            .await?;
+        Ok(found.map(|row| row.try_get("value_json")).transpose()?)
+    }
+
+    /// The same for whoever may turn the space to another model: all who settle it wait.
+    pub async fn lock_embedding_model(
+        &mut self,
+        space: &Space,
+    ) -> Result<Option<String>, StoreError> {
+        let find = "SELECT value_json FROM settings WHERE space = ? AND name = ?";
+        let find = self.backend.dialect.query_for_update(find);
+        let found = self
+            .fetch_optional(find.bind(space.as_str().to_owned()).bind(MODEL))
+            .await?;
+        Ok(found.map(|row| row.try_get("value_json")).transpose()?)
     }
 
     /// Switches the space to another embedding model. The caller holds the space's lock.
@@ -354,60 +394,53 @@ impl Tx {
         self.execute(update).await.map(|_| ())
     }
 
-    /// Which of these chunks still exist.
-    pub async fn list_existing_chunks(
+    /// Which of these entries are there; they stay until this transaction ends.
+    pub async fn hold_entries(
         &mut self,
         space: &Space,
+        kind: OwnerKind,
         ids: &[i64],
     ) -> Result<HashSet<i64>, StoreError> {
-        let sql = "SELECT id FROM chunks WHERE COALESCE(space, '') = ? AND id IN (??)";
-        let query = self
-            .backend
-            .dialect
-            .query_list(sql, ids.len())
-            .bind(space.as_str());
+        let marks = vec!["?"; ids.len().max(1)].join(",");
+        let sql = format!(
+            "SELECT id FROM search_entries WHERE space = ? AND owner_kind = ? AND id IN ({marks})"
+        );
+        let query = self.backend.dialect.query_for_share(&sql);
+        let query = query
+            .persistent(false)
+            .bind(space.as_str().to_owned())
+            .bind(kind.as_str());
 
         let rows = self
             .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
             .await?;
-        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+        rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
     }
 
-    /// Whether chunks have a vector of one model and none of another.
+    /// Whether entries of chunks have a vector of one model and none of another.
     pub async fn has_unembedded(
         &mut self,
         space: &Space,
         old: &str,
         new: &str,
     ) -> Result<bool, StoreError> {
-        let sql = "SELECT e.owner_id FROM embeddings e WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? \
+        let sql = "SELECT e.entry_id FROM embeddings e WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? \
                    AND NOT EXISTS (SELECT 1 FROM embeddings n WHERE n.space = e.space \
-                   AND n.owner_kind = e.owner_kind AND n.owner_id = e.owner_id AND n.model = ?) LIMIT 1";
+                   AND n.owner_kind = e.owner_kind AND n.entry_id = e.entry_id AND n.model = ?) LIMIT 1";
         let query = self
             .sql(sql)
             .bind(space.as_str())
-            .bind(CHUNK)
+            .bind(OwnerKind::Chunk.as_str())
             .bind(old.to_owned())
             .bind(new.to_owned());
 
         Ok(self.fetch_optional(query).await?.is_some())
     }
+}
 
-    /// Deletes the vectors of a source's chunks.
-    pub(super) async fn remove_source_embeddings(
-        &mut self,
-        space: &Space,
-        id: &SourceId,
-    ) -> Result<(), StoreError> {
-        let sql = "DELETE FROM embeddings WHERE space = ? AND owner_kind = ? AND owner_id IN \
-                   (SELECT c.id FROM chunks c WHERE c.space = ? AND c.source_id = ?)";
-        let delete = self
-            .sql(sql)
-            .bind(space.as_str())
-            .bind(CHUNK)
-            .bind(space.as_str())
-            .bind(id.as_str());
-
-        self.execute(delete).await.map(|_| ())
-    }
+fn read_vector(row: &AnyRow) -> Result<VectorRow, StoreError> {
+    Ok(VectorRow {
+        entry_id: row.try_get("entry_id")?,
+        vector: row.try_get("vector")?,
+    })
 }

@@ -27,10 +27,10 @@ const SELECT: &str = "SELECT route, body_hash, status, response_json FROM idempo
 
 pub fn read_answer(row: &AnyRow) -> Result<StoredAnswer, StoreError> {
     Ok(StoredAnswer {
-        route: row.try_get(0)?,
-        body_hash: row.try_get(1)?,
-        status: row.try_get(2)?,
-        response_json: row.try_get(3)?,
+        route: row.try_get("route")?,
+        body_hash: row.try_get("body_hash")?,
+        status: row.try_get("status")?,
+        response_json: row.try_get("response_json")?,
     })
 }
 

@@ -23,8 +23,6 @@ use crate::model::job::{Claim, ClaimedJob, JobState, Report};
 /// How many jobs at the head of the queue one claim examines. Several processes see the same head,
 /// and concurrent requests of one space may share a turn, which must not crowd out the others.
 const CANDIDATES: usize = 64;
-/// Where the columns of every job end.
-const OWN_COLUMNS: usize = 21;
 
 /// How a running job ends, or returns to the queue.
 #[derive(Debug, Clone)]
@@ -258,8 +256,8 @@ impl Tx {
         }
 
         let sql = format!(
-            "SELECT {COLUMNS}, (SELECT r.request_json FROM job_requests r WHERE r.space = jobs.space AND r.job_id = jobs.id), \
-             @now - waiting_since FROM jobs WHERE space = ? AND id = ?"
+            "SELECT {COLUMNS}, (SELECT r.request_json FROM job_requests r WHERE r.space = jobs.space AND r.job_id = jobs.id) AS request_json, \
+             @now - waiting_since AS waited FROM jobs WHERE space = ? AND id = ?"
         );
 
         let query = self
@@ -272,8 +270,8 @@ impl Tx {
         let Some(row) = self.fetch_optional(query).await? else {
             return Ok(None);
         };
-        let request = read_json(&row, OWN_COLUMNS)?.unwrap_or_default();
-        let waited: Option<i64> = row.try_get(OWN_COLUMNS + 1)?;
+        let request = read_json(&row, "request_json")?.unwrap_or_default();
+        let waited: Option<i64> = row.try_get("waited")?;
         let waited = waited.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
         let job = read_job(&row)?;
 

@@ -13,6 +13,7 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::batch::Batch;
 use crate::model::job::{Claim, Detail, JobEvent, JobRecord, JobState, Report};
+use crate::model::llm_call::Payer;
 
 /// Rows in one insert.
 pub(super) const ROWS: usize = 100;
@@ -34,7 +35,12 @@ impl Store {
                 .fetch_all(query.bind(space.as_str()).bind(id.as_str()))
                 .await?;
             rows.iter()
-                .map(|row| Ok((row.try_get(0)?, read_json(row, 1)?.unwrap_or_default())))
+                .map(|row| {
+                    Ok((
+                        row.try_get("step")?,
+                        read_json(row, "value_json")?.unwrap_or_default(),
+                    ))
+                })
                 .collect()
         })
         .await
@@ -272,13 +278,14 @@ impl Tx {
     pub async fn remove_job_record(&mut self, space: &Space, id: &JobId) -> Result<(), StoreError> {
         for sql in [
             "DELETE FROM job_batches WHERE space = ? AND job_id = ?",
-            "DELETE FROM llm_calls WHERE space = ? AND job_id = ?",
             "DELETE FROM job_events WHERE space = ? AND job_id = ? AND kind <> 'state'",
         ] {
             self.execute(self.sql(sql).bind(space.as_str()).bind(id.as_str()))
                 .await?;
         }
-        Ok(())
+
+        self.remove_calls_of(space.as_str(), &Payer::Job(id.clone()))
+            .await
     }
 
     /// Appends an event. Of two concurrent writers one collides and is retried.
@@ -374,9 +381,9 @@ fn told<'e>(claim: &'e Claim, reports: &'e [Report]) -> impl Iterator<Item = Eve
 
 fn read_event(row: &AnyRow) -> Result<JobEvent, StoreError> {
     Ok(JobEvent {
-        seq: row.try_get(0)?,
-        kind: row.try_get(1)?,
-        data: read_json(row, 2)?.unwrap_or_default(),
-        created_at: Timestamp::from_micros(row.try_get(3)?),
+        seq: row.try_get("seq")?,
+        kind: row.try_get("kind")?,
+        data: read_json(row, "data_json")?.unwrap_or_default(),
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
     })
 }

@@ -9,14 +9,15 @@
 //! them their ids. Concurrent requests may share a number; then the ids decide.
 
 use serde_json::Value;
-use sqlx::Row as _;
 use sqlx::any::AnyRow;
+use sqlx::{ColumnIndex, Row as _};
 
 use super::candidates::StatementBuilder;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
 use crate::model::job::{Job, JobFilter, JobState, NewJob, WRITTEN};
+use crate::model::llm_call::Payer;
 
 pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, progress_json, \
      result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at, losses, \
@@ -104,9 +105,12 @@ impl Store {
                 let delete =
                     tx.sql("DELETE FROM jobs WHERE space = ? AND id = ? AND finished_at < ?");
                 let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
-                removed += tx
-                    .execute(delete.bind(space).bind(id).bind(before.as_micros()))
-                    .await?;
+                let delete = delete.bind(space.clone()).bind(id.clone());
+                if tx.execute(delete.bind(before.as_micros())).await? == 1 {
+                    tx.remove_calls_of(&space, &Payer::Job(JobId::from_stored(id)))
+                        .await?;
+                    removed += 1;
+                }
             }
 
             tx.commit().await?;
@@ -449,47 +453,50 @@ pub(super) fn check_transition(from: JobState, to: JobState) -> Result<(), Store
 }
 
 pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
-    let moment = |index: usize| -> Result<Option<Timestamp>, sqlx::Error> {
+    let moment = |column: &str| -> Result<Option<Timestamp>, sqlx::Error> {
         Ok(row
-            .try_get::<Option<i64>, _>(index)?
+            .try_get::<Option<i64>, _>(column)?
             .map(Timestamp::from_micros))
     };
 
-    let state: String = row.try_get(3)?;
-    let space: String = row.try_get(0)?;
+    let state: String = row.try_get("state")?;
+    let space: String = row.try_get("space")?;
     Ok(Job {
         space: space
             .parse()
             .map_err(|()| broken("a job's space is not one"))?,
-        id: JobId::from_stored(row.try_get(1)?),
-        kind: row.try_get(2)?,
+        id: JobId::from_stored(row.try_get("id")?),
+        kind: row.try_get("kind")?,
         state: JobState::parse(&state).ok_or_else(|| broken("a job's state is not one"))?,
-        phase: row.try_get(4)?,
-        user_id: row.try_get(5)?,
-        source_id: row.try_get(6)?,
-        progress: read_json(row, 7)?,
-        result: read_json(row, 8)?,
-        error: read_json(row, 9)?,
-        warnings: match read_json(row, 10)? {
+        phase: row.try_get("phase")?,
+        user_id: row.try_get("user_id")?,
+        source_id: row.try_get("source_id")?,
+        progress: read_json(row, "progress_json")?,
+        result: read_json(row, "result_json")?,
+        error: read_json(row, "error_json")?,
+        warnings: match read_json(row, "warnings_json")? {
             Some(Value::Array(warnings)) => warnings,
             _ => Vec::new(),
         },
-        attempt: row.try_get(11)?,
-        max_attempts: row.try_get(12)?,
-        fence: row.try_get(13)?,
-        created_at: moment(14)?.ok_or_else(|| broken("a job has no time"))?,
-        started_at: moment(15)?,
-        finished_at: moment(16)?,
-        losses: row.try_get(17)?,
-        run_after: moment(18)?.ok_or_else(|| broken("a job has no time to run"))?,
-        waiting_since: moment(19)?,
-        waits: row.try_get(20)?,
+        attempt: row.try_get("attempt")?,
+        max_attempts: row.try_get("max_attempts")?,
+        fence: row.try_get("fence")?,
+        created_at: moment("created_at")?.ok_or_else(|| broken("a job has no time"))?,
+        started_at: moment("started_at")?,
+        finished_at: moment("finished_at")?,
+        losses: row.try_get("losses")?,
+        run_after: moment("run_after")?.ok_or_else(|| broken("a job has no time to run"))?,
+        waiting_since: moment("waiting_since")?,
+        waits: row.try_get("waits")?,
     })
 }
 
 /// Text that we serialized as JSON ourselves.
-pub(super) fn read_json(row: &AnyRow, index: usize) -> Result<Option<Value>, StoreError> {
-    let text: Option<&str> = row.try_get(index)?;
+pub(super) fn read_json(
+    row: &AnyRow,
+    column: impl ColumnIndex<AnyRow>,
+) -> Result<Option<Value>, StoreError> {
+    let text: Option<&str> = row.try_get(column)?;
     text.map(serde_json::from_str)
         .transpose()
         .map_err(|_| broken("stored JSON cannot be read"))

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::{Store, StoreError, add_retries, count_retries};
 use crate::base::ids::Space;
 use crate::model::job::JobRecord;
-use crate::model::llm_call::{CallOwner, LlmCall};
+use crate::model::llm_call::{LlmCall, Payer};
 
 /// Most attempts in one transaction.
 const MOST_AT_ONCE: usize = 200;
@@ -29,11 +29,11 @@ const GATHERING: Duration = Duration::from_millis(50);
 /// How long the database is left alone after it failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One attempt and whose it is.
+/// One attempt and who pays for it.
 #[derive(Debug, Clone)]
 pub struct CallEntry {
     pub space: Space,
-    pub owner: CallOwner,
+    pub payer: Payer,
     pub call: LlmCall,
 }
 
@@ -291,9 +291,9 @@ fn waits(error: &StoreError) -> bool {
         )
 }
 
-fn rows(entries: &[CallEntry]) -> Vec<(&Space, &CallOwner, &LlmCall)> {
+fn rows(entries: &[CallEntry]) -> Vec<(&Space, &Payer, &LlmCall)> {
     entries
         .iter()
-        .map(|entry| (&entry.space, &entry.owner, &entry.call))
+        .map(|entry| (&entry.space, &entry.payer, &entry.call))
         .collect()
 }

@@ -1,19 +1,19 @@
 //! Rows of `llm_calls` and `usage_days`: every model call, and the sums by day.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::dialect::Statement;
+use super::dialect::{KEPT_ROWS, Statement};
 use super::jobs::read_json;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, Space};
+use crate::base::ids::Space;
 use crate::model::job::JobRecord;
-use crate::model::llm_call::{CallOwner, LlmCall, Spent, UsageDay};
+use crate::model::llm_call::{LlmCall, Payer, Spent, UsageDay};
 
-pub(super) const COLUMNS: &str = "call_id, seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
+const COLUMNS: &str = "call_id, seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
                        tokens_prompt, tokens_completion, tokens_cached, cost_usd, params_json";
 
 /// Which days and calls to include.
@@ -32,18 +32,18 @@ pub struct UsageFilter {
 pub type UsagePlace = [String; 4];
 
 /// A deleted job takes its calls with it; the day still counts them.
-const OF_JOB: &str = "INSERT INTO llm_calls (space, call_id, job_id, query_id, seq, stage, level, attempt, outcome, provider, \
+const OF_JOB: &str = "INSERT INTO llm_calls (space, call_id, payer_kind, payer_id, seq, stage, level, attempt, outcome, provider, \
     model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
     started_at) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM jobs j WHERE j.space = ? AND j.id = ?";
 
-const ANY: &str = "INSERT INTO llm_calls (space, call_id, job_id, query_id, seq, stage, level, attempt, outcome, provider, \
+const ANY: &str = "INSERT INTO llm_calls (space, call_id, payer_kind, payer_id, seq, stage, level, attempt, outcome, provider, \
     model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
     started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Calls per insert.
 const AT_ONCE: usize = 100;
 
-type Row<'a> = (&'a Space, &'a CallOwner, &'a LlmCall);
+type Row<'a> = (&'a Space, &'a Payer, &'a LlmCall);
 
 impl Store {
     /// Writes calls and adds them to their days, all or nothing. An existing call changes nothing,
@@ -104,51 +104,54 @@ impl Store {
         tx.commit().await
     }
 
-    /// The model calls of a job, in order.
-    pub async fn list_job_calls(
+    /// Every attempt that a payer has made to ask a model, in their order.
+    pub async fn list_calls_of(
         &self,
         space: &Space,
-        id: &JobId,
+        payer: &Payer,
     ) -> Result<Vec<LlmCall>, StoreError> {
-        self.retry("list_job_calls", || async {
+        self.retry("list_calls_of", || async {
             let sql = format!(
-                "SELECT {COLUMNS} FROM llm_calls WHERE space = ? AND job_id = ? ORDER BY seq"
+                "SELECT {COLUMNS} FROM llm_calls WHERE space = ? AND payer_kind = ? AND payer_id = ? ORDER BY seq"
             );
             let query = self
                 .backend
                 .dialect
                 .assembled(&sql)
                 .bind(space.as_str())
-                .bind(id.as_str());
+                .bind(payer.kind())
+                .bind(payer.id().map(str::to_owned));
 
             self.fetch_all(query).await?.iter().map(read_call).collect()
         })
         .await
     }
 
-    /// What a job has spent so far, and the number of its last call.
-    pub async fn find_job_spent(
+    /// What a payer has spent so far, and the number of its last attempt.
+    pub async fn find_spent_by(
         &self,
         space: &Space,
-        id: &JobId,
+        payer: &Payer,
     ) -> Result<(Spent, i64), StoreError> {
         let dialect = &self.backend.dialect;
         let sql = format!(
-            "SELECT COUNT(*), {}, {}, COALESCE(SUM(cost_usd), 0.0), COALESCE(MAX(seq), 0) FROM llm_calls \
-             WHERE space = ? AND job_id = ?",
+            "SELECT COUNT(*) AS calls, {} AS tokens_prompt, {} AS tokens_completion, \
+             COALESCE(SUM(cost_usd), 0.0) AS cost_usd, COALESCE(MAX(seq), 0) AS last_seq FROM llm_calls \
+             WHERE space = ? AND payer_kind = ? AND payer_id = ?",
             dialect.whole_sum("tokens_prompt"),
             dialect.whole_sum("tokens_completion"),
         );
 
-        self.retry("find_job_spent", || async {
+        self.retry("find_spent_by", || async {
             let query = dialect
                 .assembled(&sql)
                 .bind(space.as_str())
-                .bind(id.as_str());
+                .bind(payer.kind())
+                .bind(payer.id().map(str::to_owned));
 
             let rows = self.fetch_all(query).await?;
             rows.first().map_or(Ok((Spent::default(), 0)), |row| {
-                Ok((read_spent(row)?, row.try_get(4)?))
+                Ok((read_spent(row)?, row.try_get("last_seq")?))
             })
         })
         .await
@@ -158,7 +161,8 @@ impl Store {
     pub async fn find_spent_on(&self, space: &Space, day: &str) -> Result<Spent, StoreError> {
         let dialect = &self.backend.dialect;
         let sql = format!(
-            "SELECT {}, {}, {}, COALESCE(SUM(cost_usd), 0.0) FROM usage_days WHERE space = ? AND day = ?",
+            "SELECT {} AS calls, {} AS tokens_prompt, {} AS tokens_completion, COALESCE(SUM(cost_usd), 0.0) AS cost_usd \
+             FROM usage_days WHERE space = ? AND day = ?",
             dialect.whole_sum("calls"),
             dialect.whole_sum("tokens_prompt"),
             dialect.whole_sum("tokens_completion"),
@@ -221,7 +225,7 @@ impl Store {
         space: &Space,
         filter: &UsageFilter,
     ) -> Result<UsageDay, StoreError> {
-        let sum = |column| self.backend.dialect.whole_sum(column);
+        let sum = |column| format!("{} AS {column}", self.backend.dialect.whole_sum(column));
         let columns = [
             "calls",
             "tokens_prompt",
@@ -231,7 +235,10 @@ impl Store {
         .map(sum)
         .join(", ");
 
-        let select = format!("SELECT '', '', '', '', {columns}, COALESCE(SUM(cost_usd), 0.0)");
+        let select = format!(
+            "SELECT '' AS day, '' AS stage, '' AS provider, '' AS model, {columns}, \
+             COALESCE(SUM(cost_usd), 0.0) AS cost_usd"
+        );
         let (sql, values) = filter.apply(&select, space);
         self.retry("find_usage_total", || async {
             let query = self.backend.dialect.assembled(&sql);
@@ -271,17 +278,36 @@ impl UsageFilter {
 }
 
 impl Tx {
+    /// Forgets the attempts of a payer; the sums of their days stay.
+    pub(super) async fn remove_calls_of(
+        &mut self,
+        space: &str,
+        payer: &Payer,
+    ) -> Result<(), StoreError> {
+        let delete = "DELETE FROM llm_calls WHERE space = ? AND payer_kind = ? AND payer_id = ?";
+        let delete = self
+            .sql(delete)
+            .bind(space.to_owned())
+            .bind(payer.kind())
+            .bind(payer.id().map(str::to_owned));
+
+        self.execute(delete).await.map(|_| ())
+    }
+
     /// Writes calls as they are; `false` if not all of them could be written.
     async fn insert_llm_calls(&mut self, rows: &[Row<'_>]) -> Result<bool, StoreError> {
         for some in rows.chunks(AT_ONCE) {
+            if !self.hold_jobs(some).await? {
+                return Ok(false);
+            }
+
             let mut insert = self.backend.dialect.insert_rows_if_absent(ANY, some.len());
-            for (space, owner, call) in some {
-                let (job, query) = owner_columns(owner);
+            for (space, payer, call) in some {
                 insert = insert
                     .bind(space.as_str().to_owned())
                     .bind(call.call_id.clone())
-                    .bind(job)
-                    .bind(query);
+                    .bind(payer.kind())
+                    .bind(payer.id().map(str::to_owned));
 
                 insert = bind_call(insert.bind(call.seq), call);
             }
@@ -293,9 +319,38 @@ impl Tx {
         Ok(true)
     }
 
+    /// Keeps the jobs that pay for some attempts until this transaction ends; `false` if one is
+    /// gone. Payers are of several kinds, so no foreign key does it.
+    async fn hold_jobs(&mut self, rows: &[Row<'_>]) -> Result<bool, StoreError> {
+        let jobs: BTreeSet<(&str, &str)> = rows
+            .iter()
+            .filter_map(|(space, payer, _)| match payer {
+                Payer::Job(id) => Some((space.as_str(), id.as_str())),
+                _ => None,
+            })
+            .collect();
+
+        if jobs.is_empty() {
+            return Ok(true);
+        }
+
+        let each = vec!["(space = ? AND id = ?)"; jobs.len()].join(" OR ");
+        let sql = format!("SELECT id FROM jobs WHERE {each} ORDER BY space, id");
+        let hold = self.backend.dialect.query_for_share(&sql);
+        let mut hold = hold.persistent(jobs.len() <= KEPT_ROWS);
+        for (space, id) in &jobs {
+            hold = hold.bind((*space).to_owned()).bind((*id).to_owned());
+        }
+
+        Ok(self.fetch_all(hold).await?.len() == jobs.len())
+    }
+
     /// Writes one call; `false` if it existed.
-    async fn add_llm_call(&mut self, (space, owner, call): &Row<'_>) -> Result<bool, StoreError> {
-        let (job, query) = owner_columns(owner);
+    async fn add_llm_call(&mut self, (space, payer, call): &Row<'_>) -> Result<bool, StoreError> {
+        let job = match payer {
+            Payer::Job(id) => Some(id.as_str().to_owned()),
+            _ => None,
+        };
         let sql = if job.is_some() { OF_JOB } else { ANY };
         let mut seq = call.seq;
 
@@ -308,8 +363,8 @@ impl Tx {
 
             let insert = insert
                 .bind(call.call_id.clone())
-                .bind(job.clone())
-                .bind(query.clone())
+                .bind(payer.kind())
+                .bind(payer.id().map(str::to_owned))
                 .bind(seq);
 
             let insert = bind_call(insert, call);
@@ -331,16 +386,18 @@ impl Tx {
             }
 
             // A process that lost its lease may have used the same number: the later call moves up.
-            let last = "SELECT COALESCE(MAX(seq), 0) FROM llm_calls WHERE space = ? AND job_id = ?";
+            let last = "SELECT COALESCE(MAX(seq), 0) AS last_seq FROM llm_calls \
+                        WHERE space = ? AND payer_kind = ? AND payer_id = ?";
             let last = self
                 .sql(last)
                 .bind(space.as_str().to_owned())
-                .bind(job.clone());
+                .bind(payer.kind())
+                .bind(payer.id().map(str::to_owned));
 
             let last: i64 = self
                 .fetch_optional(last)
                 .await?
-                .map_or(Ok(0), |row| row.try_get(0))?;
+                .map_or(Ok(0), |row| row.try_get("last_seq"))?;
 
             if last < seq {
                 // The job is deleted, and its calls with it; the day still counts them.
@@ -410,15 +467,6 @@ impl Tx {
         )
         .await
         .map(|_| ())
-    }
-}
-
-/// The job, or the query.
-fn owner_columns(owner: &CallOwner) -> (Option<String>, Option<String>) {
-    match owner {
-        CallOwner::Job(id) => (Some(id.as_str().to_owned()), None),
-        CallOwner::Query(id) => (None, Some(id.clone())),
-        CallOwner::Nobody => (None, None),
     }
 }
 
@@ -498,48 +546,48 @@ fn key_sums<'a>(rows: &[Row<'a>]) -> BTreeMap<(&'a str, String), Spent> {
     sums
 }
 
-pub(super) fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
+fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
     Ok(LlmCall {
-        call_id: row.try_get(0)?,
-        seq: row.try_get(1)?,
-        stage: row.try_get(2)?,
-        level: row.try_get(3)?,
-        attempt: row.try_get(4)?,
-        outcome: row.try_get(5)?,
-        llm_output: read_json(row, 6)?,
-        timestamp: Timestamp::from_micros(row.try_get(7)?),
-        latency_ms: row.try_get(8)?,
-        provider: row.try_get(9)?,
-        model: row.try_get(10)?,
-        mode: row.try_get(11)?,
-        tokens_prompt: row.try_get(12)?,
-        tokens_completion: row.try_get(13)?,
-        tokens_cached: row.try_get(14)?,
-        cost_usd: row.try_get(15)?,
-        provider_params: read_json(row, 16)?.unwrap_or_default(),
+        call_id: row.try_get("call_id")?,
+        seq: row.try_get("seq")?,
+        stage: row.try_get("stage")?,
+        level: row.try_get("level")?,
+        attempt: row.try_get("attempt")?,
+        outcome: row.try_get("outcome")?,
+        llm_output: read_json(row, "output_json")?,
+        timestamp: Timestamp::from_micros(row.try_get("started_at")?),
+        latency_ms: row.try_get("latency_ms")?,
+        provider: row.try_get("provider")?,
+        model: row.try_get("model")?,
+        mode: row.try_get("mode")?,
+        tokens_prompt: row.try_get("tokens_prompt")?,
+        tokens_completion: row.try_get("tokens_completion")?,
+        tokens_cached: row.try_get("tokens_cached")?,
+        cost_usd: row.try_get("cost_usd")?,
+        provider_params: read_json(row, "params_json")?.unwrap_or_default(),
         key_id: None,
     })
 }
 
 fn read_spent(row: &AnyRow) -> Result<Spent, StoreError> {
-    let (sent, received): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
+    let sent: i64 = row.try_get("tokens_prompt")?;
     Ok(Spent {
-        calls: row.try_get(0)?,
-        tokens: sent.saturating_add(received),
-        usd: row.try_get(3)?,
+        calls: row.try_get("calls")?,
+        tokens: sent.saturating_add(row.try_get("tokens_completion")?),
+        usd: row.try_get("cost_usd")?,
     })
 }
 
 fn read_day(row: &AnyRow) -> Result<UsageDay, StoreError> {
     Ok(UsageDay {
-        day: row.try_get(0)?,
-        stage: row.try_get(1)?,
-        provider: row.try_get(2)?,
-        model: row.try_get(3)?,
-        calls: row.try_get(4)?,
-        tokens_prompt: row.try_get(5)?,
-        tokens_completion: row.try_get(6)?,
-        tokens_cached: row.try_get(7)?,
-        cost_usd: row.try_get(8)?,
+        day: row.try_get("day")?,
+        stage: row.try_get("stage")?,
+        provider: row.try_get("provider")?,
+        model: row.try_get("model")?,
+        calls: row.try_get("calls")?,
+        tokens_prompt: row.try_get("tokens_prompt")?,
+        tokens_completion: row.try_get("tokens_completion")?,
+        tokens_cached: row.try_get("tokens_cached")?,
+        cost_usd: row.try_get("cost_usd")?,
     })
 }

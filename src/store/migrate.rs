@@ -43,18 +43,14 @@ macro_rules! migrations {
 
 /// Every migration, in order.
 pub const MIGRATIONS: &[Migration] = migrations![
-    1 "0001_settings",
+    1 "0001_service",
     2 "0002_sources",
     3 "0003_categories",
     4 "0004_jobs",
     5 "0005_llm_calls",
-    6 "0006_idempotency_keys",
-    7 "0007_usage_days",
-    8 "0008_counters",
-    9 "0009_queries",
-    10 "0010_documents",
-    11 "0011_search",
-    12 "0012_api_keys",
+    6 "0006_queries",
+    7 "0007_search",
+    8 "0008_api_keys",
 ];
 
 /// The schema version of this binary.

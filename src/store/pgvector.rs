@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sqlx::{AnyConnection, Executor as _, Row as _};
 
 use super::backend::Backend;
-use super::embeddings::{CHUNK, NewEmbedding};
+use super::embeddings::NewEmbedding;
 use super::{Engine, Store, StoreError, Tx};
 use crate::base::ids::Space;
+use crate::model::search::OwnerKind;
 
 /// The column, if it exists: dropping the extension drops it and leaves the table.
 macro_rules! column {
@@ -26,13 +27,13 @@ const STATE: &str = concat!(
     " THEN CASE WHEN has_table_privilege('embedding_vectors', 'SELECT') AND has_table_privilege('embedding_vectors', \
      'INSERT') AND has_table_privilege('embedding_vectors', 'DELETE') THEN 0 ELSE 2 END \
      WHEN to_regtype('vector') IS NOT NULL AND has_schema_privilege(current_schema(), 'CREATE') \
-     AND has_table_privilege('chunks', 'REFERENCES') THEN 1 ELSE 0 END"
+     AND has_table_privilege('search_entries', 'REFERENCES') THEN 1 ELSE 0 END"
 );
 const THERE: &str = concat!("SELECT CASE WHEN ", column!(), " THEN 1 ELSE 0 END");
-const TABLE: &str = "CREATE TABLE embedding_vectors (space VARCHAR(64) NOT NULL, model VARCHAR(255) NOT NULL, \
-                     chunk_id BIGINT NOT NULL REFERENCES chunks (id) ON DELETE CASCADE, embedding vector NOT NULL, \
-                     PRIMARY KEY (space, model, chunk_id))";
-const INDEX: &str = "CREATE INDEX embedding_vectors_chunk ON embedding_vectors (chunk_id)";
+const TABLE: &str = "CREATE TABLE embedding_vectors (space VARCHAR(64) NOT NULL, owner_kind VARCHAR(16) NOT NULL, \
+                     model VARCHAR(255) NOT NULL, entry_id BIGINT NOT NULL REFERENCES search_entries (id) ON DELETE CASCADE, \
+                     embedding vector NOT NULL, PRIMARY KEY (space, owner_kind, model, entry_id))";
+const INDEX: &str = "CREATE INDEX embedding_vectors_entry ON embedding_vectors (entry_id)";
 /// Rows per insert, and per search for missing ones.
 const ROWS: usize = 100;
 const WINDOW: i64 = 2_000;
@@ -117,29 +118,43 @@ impl Store {
     /// Copies what is missing among the next rows after an id; returns the last id.
     async fn copy_vectors(&self, after: i64) -> Result<Option<i64>, StoreError> {
         let last = "SELECT MAX(w.id) FROM (SELECT e.id FROM embeddings e WHERE e.id > ? ORDER BY e.id LIMIT ?) w";
-        let find = "SELECT e.id, e.vector FROM embeddings e WHERE e.id > ? AND e.id <= ? AND e.owner_kind = ? AND NOT EXISTS \
-                    (SELECT 1 FROM embedding_vectors v WHERE v.space = e.space AND v.model = e.model \
-                    AND v.chunk_id = e.owner_id) ORDER BY e.id";
+        let find = "SELECT e.id, e.vector FROM embeddings e WHERE e.id > ? AND e.id <= ? AND NOT EXISTS \
+                    (SELECT 1 FROM embedding_vectors v WHERE v.space = e.space AND v.owner_kind = e.owner_kind \
+                    AND v.model = e.model AND v.entry_id = e.entry_id) ORDER BY e.id";
         self.retry("copy_vectors", || async {
-            let row = self.fetch_all(self.sql(last).bind(after).bind(WINDOW)).await?;
-            let Some(end) = row.first().map(|row| row.try_get::<Option<i64>, _>(0)).transpose()?.flatten() else {
+            let row = self
+                .fetch_all(self.sql(last).bind(after).bind(WINDOW))
+                .await?;
+            let Some(end) = row
+                .first()
+                .map(|row| row.try_get::<Option<i64>, _>(0))
+                .transpose()?
+                .flatten()
+            else {
                 return Ok(None);
             };
-            let missing = self.fetch_all(self.sql(find).bind(after).bind(end).bind(CHUNK)).await?;
+            let missing = self.fetch_all(self.sql(find).bind(after).bind(end)).await?;
 
             for some in missing.chunks(ROWS) {
                 let marks = vec!["(CAST(? AS BIGINT), ?)"; some.len()].join(", ");
                 // Of existing chunks, which are locked until this is written.
                 let sql = format!(
-                    "INSERT INTO embedding_vectors (space, model, chunk_id, embedding) \
-                     SELECT e.space, e.model, c.id, CAST(x.vector AS vector) FROM (VALUES {marks}) AS x (id, vector) \
-                     JOIN embeddings e ON e.id = x.id JOIN chunks c ON c.id = e.owner_id FOR KEY SHARE OF c, e \
+                    "INSERT INTO embedding_vectors (space, owner_kind, model, entry_id, embedding) \
+                     SELECT e.space, e.owner_kind, e.model, t.id, CAST(x.vector AS vector) \
+                     FROM (VALUES {marks}) AS x (id, vector) JOIN embeddings e ON e.id = x.id \
+                     JOIN search_entries t ON t.id = e.entry_id FOR KEY SHARE OF t, e \
                      ON CONFLICT DO NOTHING"
                 );
 
-                let mut insert = self.backend.dialect.assembled(&sql).persistent(some.len() == ROWS);
+                let mut insert = self
+                    .backend
+                    .dialect
+                    .assembled(&sql)
+                    .persistent(some.len() == ROWS);
                 for row in some {
-                    insert = insert.bind(row.try_get::<i64, _>(0)?).bind(written(&row.try_get::<Vec<u8>, _>(1)?));
+                    insert = insert
+                        .bind(row.try_get::<i64, _>(0)?)
+                        .bind(written(&row.try_get::<Vec<u8>, _>(1)?));
                 }
 
                 let mut tx = self.begin().await?;
@@ -156,19 +171,21 @@ impl Store {
     pub async fn list_nearest(
         &self,
         space: &Space,
+        kind: OwnerKind,
         model: &str,
         asked: &[f32],
         most: usize,
     ) -> Result<Vec<i64>, StoreError> {
         // In a subquery: otherwise a generic plan would parse the vector again for every row.
-        let sql = "SELECT v.chunk_id FROM embedding_vectors v WHERE v.space = ? AND v.model = ? \
-                   AND vector_dims(v.embedding) = ? ORDER BY v.embedding <=> (SELECT CAST(? AS vector)), v.chunk_id LIMIT ?";
+        let sql = "SELECT v.entry_id FROM embedding_vectors v WHERE v.space = ? AND v.owner_kind = ? AND v.model = ? \
+                   AND vector_dims(v.embedding) = ? ORDER BY v.embedding <=> (SELECT CAST(? AS vector)), v.entry_id LIMIT ?";
         let bytes: Vec<u8> = asked.iter().flat_map(|value| value.to_le_bytes()).collect();
         let (asked, dims) = (written(&bytes), i32::try_from(asked.len()).unwrap_or(0));
         self.retry("list_nearest", || async {
             let query = self
                 .sql(sql)
                 .bind(space.as_str())
+                .bind(kind.as_str())
                 .bind(model.to_owned())
                 .bind(dims)
                 .bind(asked.clone());
@@ -176,7 +193,9 @@ impl Store {
             let rows = self
                 .fetch_all(query.bind(i64::try_from(most).unwrap_or(i64::MAX)))
                 .await?;
-            rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+            rows.iter()
+                .map(|row| Ok(row.try_get("entry_id")?))
+                .collect()
         })
         .await
     }
@@ -187,6 +206,7 @@ impl Tx {
     pub(super) async fn add_pgvectors(
         &mut self,
         space: &Space,
+        kind: OwnerKind,
         model: &str,
         vectors: &[NewEmbedding<'_>],
     ) -> Result<(), StoreError> {
@@ -194,14 +214,16 @@ impl Tx {
             return Ok(());
         }
 
-        let sql = "INSERT INTO embedding_vectors (space, model, chunk_id, embedding) VALUES (?, ?, ?, CAST(? AS vector))";
+        let sql = "INSERT INTO embedding_vectors (space, owner_kind, model, entry_id, embedding) \
+                   VALUES (?, ?, ?, ?, CAST(? AS vector))";
         for some in vectors.chunks(ROWS) {
             let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
             for new in some {
                 insert = insert
                     .bind(space.as_str())
+                    .bind(kind.as_str())
                     .bind(model.to_owned())
-                    .bind(new.chunk_id);
+                    .bind(new.entry_id);
                 insert = insert.bind(written(new.vector));
             }
 

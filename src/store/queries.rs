@@ -4,10 +4,10 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::jobs::read_json;
-use super::{Store, StoreError, llm_calls};
+use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
-use crate::model::llm_call::LlmCall;
+use crate::model::llm_call::Payer;
 use crate::model::query::{NewQuery, StoredQuery};
 
 /// A page: at most `limit` queries, newest first, before the given one.
@@ -128,38 +128,11 @@ impl Store {
         .await
     }
 
-    /// The model calls of a query, in order.
-    pub async fn list_query_calls(
-        &self,
-        space: &Space,
-        id: &QueryId,
-    ) -> Result<Vec<LlmCall>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM llm_calls WHERE space = ? AND query_id = ? ORDER BY seq",
-            llm_calls::COLUMNS
-        );
-        self.retry("list_query_calls", || async {
-            let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
-                .bind(space.as_str())
-                .bind(id.as_str());
-            self.fetch_all(query)
-                .await?
-                .iter()
-                .map(llm_calls::read_call)
-                .collect()
-        })
-        .await
-    }
-
     /// Deletes the calls of a query; the sums of their day stay.
     pub async fn remove_query_calls(&self, space: &Space, id: &QueryId) -> Result<(), StoreError> {
         self.retry("remove_query_calls", || async {
             let mut tx = self.begin().await?;
-            let delete = tx.sql("DELETE FROM llm_calls WHERE space = ? AND query_id = ?");
-            tx.execute(delete.bind(space.as_str()).bind(id.as_str()))
+            tx.remove_calls_of(space.as_str(), &Payer::Query(id.to_string()))
                 .await?;
             tx.commit().await
         })
@@ -176,8 +149,7 @@ impl Store {
 
             for row in old {
                 let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
-                let calls = tx.sql("DELETE FROM llm_calls WHERE space = ? AND query_id = ?");
-                tx.execute(calls.bind(space.clone()).bind(id.clone()))
+                tx.remove_calls_of(&space, &Payer::Query(id.clone()))
                     .await?;
                 let receipt = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");
 
@@ -218,13 +190,13 @@ impl Store {
 
 fn read_query(row: &AnyRow) -> Result<StoredQuery, StoreError> {
     Ok(StoredQuery {
-        id: QueryId::from_stored(row.try_get(0)?),
-        user_id: row.try_get(1)?,
-        request: read_json(row, 2)?.unwrap_or_default(),
-        receipt: read_json(row, 3)?.unwrap_or_default(),
-        state: row.try_get(4)?,
-        answer_chars: row.try_get(5)?,
-        elapsed_ms: row.try_get(6)?,
-        created_at: Timestamp::from_micros(row.try_get(7)?),
+        id: QueryId::from_stored(row.try_get("id")?),
+        user_id: row.try_get("user_id")?,
+        request: read_json(row, "request_json")?.unwrap_or_default(),
+        receipt: read_json(row, "receipt_json")?.unwrap_or_default(),
+        state: row.try_get("state")?,
+        answer_chars: row.try_get("answer_chars")?,
+        elapsed_ms: row.try_get("elapsed_ms")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
     })
 }

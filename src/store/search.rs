@@ -6,30 +6,26 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
-use super::chunk_terms::OF_SOURCE;
 use super::source_versions::IS_WHOLE;
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::query::QueryScope;
-use crate::model::search::{Found, SearchSource, Span};
+use crate::model::search::{Found, SearchGroup, Span};
 
 /// Versions per statement.
 const AT_ONCE: usize = 500;
 
 impl Store {
     /// Every source of a space, with its current version.
-    pub async fn list_search_sources(
-        &self,
-        space: &Space,
-    ) -> Result<Vec<SearchSource>, StoreError> {
+    pub async fn list_search_groups(&self, space: &Space) -> Result<Vec<SearchGroup>, StoreError> {
         let sql = "SELECT id, eligible, content_version_id FROM sources WHERE space = ?";
-        self.retry("list_search_sources", || async {
+        self.retry("list_search_groups", || async {
             let read = |row: &AnyRow| {
-                let eligible = row.try_get::<i64, _>(1)? != 0;
-                Ok(SearchSource {
-                    id: row.try_get(0)?,
-                    version_id: row.try_get(2)?,
+                let eligible = row.try_get::<i64, _>("eligible")? != 0;
+                Ok(SearchGroup {
+                    id: row.try_get("id")?,
+                    version_id: row.try_get("content_version_id")?,
                     eligible,
                 })
             };
@@ -47,7 +43,7 @@ impl Store {
         &self,
         space: &Space,
         scope: &QueryScope,
-    ) -> Result<Vec<SearchSource>, StoreError> {
+    ) -> Result<Vec<SearchGroup>, StoreError> {
         // The newest version at that time; one without new content names the one whose chunks it
         // shares.
         let then = format!(
@@ -61,8 +57,9 @@ impl Store {
             "s.content_version_id"
         };
 
-        let mut sql =
-            format!("SELECT s.id, {version} FROM sources s WHERE s.space = ? AND s.eligible = 1");
+        let mut sql = format!(
+            "SELECT s.id, {version} AS version_id FROM sources s WHERE s.space = ? AND s.eligible = 1"
+        );
         if scope.user_id.is_some() {
             sql.push_str(" AND s.user_id = ?");
         }
@@ -106,9 +103,9 @@ impl Store {
             }
 
             let read = |row: &AnyRow| {
-                Ok(SearchSource {
-                    id: row.try_get(0)?,
-                    version_id: row.try_get(1)?,
+                Ok(SearchGroup {
+                    id: row.try_get("id")?,
+                    version_id: row.try_get("version_id")?,
                     eligible: true,
                 })
             };
@@ -148,7 +145,7 @@ impl Store {
             space.as_str(),
         );
 
-        statement.push(&format!("{OF_SOURCE} WHERE 1 = 1"));
+        statement.push(" JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE 1 = 1");
         statement.scope(scope);
         statement.push(" ORDER BY c.version_id, c.start_char");
         self.retry("list_spans_under", || async {
@@ -222,28 +219,28 @@ impl Store {
 
 fn read_span(row: &AnyRow) -> Result<Span, StoreError> {
     Ok(Span {
-        chunk_id: row.try_get(0)?,
-        version_id: row.try_get(1)?,
-        start_char: row.try_get(2)?,
-        end_char: row.try_get(3)?,
+        chunk_id: row.try_get("id")?,
+        version_id: row.try_get("version_id")?,
+        start_char: row.try_get("start_char")?,
+        end_char: row.try_get("end_char")?,
     })
 }
 
 fn read_found(row: &AnyRow) -> Result<Found, StoreError> {
     Ok(Found {
-        chunk_id: row.try_get(0)?,
-        source_id: SourceId::from_stored(row.try_get(1)?),
-        source_version: row.try_get(2)?,
-        profile: row.try_get(3)?,
-        ordinal: row.try_get(4)?,
-        text: row.try_get(5)?,
-        token_count: row.try_get(6)?,
-        start_char: row.try_get(7)?,
-        end_char: row.try_get(8)?,
-        category_id: row.try_get(9)?,
-        created_at: Timestamp::from_micros(row.try_get(10)?),
-        filename: row.try_get(11)?,
-        path: row.try_get(12)?,
-        user_id: row.try_get(13)?,
+        chunk_id: row.try_get("id")?,
+        source_id: SourceId::from_stored(row.try_get("source_id")?),
+        source_version: row.try_get("version")?,
+        profile: row.try_get("profile")?,
+        ordinal: row.try_get("ordinal")?,
+        text: row.try_get("text_content")?,
+        token_count: row.try_get("token_count")?,
+        start_char: row.try_get("start_char")?,
+        end_char: row.try_get("end_char")?,
+        category_id: row.try_get("category_id")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
+        filename: row.try_get("filename")?,
+        path: row.try_get("path")?,
+        user_id: row.try_get("user_id")?,
     })
 }

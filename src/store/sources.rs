@@ -12,6 +12,7 @@ use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
 use crate::base::ids::{SourceId, Space};
 use crate::base::words::whole_name;
+use crate::model::search::OwnerKind;
 use crate::model::source::{FILE_INGEST, Source};
 use crate::model::version_search::ManifestEntry;
 
@@ -294,7 +295,8 @@ impl Tx {
         space: &Space,
         id: &SourceId,
     ) -> Result<bool, StoreError> {
-        self.remove_source_embeddings(space, id).await?;
+        self.remove_group_entries(space, OwnerKind::Chunk, id.as_str())
+            .await?;
         let delete = self.sql("DELETE FROM sources WHERE space = ? AND id = ?");
         Ok(self
             .execute(delete.bind(space.as_str()).bind(id.as_str()))

@@ -1,13 +1,19 @@
 //! Per-space state: the lock and counter of its writes, and the depth of its hierarchy.
 
+use std::collections::BTreeMap;
+
 use sqlx::Row as _;
+use sqlx::any::AnyRow;
 
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
+use crate::model::search::OwnerKind;
 
 /// The counter of writes to a space's chunks.
 const CHUNK_WRITES: &str = "chunks";
+/// The counters of writes to other search entries: one for each group, named after it.
+const MEMORY_WRITES: &str = "memory/";
 /// The counter of category deletions.
 const CATEGORY_REMOVALS: &str = "category_removals";
 /// The counter that numbers sources without a name.
@@ -30,6 +36,36 @@ impl Store {
                 .map(|row| row.try_get(0))
                 .transpose()?
                 .unwrap_or(0))
+        })
+        .await
+    }
+
+    /// How often the search entries of a kind were written: for chunks in the whole space, for
+    /// others in each group.
+    pub async fn list_entry_writes(
+        &self,
+        space: &Space,
+        kind: OwnerKind,
+    ) -> Result<BTreeMap<String, i64>, StoreError> {
+        if kind == OwnerKind::Chunk {
+            let writes = self.find_chunk_writes(space).await?;
+            return Ok(BTreeMap::from([(String::new(), writes)]));
+        }
+
+        self.retry("list_entry_writes", || async {
+            let query = self.sql(
+                "SELECT name, value FROM counters WHERE space = ? AND name LIKE ? AND window_start = 0",
+            );
+            let rows = self
+                .fetch_all(query.bind(space.as_str()).bind(format!("{MEMORY_WRITES}%")))
+                .await?;
+            let read = |row: &AnyRow| {
+                let name: String = row.try_get("name")?;
+                let group = name.strip_prefix(MEMORY_WRITES).unwrap_or(&name);
+                Ok((group.to_owned(), row.try_get("value")?))
+            };
+
+            rows.iter().map(read).collect()
         })
         .await
     }
@@ -69,7 +105,7 @@ impl Store {
             let rows = self
                 .fetch_all(self.sql(sql).bind(DEPTH).bind(depth.to_string()))
                 .await?;
-            let read = |row: &sqlx::any::AnyRow| {
+            let read = |row: &AnyRow| {
                 let stored: String = row.try_get(1)?;
                 Ok((row.try_get(0)?, stored.parse().unwrap_or(0)))
             };
@@ -95,7 +131,7 @@ impl Store {
             "ANALYZE document_versions",
             "ANALYZE document_words",
             // New words wait in a list that every keyword search scans.
-            "SELECT gin_clean_pending_list('chunk_terms_tokens')",
+            "SELECT gin_clean_pending_list('search_entries_tokens')",
         ] {
             let mut tx = self.begin().await?;
             tx.execute(tx.sql(table)).await?;
@@ -120,14 +156,35 @@ impl Tx {
         self.count_up(space, CATEGORY_REMOVALS).await
     }
 
-    async fn count_up(&mut self, space: &Space, name: &'static str) -> Result<(), StoreError> {
+    /// Counts a write to the search entries of a group, such as the memories of a thread, and keeps
+    /// other writers of this group out until this transaction ends; nobody else waits. Chunks are
+    /// counted by [`Tx::lock_chunks`].
+    pub async fn count_entry_write(
+        &mut self,
+        space: &Space,
+        group_id: &str,
+    ) -> Result<(), StoreError> {
+        self.count_up(space, &format!("{MEMORY_WRITES}{group_id}"))
+            .await
+    }
+
+    /// Counts a write to every search entry of the space that is no chunk.
+    pub async fn count_all_entry_writes(&mut self, space: &Space) -> Result<(), StoreError> {
+        let update = "UPDATE counters SET value = value + 1 WHERE space = ? AND name LIKE ? AND window_start = 0";
+        let update = self.sql(update).bind(space.as_str());
+        self.execute(update.bind(format!("{MEMORY_WRITES}%")))
+            .await
+            .map(|_| ())
+    }
+
+    async fn count_up(&mut self, space: &Space, name: &str) -> Result<(), StoreError> {
         let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 1)";
         let insert =
             self.backend
                 .dialect
                 .insert_or_add(insert, "space, name, window_start", &["value"]);
 
-        self.execute(insert.bind(space.as_str()).bind(name))
+        self.execute(insert.bind(space.as_str()).bind(name.to_owned()))
             .await
             .map(|_| ())
     }

@@ -21,7 +21,7 @@ pub const SPACE_TABLES: &[&str] = &[
     // First, so that nobody can open the space while it is being deleted.
     "api_keys",
     "embeddings",
-    "chunk_terms",
+    "search_entries",
     "chunks",
     "categories",
     "document_words",
@@ -57,7 +57,13 @@ const TABLES_OF_TEXTS: &[&str] = &[
     "idempotency_keys",
 ];
 /// Tables that are written only under the lock of the space's chunks.
-const TABLES_OF_CHUNKS: &[&str] = &[VECTORS, "embeddings", "chunk_terms", "chunks", "categories"];
+const TABLES_OF_CHUNKS: &[&str] = &[
+    VECTORS,
+    "embeddings",
+    "search_entries",
+    "chunks",
+    "categories",
+];
 
 /// What a space holds.
 #[derive(Debug, Clone, Default)]
@@ -279,6 +285,10 @@ impl Store {
 
                     if part > 0 && table == "api_keys" {
                         tx.count_key_change().await?;
+                    }
+
+                    if part > 0 && table == "search_entries" {
+                        tx.count_all_entry_writes(space).await?;
                     }
 
                     if part > 0 && table == "categories" {

@@ -2,8 +2,10 @@
 //! is newer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path;
 
+use memoir::base::hash::sha256_hex;
 use memoir::config::database::Engine;
 use memoir::store::{SCHEMA_VERSION, Store, StoreError};
 use sqlx::Row as _;
@@ -38,6 +40,31 @@ fn the_three_folders_hold_the_same_names() {
     );
 }
 
+#[test]
+fn migrations_are_as_they_were_listed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let mut found = String::new();
+    for engine in ["mysql", "postgres", "sqlite"] {
+        let mut files: Vec<_> = std::fs::read_dir(folder.join(engine))
+            .unwrap()
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+
+        files.sort_unstable();
+        for file in files {
+            let sql = std::fs::read(folder.join(engine).join(&file)).unwrap();
+            writeln!(found, "{}  {engine}/{file}", sha256_hex(&sql)).unwrap();
+        }
+    }
+
+    let listed = std::fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    assert!(
+        found == listed,
+        "migrations are frozen from the first tagged release: add a new file instead of editing one. Before that \
+         release, update migrations/SHA256SUMS deliberately, to:\n{found}"
+    );
+}
+
 #[tokio::test]
 async fn tables_and_columns_are_the_same_on_every_engine() {
     let mut first: Option<BTreeMap<String, BTreeSet<String>>> = None;
@@ -56,7 +83,7 @@ async fn columns(database: &TestDatabase) -> BTreeMap<String, BTreeSet<String>> 
     let sql = match database.engine {
         Engine::Sqlite => {
             "SELECT m.name, p.name FROM sqlite_master m JOIN pragma_table_info(m.name) p WHERE m.type = 'table' \
-             AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'chunk\\_terms\\_tokens%' ESCAPE '\\'"
+             AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'search\\_entries\\_tokens%' ESCAPE '\\'"
         }
         Engine::Postgres => {
             "SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT) FROM information_schema.columns \
@@ -186,13 +213,13 @@ async fn what_somebody_dropped_is_named() {
         let store = store(&database).await;
         store.migrate().await.unwrap();
         let on = if database.engine == Engine::Mysql {
-            " ON llm_calls"
+            " ON queries"
         } else {
             ""
         };
 
         database
-            .execute(&format!("DROP INDEX llm_calls_started{on}"))
+            .execute(&format!("DROP INDEX queries_created{on}"))
             .await;
         database.execute("DROP TABLE idempotency_keys").await;
         let missing: Vec<String> = store
@@ -206,9 +233,9 @@ async fn what_somebody_dropped_is_named() {
         assert_eq!(
             missing,
             [
-                "index llm_calls_started",
                 "table idempotency_keys",
-                "index idempotency_keys_created"
+                "index idempotency_keys_created",
+                "index queries_created"
             ]
         );
     }

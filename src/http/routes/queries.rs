@@ -290,6 +290,6 @@ fn who(caller: &Caller, identity: &RequestIdentity) -> Who {
         space,
         now: caller.now,
         traceparent,
-        payer: caller.payer(),
+        budget: caller.budget(),
     }
 }

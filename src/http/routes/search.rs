@@ -172,7 +172,7 @@ pub async fn search(
     JsonBody { value: request, .. }: JsonBody<SearchRequest>,
 ) -> Result<Json<SearchResponse>, ApiError> {
     let session = Session::of_caller(caller.space.clone()).traced_by(Some(identity.traceparent()));
-    let session = session.paid_by(caller.payer());
+    let session = session.within(caller.budget());
     Ok(Json(
         search
             .search(&session, &caller.space, request.into())

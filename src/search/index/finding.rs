@@ -7,24 +7,35 @@ use super::super::keywords::{Collection, KeywordQuery, part};
 use super::super::rank::{Hit, Kind, PreparedQuery, finish, fuse_all};
 use super::super::terms::{QueryTerm, token};
 use super::{Index, NONE, Postings};
+use crate::model::search::Owner;
 
-/// Which chunks a query may see.
+/// Which entries a query may see.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// The visible version of each source; without it, the current version of each eligible source.
-    pub sources: Option<HashMap<String, i64>>,
+    /// The version that counts of each group; without it, what each eligible group says now.
+    pub groups: Option<HashMap<String, i64>>,
     /// Nothing newer.
     pub until: Option<i64>,
-    /// Only these chunks.
-    pub chunks: Option<HashSet<i64>>,
+    /// Only these owners.
+    pub owners: Option<HashSet<i64>>,
 }
 
 impl Filter {
-    /// Whether a chunk is among the given ones, if any are given.
-    pub fn lets(&self, chunk_id: i64) -> bool {
-        self.chunks
+    /// Whether an owner is among those that are named, if any are.
+    pub fn names(&self, owner_id: i64) -> bool {
+        self.owners
             .as_ref()
-            .is_none_or(|chunks| chunks.contains(&chunk_id))
+            .is_none_or(|owners| owners.contains(&owner_id))
+    }
+
+    /// Whether an entry may be seen, as far as the filter alone can tell.
+    pub fn lets(&self, owner_id: i64, group_id: &str, version_id: i64, created_at: i64) -> bool {
+        self.names(owner_id)
+            && self.until.is_none_or(|until| created_at <= until)
+            && self
+                .groups
+                .as_ref()
+                .is_none_or(|groups| groups.get(group_id) == Some(&version_id))
     }
 }
 
@@ -54,13 +65,13 @@ impl Index {
     }
 
     fn sieve<'f>(&self, filter: &'f Filter) -> Sieve<'f> {
-        let mut versions: Vec<Option<i64>> = match &filter.sources {
+        let mut versions: Vec<Option<i64>> = match &filter.groups {
             None => self.states.iter().map(|state| state.version_id).collect(),
             Some(_) => vec![None; self.states.len()],
         };
 
-        for (id, version) in filter.sources.iter().flatten() {
-            if let Some(number) = self.source_numbers.get(id.as_str()) {
+        for (id, version) in filter.groups.iter().flatten() {
+            if let Some(number) = self.group_numbers.get(id.as_str()) {
                 versions[*number as usize] = Some(*version);
             }
         }
@@ -73,9 +84,9 @@ impl Index {
     }
 
     fn passes(&self, row: usize, sieve: &Sieve<'_>) -> bool {
-        sieve.versions[self.sources[row] as usize] == Some(self.versions[row])
+        sieve.versions[self.groups[row] as usize] == Some(self.versions[row])
             && self.created[row] <= sieve.until
-            && sieve.filter.lets(self.chunk_ids[row])
+            && sieve.filter.names(self.owner_ids[row])
     }
 
     /// The keyword score of every row.
@@ -128,8 +139,8 @@ impl Index {
             .filter(|(row, score)| **score > 0.0 && wanted(*row));
 
         let mut found: Vec<(usize, f64)> = found.map(|(row, score)| (row, *score)).collect();
-        // Only one per source is kept, so all may be needed.
-        if !question.by_source && found.len() > question.k.max(1) {
+        // Of each group only one is kept, so that all may be needed.
+        if !question.by_group && found.len() > question.k.max(1) {
             let better =
                 |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
             found.select_nth_unstable_by(question.k.max(1) - 1, better);
@@ -155,11 +166,12 @@ impl Index {
         let mut count = question.depth(self.len());
         loop {
             let near = self.nearest(question, count, &wanted);
-            let sources: HashSet<u32> = near.iter().map(|(row, _)| self.sources[*row]).collect();
+            let groups: HashSet<u32> = near.iter().map(|(row, _)| self.groups[*row]).collect();
 
-            // Only one per source is kept: there may be too few so far, though more would be found.
-            if question.by_source
-                && sources.len() < question.k
+            // Of each group only one is kept: there may be too few yet, though more would be
+            // found.
+            if question.by_group
+                && groups.len() < question.k
                 && near.len() == count
                 && count < self.len()
             {
@@ -189,7 +201,7 @@ impl Index {
             .collect();
         let better = |a: &usize, b: &usize| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b));
 
-        if question.by_source {
+        if question.by_group {
             held.sort_unstable_by(better);
             self.keep_one_each(&mut held);
         } else if held.len() > SAMPLE {
@@ -227,11 +239,11 @@ impl Index {
             let near = self.nearest(question, count, &wanted);
             let all = near.len() < count || count >= self.len();
             let mut rows: Vec<usize> = near.into_iter().map(|(row, _)| row).collect();
-            if question.by_source {
+            if question.by_group {
                 self.keep_one_each(&mut rows);
             }
 
-            if all || rows.len() >= SAMPLE || !question.by_source {
+            if all || rows.len() >= SAMPLE || !question.by_group {
                 rows.truncate(SAMPLE);
                 return rows;
             }
@@ -243,7 +255,7 @@ impl Index {
     /// The first of each source.
     fn keep_one_each(&self, rows: &mut Vec<usize>) {
         let mut seen = HashSet::new();
-        rows.retain(|row| seen.insert(self.sources[*row]));
+        rows.retain(|row| seen.insert(self.groups[*row]));
     }
 
     fn nearest(
@@ -271,10 +283,13 @@ impl Index {
     }
 
     fn hit(&self, row: usize, score: f64) -> Hit {
-        let source = u64::from(self.sources[row]);
         Hit {
-            chunk_id: self.chunk_ids[row],
-            source,
+            owner: Owner {
+                kind: self.kind,
+                id: self.owner_ids[row],
+            },
+            entry_id: self.entry_ids[row],
+            group: u64::from(self.groups[row]),
             score,
             keyword: None,
             semantic: None,

@@ -4,21 +4,22 @@ use super::super::rank::{Kind, PreparedQuery};
 use super::super::{terms, vectors};
 use super::*;
 
-fn row(chunk_id: i64, source: &str, text: &str) -> SearchChunkRow {
+fn row(id: i64, group: &str, text: &str) -> EntryRow {
     let found = terms::of_chunk(text);
-    let (source_id, length) = (source.to_owned(), i64::from(found.length));
-    SearchChunkRow {
-        chunk_id,
-        source_id,
+    let (group_id, length) = (group.to_owned(), i64::from(found.length));
+    EntryRow {
+        id,
+        owner_id: id,
+        group_id,
         version_id: 1,
-        created_at: chunk_id,
+        created_at: id,
         length,
         tokens: found.tokens,
     }
 }
 
-fn sources(ids: &[&str]) -> Vec<SearchSource> {
-    let source = |id: &&str| SearchSource {
+fn sources(ids: &[&str]) -> Vec<SearchGroup> {
+    let source = |id: &&str| SearchGroup {
         id: (*id).to_owned(),
         version_id: Some(1),
         eligible: true,
@@ -33,7 +34,7 @@ fn ask(kind: Kind, query: &str, vector: Option<Vec<f32>>) -> PreparedQuery {
         vector,
         k: 10,
         min_score: None,
-        by_source: false,
+        by_group: false,
     }
 }
 
@@ -41,7 +42,7 @@ fn found(index: &Index, question: &PreparedQuery) -> Vec<(i64, f64)> {
     index
         .search(question, &Filter::default())
         .iter()
-        .map(|hit| (hit.chunk_id, hit.score))
+        .map(|hit| (hit.owner.id, hit.score))
         .collect()
 }
 
@@ -54,17 +55,17 @@ fn documents_that_are_gone_count_for_nothing() {
         (4, "b", "hen"),
     ];
 
-    let rows: Vec<SearchChunkRow> = texts
+    let rows: Vec<EntryRow> = texts
         .iter()
         .map(|(id, source, text)| row(*id, source, text))
         .collect();
 
     let mut index = Index::default();
     index.add(&rows);
-    index.set_sources(&sources(&["a", "c"]));
+    index.set_groups(&sources(&["a", "c"]));
     let mut fresh = Index::default();
     fresh.add(&[rows[0].clone(), rows[2].clone()]);
-    fresh.set_sources(&sources(&["a", "c"]));
+    fresh.set_groups(&sources(&["a", "c"]));
 
     for query in ["red", "red hen", "whale", "hen"] {
         let question = ask(Kind::Keyword, query, None);
@@ -82,9 +83,9 @@ fn documents_that_are_gone_count_for_nothing() {
 fn vectors_of_another_model_count_once_they_are_all_there() {
     let mut index = Index::default();
     index.add(&[row(1, "a", "one"), row(5, "a", "two"), row(9, "a", "three")]);
-    index.set_sources(&sources(&["a"]));
-    let vector = |chunk_id: i64, numbers: [f32; 2]| VectorRow {
-        chunk_id,
+    index.set_groups(&sources(&["a"]));
+    let vector = |entry_id: i64, numbers: [f32; 2]| VectorRow {
+        entry_id,
         vector: vectors::to_bytes(&numbers),
     };
 
@@ -124,20 +125,20 @@ fn a_document_that_goes_and_comes_again_is_found_and_goes_again() {
     let mut index = Index::default();
     let old = row(1, "a", "red fox");
     index.add(&[old, row(2, "b", "red hen"), row(3, "c", "red barn")]);
-    index.set_sources(&sources(&["b", "c"]));
-    let again = SearchChunkRow {
+    index.set_groups(&sources(&["b", "c"]));
+    let again = EntryRow {
         version_id: 7,
         ..row(4, "a", "red fox")
     };
 
-    let back = SearchSource {
+    let back = SearchGroup {
         id: "a".to_owned(),
         version_id: Some(7),
         eligible: true,
     };
 
     index.add(&[again]);
-    index.set_sources(&[sources(&["b", "c"]), vec![back.clone()]].concat());
+    index.set_groups(&[sources(&["b", "c"]), vec![back.clone()]].concat());
     let question = ask(Kind::Keyword, "red", None);
     let ids = |index: &Index| {
         found(index, &question)
@@ -148,18 +149,18 @@ fn a_document_that_goes_and_comes_again_is_found_and_goes_again() {
 
     assert_eq!(ids(&index), [2, 3, 4]);
     // Another one is evicted; this one stays.
-    index.set_sources(&[sources(&["c"]), vec![back]].concat());
+    index.set_groups(&[sources(&["c"]), vec![back]].concat());
     assert_eq!(ids(&index), [3, 4]);
-    index.set_sources(&sources(&["c"]));
+    index.set_groups(&sources(&["c"]));
     assert_eq!(ids(&index), [3]);
 
-    assert_eq!(index.live_size().chunks, 1);
+    assert_eq!(index.live_size().entries, 1);
 }
 
 #[test]
 fn former_versions_do_not_make_a_word_look_common() {
     let mut index = Index::default();
-    let versions = (1..=30).map(|n| SearchChunkRow {
+    let versions = (1..=30).map(|n| EntryRow {
         version_id: n,
         ..row(n, "a", "saffron and salt")
     });
@@ -171,15 +172,15 @@ fn former_versions_do_not_make_a_word_look_common() {
         row(33, "b", "saffron"),
     ]);
 
-    let now = SearchSource {
+    let now = SearchGroup {
         id: "a".to_owned(),
         version_id: Some(30),
         eligible: true,
     };
 
-    index.set_sources(&[sources(&["b"]), vec![now.clone()]].concat());
+    index.set_groups(&[sources(&["b"]), vec![now.clone()]].concat());
     let mut fresh = Index::default();
-    fresh.add(&[SearchChunkRow {
+    fresh.add(&[EntryRow {
         version_id: 30,
         ..row(30, "a", "saffron and salt")
     }]);
@@ -190,7 +191,7 @@ fn former_versions_do_not_make_a_word_look_common() {
         row(33, "b", "saffron"),
     ]);
 
-    fresh.set_sources(&[sources(&["b"]), vec![now]].concat());
+    fresh.set_groups(&[sources(&["b"]), vec![now]].concat());
     let question = ask(Kind::Keyword, "saffron pepper", None);
     assert_eq!(found(&index, &question), found(&fresh, &question));
 }
@@ -198,8 +199,8 @@ fn former_versions_do_not_make_a_word_look_common() {
 #[test]
 fn a_long_document_leaves_room_for_others() {
     let mut index = Index::default();
-    let vector = |chunk_id: i64, numbers: [f32; 2]| VectorRow {
-        chunk_id,
+    let vector = |entry_id: i64, numbers: [f32; 2]| VectorRow {
+        entry_id,
         vector: vectors::to_bytes(&numbers),
     };
 
@@ -220,14 +221,14 @@ fn a_long_document_leaves_room_for_others() {
 
     let notes: Vec<String> = (1_501..=1_530).map(|id| format!("note {id}")).collect();
     let names: Vec<&str> = notes.iter().map(String::as_str).chain(["book"]).collect();
-    index.set_sources(&sources(&names));
+    index.set_groups(&sources(&names));
     index.begin_vectors("m", 2);
     index.add_vectors(&vectors);
     index.finish_vectors();
 
     for kind in [Kind::Keyword, Kind::Semantic, Kind::Hybrid] {
         let question = PreparedQuery {
-            by_source: true,
+            by_group: true,
             k: 20,
             ..ask(kind, "whale", Some(vec![1.0, 0.0]))
         };

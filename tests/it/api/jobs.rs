@@ -186,7 +186,7 @@ async fn batches_and_calls_come_with_the_job() {
             .unwrap();
 
         app.database.execute(&format!("INSERT INTO job_batches (space, job_id, seq, level, parent_path, chunk_ordinals_json, chunks_sent, successes, retries, failures, latency_ms, started_at) VALUES ('default', '{id}', 1, 2, 'Physics', '[1, 2]', 2, 2, 0, 0, 12.5, 0)")).await;
-        app.database.execute(&format!("INSERT INTO llm_calls (space, call_id, job_id, seq, stage, level, attempt, outcome, provider, model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, started_at) VALUES ('default', 'c1', '{id}', 1, 'classify', 2, 1, 'ok', 'local', 'static', 'native', '{{}}', '{{\"chunks\": []}}', 12.5, 10, 2, 0, 0)")).await;
+        app.database.execute(&format!("INSERT INTO llm_calls (space, call_id, payer_kind, payer_id, seq, stage, level, attempt, outcome, provider, model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, started_at) VALUES ('default', 'c1', 'job', '{id}', 1, 'classify', 2, 1, 'ok', 'local', 'static', 'native', '{{}}', '{{\"chunks\": []}}', 12.5, 10, 2, 0, 0)")).await;
         let job = app.get(&format!("/v1/jobs/{id}")).await.json();
         assert_eq!(job["batches"][0]["chunk_ordinals"], json!([1, 2]));
         assert_eq!(job["batches"][0]["latency_ms"], json!(12.5));

@@ -122,10 +122,12 @@ impl DocumentRetrieval {
         assert_eq!(count(database, filed).await, chunks, "nobody else's");
 
         // What searches find is there once as well, with its terms and its vector.
-        for table in ["chunk_terms t ON t.chunk_id", "embeddings t ON t.owner_id"] {
+        let entries = "search_entries t ON t.owner_kind = 'chunk' AND t.owner_id = c.id";
+        let vectors = format!("{entries} JOIN embeddings e ON e.entry_id = t.id");
+        for table in [entries, vectors.as_str()] {
             let astray = format!(
                 "SELECT COUNT(*) - COUNT(DISTINCT c.id) + (SELECT COUNT(*) FROM chunks WHERE profile = 'retrieval') \
-                 - COUNT(DISTINCT c.id) FROM chunks c JOIN {table} = c.id WHERE c.profile = 'retrieval'"
+                 - COUNT(DISTINCT c.id) FROM chunks c JOIN {table} WHERE c.profile = 'retrieval'"
             );
             assert_eq!(count(database, &astray).await, 0, "{table}");
         }

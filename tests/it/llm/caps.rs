@@ -345,11 +345,11 @@ async fn a_call_that_is_written_twice_counts_once() {
         let session = door.session();
         door.llm.ask(&session, five_chunks()).await.unwrap();
         door.llm.flush().await.unwrap();
-        let (space, owner) = (Space::default(), memoir::model::llm_call::CallOwner::Nobody);
+        let (space, payer) = (Space::default(), memoir::model::llm_call::Payer::Request);
         let call = &session.calls()[0];
 
         door.store
-            .add_llm_calls(&[(&space, &owner, call)])
+            .add_llm_calls(&[(&space, &payer, call)])
             .await
             .unwrap();
 

@@ -1,5 +1,6 @@
 //! Receipts and replays: what remains of a query, and what it proves (M-0.2, M-9.A11).
 
+use memoir::model::llm_call::Payer;
 use serde_json::{Value, json};
 
 use super::{each, texts, three_by_three};
@@ -375,7 +376,7 @@ async fn without_audit_nothing_is_kept() {
     let calls = async || {
         desk.library
             .store
-            .list_query_calls(&desk.library.space, &id(&result).parse().unwrap())
+            .list_calls_of(&desk.library.space, &Payer::Query(id(&result).to_owned()))
             .await
             .unwrap()
     };
@@ -420,7 +421,7 @@ async fn old_receipts_go_with_their_calls_and_the_sums_of_their_days_stay() {
     let calls = desk
         .library
         .store
-        .list_query_calls(&desk.library.space, &old.parse().unwrap())
+        .list_calls_of(&desk.library.space, &Payer::Query(old.to_owned()))
         .await
         .unwrap();
 

@@ -183,7 +183,7 @@ async fn a_space_turns_to_another_model_while_the_former_still_answers() {
             "{found}"
         );
 
-        let sql = "SELECT COUNT(DISTINCT model), COUNT(*) - (SELECT COUNT(*) FROM chunk_terms) FROM embeddings";
+        let sql = "SELECT COUNT(DISTINCT model), COUNT(*) - (SELECT COUNT(*) FROM search_entries) FROM embeddings";
         let row = sqlx::query(sql)
             .fetch_one(&mut ingest.app.database.connect().await)
             .await

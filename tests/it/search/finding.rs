@@ -274,7 +274,8 @@ async fn filters_hold_and_never_leak() {
             ["/b.md", "/c.md"]
         );
 
-        let left = "SELECT (SELECT COUNT(*) FROM embeddings) - (SELECT COUNT(*) FROM chunk_terms)";
+        let left =
+            "SELECT (SELECT COUNT(*) FROM embeddings) - (SELECT COUNT(*) FROM search_entries)";
         let row = sqlx::query(left)
             .fetch_one(&mut shelf.app.database.connect().await)
             .await

@@ -5,6 +5,7 @@ mod embedding;
 mod engines;
 mod finding;
 mod indexes;
+mod memories;
 mod pgvector;
 
 use reqwest::Method;

@@ -64,13 +64,13 @@ async fn pgvector_finds_what_memory_finds() {
 
     let asked = json!({"query": "zeppelin glacier", "type": "semantic", "k": 1});
     assert_eq!(small.paths(asked.clone()).await, ["/lost.md"]);
-    let one = "(SELECT c.id FROM chunks c JOIN sources s ON s.id = c.source_id WHERE s.path = '/lost.md')";
+    let one = "(SELECT c.id FROM search_entries c JOIN sources s ON s.id = c.group_id WHERE s.path = '/lost.md')";
 
     // Again and again: one that is still copying puts it back.
     until("pgvector is asked", async || {
         database
             .execute(&format!(
-                "DELETE FROM embedding_vectors WHERE chunk_id IN {one}"
+                "DELETE FROM embedding_vectors WHERE entry_id IN {one}"
             ))
             .await;
         small.paths(asked.clone()).await != ["/lost.md"]

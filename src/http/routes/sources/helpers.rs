@@ -252,7 +252,7 @@ pub async fn regenerate_helper(
     let source = state.sources.find(&caller.space, &id).await?;
     let stored = state
         .helpers
-        .regenerate(&caller.space, &source, caller.payer(), caller.now)
+        .regenerate(&caller.space, &source, caller.budget(), caller.now)
         .await?;
 
     Ok(Json(HelperResponse::from(&stored)))

@@ -1,0 +1,34 @@
+-- What a search compares by words: the terms of a text, each once, grouped by how often it occurs. An entry stands for
+-- its owner; owners are of several kinds, so no foreign key: the store removes both together.
+CREATE TABLE search_entries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    space TEXT NOT NULL,
+    owner_kind TEXT NOT NULL,  -- chunk or memory
+    owner_id INTEGER NOT NULL,
+    group_id TEXT NOT NULL,  -- the source of a chunk, the thread of a memory
+    version_id INTEGER NOT NULL,  -- of the source; 0 where the owner has no versions
+    created_at INTEGER NOT NULL,
+    length INTEGER NOT NULL,  -- number of terms without stop words
+    tokens TEXT NOT NULL
+);
+CREATE UNIQUE INDEX search_entries_owner ON search_entries (space, owner_kind, owner_id);
+CREATE INDEX search_entries_kind ON search_entries (space, owner_kind, id);
+CREATE INDEX search_entries_group ON search_entries (space, owner_kind, group_id);
+
+-- The full-text index. It spans spaces: every search also joins search_entries for the space.
+CREATE VIRTUAL TABLE search_entries_tokens USING fts5 (tokens, content = 'search_entries', content_rowid = 'id', detail = 'none', columnsize = 0, tokenize = 'ascii');
+CREATE TRIGGER search_entries_added AFTER INSERT ON search_entries BEGIN INSERT INTO search_entries_tokens (rowid, tokens) VALUES (new.id, new.tokens); END;
+CREATE TRIGGER search_entries_removed AFTER DELETE ON search_entries BEGIN INSERT INTO search_entries_tokens (search_entries_tokens, rowid, tokens) VALUES ('delete', old.id, old.tokens); END;
+
+-- What a search compares by meaning. The store removes an entry and its vectors together.
+CREATE TABLE embeddings (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    space TEXT NOT NULL,
+    owner_kind TEXT NOT NULL,  -- as its entry has it
+    entry_id INTEGER NOT NULL,
+    model TEXT NOT NULL,  -- provider:model
+    dim INTEGER NOT NULL,
+    vector BLOB NOT NULL,  -- float32, little-endian
+    created_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX embeddings_entry ON embeddings (space, owner_kind, entry_id, model);

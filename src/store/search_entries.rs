@@ -1,0 +1,423 @@
+//! Rows of `search_entries` and the full-text index over them: what a search by words reads. An
+//! entry stands for its owner, such as a chunk.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::candidates::StatementBuilder;
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+use crate::model::query::QueryScope;
+use crate::model::search::{EntryRow, OwnerKind, SearchSize};
+
+/// Characters in one insert: below the smallest packet that a server takes by default.
+const CHARS: usize = 1_000_000;
+/// Terms that are counted by one statement.
+const TERMS: usize = 50;
+/// Ids, or groups, in one statement.
+const AT_ONCE: usize = 500;
+
+/// Entries are called `c`, as chunks are: the conditions of a scope fit both.
+const SELECT: &str = "SELECT c.id, c.owner_id, c.group_id, c.version_id, c.created_at, c.length, c.tokens FROM search_entries c";
+/// The sources `s` of entries `c` that stand for chunks.
+pub(super) const OF_SOURCE: &str = " JOIN sources s ON s.space = c.space AND s.id = c.group_id";
+
+/// An entry, to be stored.
+#[derive(Debug, Clone, Copy)]
+pub struct NewEntry<'t> {
+    pub owner_id: i64,
+    /// The source of a chunk, the thread of a memory.
+    pub group_id: &'t str,
+    /// The version of its source; 0 where the owner has no versions.
+    pub version_id: i64,
+    pub length: i64,
+    pub tokens: &'t str,
+}
+
+impl Store {
+    /// Entries of a kind in the order of their ids, after the one named.
+    pub async fn list_entries(
+        &self,
+        space: &Space,
+        kind: OwnerKind,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        let sql = format!(
+            "{SELECT} WHERE c.space = ? AND c.owner_kind = ? AND c.id > ? ORDER BY c.id LIMIT ?"
+        );
+        self.retry("list_entries", || async {
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .bind(space.as_str())
+                .bind(kind.as_str())
+                .bind(after);
+
+            let rows = self
+                .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
+                .await?;
+            rows.iter().map(read_row).collect()
+        })
+        .await
+    }
+
+    /// Some entries, by their ids.
+    pub async fn list_entries_of(
+        &self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        let sql = format!(
+            "{SELECT} WHERE c.space = ? AND c.id IN ({}) ORDER BY c.id",
+            vec!["?"; ids.len().max(1)].join(",")
+        );
+
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+
+        self.retry("list_entries_of", || async {
+            let query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .persistent(false)
+                .bind(space.as_str());
+
+            let rows = self
+                .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
+                .await?;
+            rows.iter().map(read_row).collect()
+        })
+        .await
+    }
+
+    /// How much there is to search of a kind.
+    pub async fn find_search_size(
+        &self,
+        space: &Space,
+        kind: OwnerKind,
+    ) -> Result<SearchSize, StoreError> {
+        let sum = self.backend.dialect.whole_sum("length");
+        let sql = format!(
+            "SELECT COUNT(*) AS entries, {sum} AS terms FROM search_entries WHERE space = ? AND owner_kind = ?"
+        );
+        self.retry("find_search_size", || async {
+            let query = self.backend.dialect.assembled(&sql);
+            let rows = self
+                .fetch_all(query.bind(space.as_str()).bind(kind.as_str()))
+                .await?;
+            let Some(row) = rows.first() else {
+                return Ok(SearchSize::default());
+            };
+            Ok(SearchSize {
+                entries: row.try_get("entries")?,
+                terms: row.try_get("terms")?,
+            })
+        })
+        .await
+    }
+
+    /// In how many entries of a kind each token occurs, by the full-text index; no further than
+    /// `most`.
+    pub async fn count_tokens(
+        &self,
+        space: &Space,
+        kind: OwnerKind,
+        tokens: &[String],
+        most: i64,
+    ) -> Result<Vec<i64>, StoreError> {
+        let holds = self.backend.dialect.holds_tokens();
+        let mut counts = vec![0; tokens.len()];
+        for (some, counts) in tokens.chunks(TERMS).zip(counts.chunks_mut(TERMS)) {
+            let part = |number: usize| {
+                format!(
+                    "SELECT {number} AS term, (SELECT COUNT(*) FROM (SELECT c.id FROM search_entries c \
+                     WHERE c.space = ? AND c.owner_kind = ? AND {holds} LIMIT ?) q{number}) AS held"
+                )
+            };
+
+            let sql = (0..some.len())
+                .map(part)
+                .collect::<Vec<_>>()
+                .join(" UNION ALL ");
+
+            let rows = self.retry("count_tokens", || async {
+                let mut query = self.backend.dialect.assembled(&sql).persistent(false);
+                for token in some {
+                    query = query.bind(space.as_str()).bind(kind.as_str());
+                    query = query.bind(token.clone()).bind(most);
+                }
+
+                self.fetch_all(query).await
+            });
+
+            for row in rows.await? {
+                let term = usize::try_from(row.try_get::<i64, _>("term")?).unwrap_or(usize::MAX);
+                if let Some(count) = counts.get_mut(term) {
+                    *count = row.try_get("held")?;
+                }
+            }
+        }
+
+        Ok(counts)
+    }
+
+    /// Entries of a kind that hold any of the tokens, by the full-text index, in the order of their
+    /// ids after the one named. A scope is one of sources: only chunks have one.
+    pub async fn list_holders(
+        &self,
+        space: &Space,
+        kind: OwnerKind,
+        scope: Option<&QueryScope>,
+        tokens: &[String],
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        let mut statement = StatementBuilder::default();
+        statement.push(SELECT);
+        if scope.is_some() {
+            statement.push(OF_SOURCE);
+        }
+
+        statement.text(" WHERE c.space = ?", space.as_str());
+        statement.text(" AND c.owner_kind = ?", kind.as_str());
+        statement.number(" AND c.id > ?", after);
+        let holds = format!(" AND {}", self.backend.dialect.holds_tokens());
+        statement.text(&holds, self.backend.dialect.any_token(tokens));
+        if let Some(scope) = scope {
+            statement.scope(scope);
+        }
+
+        statement.limit(" ORDER BY c.id", i64::try_from(limit).unwrap_or(i64::MAX));
+
+        self.retry("list_holders", || async {
+            self.fetch_all(self.put_together(&statement, false))
+                .await?
+                .iter()
+                .map(read_row)
+                .collect()
+        })
+        .await
+    }
+
+    /// The ids of every entry of some groups.
+    pub async fn list_group_entries(
+        &self,
+        space: &Space,
+        kind: OwnerKind,
+        groups: &[String],
+    ) -> Result<HashSet<i64>, StoreError> {
+        let sql =
+            "SELECT id FROM search_entries WHERE space = ? AND owner_kind = ? AND group_id IN (??)";
+        let mut ids = HashSet::new();
+        for some in groups.chunks(AT_ONCE) {
+            let rows = self.retry("list_group_entries", || async {
+                let query = self.backend.dialect.query_list(sql, some.len());
+                let query = query.bind(space.as_str()).bind(kind.as_str());
+                self.fetch_all(some.iter().fold(query, |query, id| query.bind(id.clone())))
+                    .await
+            });
+
+            for row in rows.await? {
+                ids.insert(row.try_get("id")?);
+            }
+        }
+
+        Ok(ids)
+    }
+}
+
+impl Tx {
+    /// The ids of a version's chunks by their place; of the places named.
+    pub async fn list_chunk_ids(
+        &mut self,
+        space: &Space,
+        version_id: i64,
+        profile: &str,
+        ordinals: &Range<i64>,
+    ) -> Result<BTreeMap<i64, i64>, StoreError> {
+        let sql = "SELECT ordinal, id FROM chunks WHERE space = ? AND version_id = ? AND profile = ? \
+                   AND ordinal >= ? AND ordinal < ?";
+        let query = self
+            .sql(sql)
+            .bind(space.as_str())
+            .bind(version_id)
+            .bind(profile.to_owned());
+
+        let rows = self
+            .fetch_all(query.bind(ordinals.start).bind(ordinals.end))
+            .await?;
+        rows.iter()
+            .map(|row| Ok((row.try_get("ordinal")?, row.try_get("id")?)))
+            .collect()
+    }
+
+    /// Stores entries; the full-text index follows by itself. Whoever writes chunks holds
+    /// [`Tx::lock_chunks`]; of another kind, the writer counts it with [`Tx::count_entry_write`].
+    pub async fn add_entries(
+        &mut self,
+        space: &Space,
+        kind: OwnerKind,
+        entries: &[NewEntry<'_>],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut rest = entries;
+        while !rest.is_empty() {
+            let mut chars = 0;
+            let fitting = rest
+                .iter()
+                .take(self.backend.dialect.bulk())
+                .take_while(|entry| {
+                    chars += entry.tokens.len();
+                    chars <= CHARS
+                });
+
+            let (some, after) = rest.split_at(fitting.count().max(1));
+            rest = after;
+            let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?)"; some.len()].join(", ");
+            let sql = format!(
+                "INSERT INTO search_entries (space, owner_kind, owner_id, group_id, version_id, created_at, length, \
+                 tokens) VALUES {values}"
+            );
+
+            let kept = some.len() == self.backend.dialect.bulk() || some.len() == 1;
+            let mut insert = self.backend.dialect.assembled(&sql).persistent(kept);
+            for entry in some {
+                insert = insert
+                    .bind(space.as_str())
+                    .bind(kind.as_str())
+                    .bind(entry.owner_id)
+                    .bind(entry.group_id.to_owned())
+                    .bind(entry.version_id);
+                insert = insert
+                    .bind(now.as_micros())
+                    .bind(entry.length)
+                    .bind(entry.tokens.to_owned());
+            }
+
+            self.execute(insert).await?;
+        }
+
+        Ok(())
+    }
+
+    /// The entry of each of these owners.
+    pub async fn list_entry_ids(
+        &mut self,
+        space: &Space,
+        kind: OwnerKind,
+        owners: &[i64],
+    ) -> Result<HashMap<i64, i64>, StoreError> {
+        let sql = "SELECT owner_id, id FROM search_entries WHERE space = ? AND owner_kind = ? AND owner_id IN (??)";
+        let mut found = HashMap::new();
+        for some in owners.chunks(AT_ONCE) {
+            let query = self.backend.dialect.query_list(sql, some.len());
+            let query = query.bind(space.as_str()).bind(kind.as_str());
+            let query = some.iter().fold(query, |query, id| query.bind(*id));
+            for row in self.fetch_all(query).await? {
+                found.insert(row.try_get("owner_id")?, row.try_get("id")?);
+            }
+        }
+
+        Ok(found)
+    }
+
+    /// Removes the entries of some owners, with their vectors.
+    pub async fn remove_entries(
+        &mut self,
+        space: &Space,
+        kind: OwnerKind,
+        owners: &[i64],
+    ) -> Result<(), StoreError> {
+        for some in owners.chunks(AT_ONCE) {
+            // Held first, as for a group.
+            let marks = vec!["?"; some.len()].join(",");
+            let held = format!(
+                "SELECT id FROM search_entries WHERE space = ? AND owner_kind = ? AND owner_id IN ({marks})"
+            );
+            let held = self.backend.dialect.query_for_update(&held);
+            let held = held
+                .persistent(false)
+                .bind(space.as_str().to_owned())
+                .bind(kind.as_str());
+
+            let held = some.iter().fold(held, |held, id| held.bind(*id));
+            let rows = self.fetch_all(held).await?;
+            let ids = rows.iter().map(|row| row.try_get("id"));
+            let ids: Vec<i64> = ids.collect::<Result<_, sqlx::Error>>()?;
+            if ids.is_empty() {
+                continue;
+            }
+
+            for sql in [
+                "DELETE FROM embeddings WHERE space = ? AND owner_kind = ? AND entry_id IN (??)",
+                "DELETE FROM search_entries WHERE space = ? AND owner_kind = ? AND id IN (??)",
+            ] {
+                let delete = self.backend.dialect.query_list(sql, ids.len());
+                let delete = delete.bind(space.as_str()).bind(kind.as_str());
+                self.execute(ids.iter().fold(delete, |delete, id| delete.bind(*id)))
+                    .await?;
+            }
+        }
+
+        Ok(())
+    }
+
+    /// Removes every entry of a group, with its vectors.
+    pub async fn remove_group_entries(
+        &mut self,
+        space: &Space,
+        kind: OwnerKind,
+        group_id: &str,
+    ) -> Result<(), StoreError> {
+        // Held first: whoever adds a vector holds its entry, and has written by then.
+        let held =
+            "SELECT id FROM search_entries WHERE space = ? AND owner_kind = ? AND group_id = ?";
+        let held = self.backend.dialect.query_for_update(held);
+        let held = held
+            .bind(space.as_str().to_owned())
+            .bind(kind.as_str())
+            .bind(group_id.to_owned());
+
+        self.fetch_all(held).await?;
+        let vectors = "DELETE FROM embeddings WHERE space = ? AND owner_kind = ? AND entry_id IN \
+                       (SELECT c.id FROM search_entries c WHERE c.space = ? AND c.owner_kind = ? AND c.group_id = ?)";
+        let vectors = self
+            .sql(vectors)
+            .bind(space.as_str())
+            .bind(kind.as_str())
+            .bind(space.as_str())
+            .bind(kind.as_str())
+            .bind(group_id.to_owned());
+
+        self.execute(vectors).await?;
+        let entries =
+            "DELETE FROM search_entries WHERE space = ? AND owner_kind = ? AND group_id = ?";
+        let entries = self
+            .sql(entries)
+            .bind(space.as_str())
+            .bind(kind.as_str())
+            .bind(group_id.to_owned());
+
+        self.execute(entries).await.map(|_| ())
+    }
+}
+
+fn read_row(row: &AnyRow) -> Result<EntryRow, StoreError> {
+    Ok(EntryRow {
+        id: row.try_get("id")?,
+        owner_id: row.try_get("owner_id")?,
+        group_id: row.try_get("group_id")?,
+        version_id: row.try_get("version_id")?,
+        created_at: row.try_get("created_at")?,
+        length: row.try_get("length")?,
+        tokens: row.try_get("tokens")?,
+    })
+}
