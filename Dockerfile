@@ -20,7 +20,7 @@ RUN mkdir src benches tests \
     && awk -F'"' '/^\[/ { folder = /^\[\[bench]]/ ? "benches" : /^\[\[test]]/ ? "tests" : "" } \
                   folder && /^name/ { print "fn main() {}" > (folder "/" $2 ".rs") }' Cargo.toml \
     && echo 'fn main() {}' > src/main.rs && touch src/lib.rs \
-    && cargo build --release --locked --bin memoir
+    && cargo build --profile dist --locked --bin memoir
 
 # assets, config and migrations are compiled into the binary.
 COPY assets assets
@@ -30,8 +30,8 @@ COPY src src
 # cargo compares modification times, and a checkout may be older than the placeholders; hence touch. If a
 # placeholder were built all the same, it would print no version, and the check below would fail the build.
 RUN touch src/main.rs src/lib.rs \
-    && cargo build --release --locked --bin memoir \
-    && [ -n "$(target/release/memoir --version)" ] \
+    && cargo build --profile dist --locked --bin memoir \
+    && [ -n "$(target/dist/memoir --version)" ] \
     && mkdir /data
 
 # The cc image contains the libraries the binary links to: glibc, libm and libgcc_s.
@@ -45,7 +45,7 @@ LABEL org.opencontainers.image.title="memoir" \
       org.opencontainers.image.base.name="gcr.io/distroless/cc-debian12:nonroot"
 
 COPY LICENSE-APACHE LICENSE-MIT /usr/share/doc/memoir/
-COPY --from=build /build/target/release/memoir /usr/local/bin/memoir
+COPY --from=build /build/target/dist/memoir /usr/local/bin/memoir
 # Copied, because there is no shell to create it with. A new volume inherits this owner.
 COPY --from=build --chown=65532:65532 /data /data
 
