@@ -11,8 +11,7 @@ use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::base::clock::{self, Clock};
-use crate::base::fail_point;
+use crate::base::clock::Clock;
 use crate::base::metrics as names;
 use crate::categories::samples::SampleCache;
 use crate::categories::{Categories, Taxonomy};
@@ -23,6 +22,7 @@ use crate::ingestion::{Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
 use crate::keys::Keys;
 use crate::llm::Llm;
+#[cfg(feature = "testing")]
 use crate::probe::Probe;
 use crate::queries::{self, Queries, QueryWork};
 use crate::search::Search;
@@ -67,8 +67,12 @@ impl App {
     /// # Errors
     /// The database cannot be used, or contains chunks that conflict with the settings.
     pub async fn build(config: Config, clock: Arc<dyn Clock>) -> Result<Self, BuildError> {
-        fail_point::arm(&config.testing.fail_point);
-        clock::set_ahead(config.testing.clock_ahead_ms);
+        #[cfg(feature = "testing")]
+        {
+            crate::base::fail_point::arm(&config.testing.fail_point);
+            crate::base::clock::set_ahead(config.testing.clock_ahead_ms);
+        }
+
         let metrics = Metrics::start();
         let store = Store::connect(&config.database).await?;
         let migrated = store.migrate().await?;
@@ -93,8 +97,8 @@ impl App {
             ingestion_root: config.ingestion.root().map(Path::to_path_buf),
             body_timeout: Duration::from_secs(config.server.body_timeout),
             cors_origins: config.server.cors_origins.clone(),
-            clock_header: config.testing.clock_header,
-            probe_jobs: config.testing.probe_jobs,
+            #[cfg(feature = "testing")]
+            testing: config.testing.clone(),
             info_json: [false, true].map(|required| info(&config, &store, required)),
             render_metrics: Box::new(move || renderer.render()),
         };
@@ -221,7 +225,7 @@ impl App {
 
     /// The only list of job kinds.
     fn runner(&self) -> Runner {
-        let mut work: Vec<Arc<dyn Work>> = vec![
+        let work: Vec<Arc<dyn Work>> = vec![
             Arc::new(
                 self.state
                     .ingestion
@@ -233,16 +237,8 @@ impl App {
             self.state.search.work(),
         ];
 
-        if self.config.testing.probe_jobs {
-            let (store, sources) = (self.state.store.clone(), self.state.sources.clone());
-            let llm = self.state.llm.clone();
-            work.push(Arc::new(Probe {
-                store,
-                sources,
-                llm,
-                log: self.config.testing.probe_log.clone(),
-            }));
-        }
+        #[cfg(feature = "testing")]
+        let work = self.with_probes(work);
 
         let recovered = self.state.llm.recovered();
         Runner::new(
@@ -251,6 +247,20 @@ impl App {
             work,
             recovered,
         )
+    }
+
+    #[cfg(feature = "testing")]
+    fn with_probes(&self, mut work: Vec<Arc<dyn Work>>) -> Vec<Arc<dyn Work>> {
+        if self.config.testing.probe_jobs {
+            work.push(Arc::new(Probe {
+                store: self.state.store.clone(),
+                sources: self.state.sources.clone(),
+                llm: self.state.llm.clone(),
+                log: self.config.testing.probe_log.clone(),
+            }));
+        }
+
+        work
     }
 }
 

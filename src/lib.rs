@@ -57,9 +57,11 @@ pub mod ingestion;
 pub mod queries;
 
 /// Jobs that do what a test tells them to; only with `testing.probe_jobs`.
+#[cfg(feature = "testing")]
 pub mod probe;
 
 /// A fake model server that follows a script, for tests and benchmarks.
+#[cfg(feature = "testing")]
 pub mod scripted_model;
 
 /// The files of the web page and their headers; it uses only the public API.

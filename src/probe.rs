@@ -11,7 +11,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::base::fail_point;
+use crate::base::fail_point::fail_point;
 use crate::base::ids::new_uuid;
 use crate::base::problems::{self, ProblemKind};
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
@@ -145,11 +145,11 @@ impl Probe {
             error => JobError::fail(Failure::new(PROBE_FAILED, error.to_string())),
         })?;
 
-        fail_point::hit("in_transaction");
+        fail_point!("in_transaction");
         ending.finish(&mut tx, result).await?;
-        fail_point::hit("before_commit");
+        fail_point!("before_commit");
         tx.commit().await?;
-        fail_point::hit("after_commit");
+        fail_point!("after_commit");
 
         Ok(Outcome::Finished)
     }

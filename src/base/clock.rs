@@ -4,9 +4,11 @@
 //! a request header (`testing.clock_header`).
 
 use std::fmt;
+#[cfg(feature = "testing")]
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// See [`set_ahead`].
+#[cfg(feature = "testing")]
 static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
 
 /// A point in time, as microseconds since 1970 in UTC: the form in which all three databases store
@@ -123,11 +125,13 @@ pub trait Clock: Send + Sync + 'static {
 
 /// Sets the clock of this process ahead, including its ids, as on a host with a wrong clock: for
 /// tests with several processes.
+#[cfg(feature = "testing")]
 pub fn set_ahead(milliseconds: u64) {
     AHEAD_MS.store(milliseconds, Ordering::Relaxed);
 }
 
 /// How many milliseconds this process is ahead; 0 except in tests.
+#[cfg(feature = "testing")]
 #[must_use]
 pub fn ahead() -> u64 {
     AHEAD_MS.load(Ordering::Relaxed)
@@ -144,8 +148,10 @@ impl Clock for SystemClock {
             reason = "this is the clock that everyone else must ask"
         )]
         let now = jiff::Timestamp::now();
-        let ahead = i64::try_from(ahead()).unwrap_or(0).saturating_mul(1000);
-        Timestamp(now.as_microsecond().saturating_add(ahead))
+        let now = Timestamp(now.as_microsecond());
+        #[cfg(feature = "testing")]
+        let now = now.plus(std::time::Duration::from_millis(ahead()));
+        now
     }
 }
 

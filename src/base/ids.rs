@@ -53,13 +53,14 @@ impl fmt::Display for Space {
 pub fn new_uuid() -> String {
     #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
     let id = uuid::Uuid::now_v7();
-    let ahead = super::clock::ahead();
-    if ahead == 0 {
-        return id.to_string();
-    }
-
     // Version 7 starts with 48 bits of milliseconds.
-    uuid::Uuid::from_u128(id.as_u128().wrapping_add(u128::from(ahead) << 80)).to_string()
+    #[cfg(feature = "testing")]
+    let id = uuid::Uuid::from_u128(
+        id.as_u128()
+            .wrapping_add(u128::from(super::clock::ahead()) << 80),
+    );
+
+    id.to_string()
 }
 
 /// A new span id of a W3C trace context: 16 hexadecimal digits.

@@ -9,6 +9,7 @@ mod healthcheck;
 mod ingest;
 mod migrate;
 mod openapi;
+#[cfg(feature = "testing")]
 mod scripted_model;
 mod search;
 mod serve;
@@ -87,6 +88,7 @@ enum Command {
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Arguments),
     /// Serve a scripted model, for tests and benchmarks
+    #[cfg(feature = "testing")]
     #[command(hide = true, after_help = scripted_model::EXAMPLES)]
     ScriptedModel(scripted_model::Arguments),
 }
@@ -137,6 +139,7 @@ pub fn run() -> ExitCode {
         Command::Config(command) => config::run(&command, &origin),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments, &origin),
         Command::Doctor(arguments) => doctor::run(&arguments, &origin),
+        #[cfg(feature = "testing")]
         Command::ScriptedModel(arguments) => scripted_model::run(&arguments),
     };
 

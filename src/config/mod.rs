@@ -19,6 +19,7 @@ pub mod query;
 pub mod server;
 pub mod taxonomy;
 pub mod telemetry;
+#[cfg(feature = "testing")]
 pub mod testing;
 pub mod vector;
 mod violation;
@@ -41,12 +42,21 @@ pub use query::Query;
 pub use server::Server;
 pub use taxonomy::Taxonomy;
 pub use telemetry::Telemetry;
+#[cfg(feature = "testing")]
 pub use testing::Testing;
 pub use vector::Vector;
 pub use violation::{ConfigurationError, Violation, Violations};
 
 /// The compiled-in file with every key, its default and a comment.
+#[cfg(not(feature = "testing"))]
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
+
+/// The same with the keys that only tests use.
+#[cfg(feature = "testing")]
+pub const DEFAULT_TOML: &str = concat!(
+    include_str!("../../config/default.toml"),
+    include_str!("../../config/testing.toml")
+);
 
 /// The effective settings.
 #[derive(Debug, Clone)]
@@ -63,6 +73,7 @@ pub struct Config {
     pub audit: Audit,
     pub llm: Llm,
     pub telemetry: Telemetry,
+    #[cfg(feature = "testing")]
     pub testing: Testing,
     /// The same settings as a tree with secrets masked, for printing.
     printable: Map<String, Value>,
@@ -125,6 +136,7 @@ impl Config {
             audit: section(&mut tree, "audit", &mut violations),
             llm: llm::resolve(&mut tree, origin, &mut violations),
             telemetry: section(&mut tree, "telemetry", &mut violations),
+            #[cfg(feature = "testing")]
             testing: section(&mut tree, "testing", &mut violations),
             printable,
         };

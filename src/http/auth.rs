@@ -24,6 +24,7 @@ use crate::model::llm_call::KeyBudget;
 use crate::store::{StoreError, Tx};
 
 const SPACE_HEADER: &str = "x-memoir-space";
+#[cfg(feature = "testing")]
 const NOW_HEADER: &str = "x-memoir-now";
 
 /// A caller who may use the requested space and has a sufficient role for the route.
@@ -63,12 +64,15 @@ impl FromRequestParts<AppState> for Caller {
             None => named.unwrap_or_default(),
         };
 
-        let named = named_now(parts, state)?;
-        let now = named.unwrap_or_else(|| state.clock.now());
+        let (now, now_named) = (state.clock.now(), false);
+        #[cfg(feature = "testing")]
+        let (now, now_named) =
+            named_now(parts, state)?.map_or((now, now_named), |named| (named, true));
+
         let caller = Self {
             space,
             now,
-            now_named: named.is_some(),
+            now_named,
             key,
         };
 
@@ -240,11 +244,13 @@ fn space_for(key: &Key, named: Option<Space>) -> Result<Space, ApiError> {
     }
 }
 
+/// The time that the request names, where `testing.clock_header` allows it.
+#[cfg(feature = "testing")]
 fn named_now(parts: &Parts, state: &AppState) -> Result<Option<Timestamp>, ApiError> {
     let header = parts
         .headers
         .get(NOW_HEADER)
-        .filter(|_| state.settings.clock_header);
+        .filter(|_| state.settings.testing.clock_header);
 
     let Some(header) = header else {
         return Ok(None);

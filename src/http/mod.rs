@@ -39,7 +39,7 @@ pub use state::{AppState, HttpSettings};
 
 use routes::{
     admin, categories, chunks, docs, documents, health, info, ingestions, jobs, manifest, metrics,
-    models, queries, search, sources, testing, tokens, usage, web,
+    models, queries, search, sources, tokens, usage, web,
 };
 
 /// Every route in the OpenAPI document.
@@ -122,18 +122,9 @@ fn api() -> OpenApiRouter<AppState> {
 
 /// The whole service, ready to be served.
 pub fn router(state: AppState) -> Router {
-    let (mut router, _) = api().split_for_parts();
-    if state.settings.probe_jobs {
-        router = router
-            .route(
-                "/v1/testing/jobs",
-                axum::routing::post(testing::create_probe),
-            )
-            .route(
-                "/v1/testing/jobs/{id}/resume",
-                axum::routing::post(testing::resume_probe),
-            );
-    }
+    let (router, _) = api().split_for_parts();
+    #[cfg(feature = "testing")]
+    let router = routes::testing::add_to(router, &state);
 
     // A stream would be delayed until a block is full.
     let compressible = SizeAbove::new(1024)

@@ -61,10 +61,9 @@ pub struct HttpSettings {
     pub ingestion_root: Option<PathBuf>,
     pub body_timeout: Duration,
     pub cors_origins: Vec<String>,
-    /// Whether requests may set the current time, for tests.
-    pub clock_header: bool,
-    /// Whether probe jobs may be queued.
-    pub probe_jobs: bool,
+    /// Whether requests may set the current time, and whether probe jobs may be queued.
+    #[cfg(feature = "testing")]
+    pub testing: crate::config::Testing,
     /// The response of `GET /v1/info`, which never changes during the life of the process: without
     /// and with required keys.
     pub info_json: [Bytes; 2],

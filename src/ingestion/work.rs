@@ -22,7 +22,7 @@ use super::saver::Saver;
 use super::second_look::SecondLook;
 use super::write_error::WriteError;
 use super::writing::{Draft, Searched, Writer, Written, part_name, result};
-use crate::base::fail_point;
+use crate::base::fail_point::fail_point;
 use crate::base::ids::SourceId;
 use crate::base::problems;
 use crate::base::text::char_count;
@@ -134,7 +134,7 @@ impl IngestionWork {
             HelperOutcome::Awaited => return Ok(Outcome::AwaitInput(json!({"step": "fields"}))),
         };
 
-        fail_point::hit("after_helper");
+        fail_point!("after_helper");
         let mut draft = Draft {
             order: &order,
             facts: document.facts.clone(),
@@ -337,7 +337,7 @@ impl IngestionWork {
                     all_leaves.extend(leaves);
                 }
 
-                fail_point::hit("after_filing");
+                fail_point!("after_filing");
                 let full = {
                     let tree = filing.tree.lock().unwrap_or_else(PoisonError::into_inner);
                     fullness(&tree, &self.settings.taxonomy)

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::request::Order;
 use super::write_error::{During, WriteError, held};
 use crate::base::clock::Timestamp;
-use crate::base::fail_point;
+use crate::base::fail_point::fail_point;
 use crate::base::ids::SourceId;
 use crate::base::words::telling;
 use crate::categories::Taxonomy;
@@ -167,7 +167,7 @@ impl Writer<'_> {
                 self.move_others(&mut tx, draft, &mut written).await?;
             }
 
-            fail_point::hit("in_transaction");
+            fail_point!("in_transaction");
             match result.zip(ending.as_ref()) {
                 Some((result, ending)) => {
                     let ended = ending
@@ -178,9 +178,9 @@ impl Writer<'_> {
                 None => self.mark(&mut tx, &range, &written).await?,
             }
 
-            fail_point::hit("before_commit");
+            fail_point!("before_commit");
             tx.commit().await.during("commit", "chunks")?;
-            fail_point::hit("after_commit");
+            fail_point!("after_commit");
             Ok(written)
         });
 

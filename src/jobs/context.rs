@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{JobError, Jobs};
 use crate::base::clock::Clock;
-use crate::base::fail_point;
+use crate::base::fail_point::fail_point;
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{Claim, ClaimedJob, Job, JobRecord, Record, Report};
 use crate::store::{Ending, Journal, StoreError, Tx};
@@ -172,7 +172,7 @@ impl JobContext {
         written: Result<bool, StoreError>,
     ) -> Result<(), JobError> {
         held(written.inspect_err(|error| self.put_back(error, &made.record.reports))?)?;
-        fail_point::hit("after_checkpoint");
+        fail_point!("after_checkpoint");
         if !made.record.reports.is_empty() {
             self.inner.jobs.announce();
         }

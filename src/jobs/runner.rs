@@ -16,8 +16,9 @@ use super::error::Failure;
 use super::{JobContext, JobError, Jobs, Outcome, Work};
 use crate::base::backoff::with_jitter;
 use crate::base::clock::Clock;
+use crate::base::fail_point::fail_point;
+use crate::base::ids;
 use crate::base::metrics as names;
-use crate::base::{fail_point, ids};
 use crate::model::job::{Claim, ClaimedJob, Job};
 use crate::store::{Ending, Store, StoreError, count_retries};
 use hold::{Holds, Stopped};
@@ -86,7 +87,7 @@ impl Runner {
         running.close();
         let finishing = async {
             if tokio::time::timeout(grace, running.wait()).await.is_err() {
-                fail_point::hit("in_shutdown");
+                fail_point!("in_shutdown");
                 shared.holds.stop_all(Stopped::ShuttingDown);
 
                 // If the database is unreachable, they cannot be handed back; their leases will
@@ -146,7 +147,7 @@ async fn claim_until_stopped(
         let pause = match claimed {
             Ok(jobs) if jobs.is_empty() => LOOK_FOR_WORK,
             Ok(jobs) => {
-                fail_point::hit("after_claim");
+                fail_point!("after_claim");
                 for (job, place) in jobs.into_iter().zip(free.drain(..)) {
                     let shared = Arc::clone(shared);
                     running.spawn(async move { shared.attend(job, place).await });
@@ -364,9 +365,9 @@ impl Shared {
                     self.jobs.tidy(&mut tx, claim).await?;
                 }
 
-                fail_point::hit("before_commit");
+                fail_point!("before_commit");
                 tx.commit().await?;
-                fail_point::hit("after_commit");
+                fail_point!("after_commit");
                 Ok(written)
             });
 

@@ -114,7 +114,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("anyhow", &["cli"]),
     ("tracing_subscriber", &["telemetry"]),
     ("metrics_exporter_prometheus", &["telemetry"]),
-    ("tiktoken", &["base"]),
+    ("tiktoken_rs", &["base"]),
 ];
 
 /// Beyond this a file has more than one job.

@@ -15,6 +15,7 @@ pub mod models;
 pub mod queries;
 pub mod search;
 pub mod sources;
+#[cfg(feature = "testing")]
 pub mod testing;
 pub mod tokens;
 pub mod usage;

@@ -1,8 +1,10 @@
 //! Queues probe jobs; exists only with `testing.probe_jobs` and is not part of the API reference.
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use axum::routing::post;
 
 use super::jobs::JobSummaryResponse;
 use crate::http::auth::Caller;
@@ -12,6 +14,17 @@ use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::state::AppState;
 use crate::model::job::NewJob;
 use crate::probe::{KIND, ProbeRequest};
+
+/// The router with these routes, if the settings ask for them.
+pub fn add_to(router: Router<AppState>, state: &AppState) -> Router<AppState> {
+    if !state.settings.testing.probe_jobs {
+        return router;
+    }
+
+    router
+        .route("/v1/testing/jobs", post(create_probe))
+        .route("/v1/testing/jobs/{id}/resume", post(resume_probe))
+}
 
 /// Resumes a waiting job, as the confirmation of a helper does.
 pub async fn resume_probe(

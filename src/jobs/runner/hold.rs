@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Shared, count_finished};
-use crate::base::fail_point;
+use crate::base::fail_point::fail_point;
 use crate::base::ids::JobId;
 use crate::base::metrics as names;
 use crate::jobs::error::Failure;
@@ -99,7 +99,7 @@ impl Holds {
             if ours.is_empty() {
                 renewed = Instant::now();
             } else {
-                fail_point::hit("in_heartbeat");
+                fail_point!("in_heartbeat");
                 match shared.store().list_claims(&shared.owner).await {
                     Ok(held) => self.stop_lost(&ours, &held),
                     Err(error) => tracing::warn!(%error, "cannot check leases"),
