@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use memoir::embedded_model::EmbeddedModel;
-use memoir::model::search::{EntryRow, SearchGroup, VectorRow};
-use memoir::search::index::{Filter, Index};
+use memoir::model::search::{EntryRow, OwnerKind, SearchGroup, VectorRow};
+use memoir::search::index::{Filter, Index, VectorModel};
 use memoir::search::rank::{Kind, PreparedQuery};
 use memoir::search::{terms, vectors};
 use serde_json::Value;
@@ -136,7 +136,6 @@ fn difference(one: &[(f64, f64)], other: &[(f64, f64)]) -> (f64, f64) {
 
 /// The service's index over chunks numbered from 1, all of one source.
 fn fill(docs: &[String]) -> Index {
-    let mut index = Index::default();
     let rows: Vec<EntryRow> = (1..)
         .zip(docs)
         .map(|(id, text)| {
@@ -154,16 +153,8 @@ fn fill(docs: &[String]) -> Index {
         })
         .collect();
 
-    index.add(&rows);
-    index.set_groups(&[SearchGroup {
-        id: "s".to_owned(),
-        version_id: Some(1),
-        eligible: true,
-    }]);
-
-    index.begin_vectors("local:embedded", EmbeddedModel::embed("").len());
     let bytes = |text: &String| vectors::to_bytes(&EmbeddedModel::embed(text));
-    let rows: Vec<VectorRow> = (1..)
+    let vectors: Vec<VectorRow> = (1..)
         .zip(docs)
         .map(|(entry_id, text)| VectorRow {
             entry_id,
@@ -171,8 +162,19 @@ fn fill(docs: &[String]) -> Index {
         })
         .collect();
 
-    index.add_vectors(&rows);
-    index.finish_vectors();
+    let model = VectorModel {
+        name: "local:embedded".into(),
+        dims: EmbeddedModel::embed("").len(),
+    };
+
+    let mut index = Index::of(OwnerKind::Chunk, Some(model));
+    index.add(&rows, &vectors);
+    index.update_groups(&[SearchGroup {
+        id: "s".to_owned(),
+        version_id: Some(1),
+        eligible: true,
+    }]);
+
     index
 }
 

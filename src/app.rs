@@ -37,6 +37,8 @@ const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 /// How long the result of a query that ran as a job, or with an idempotency key, can be read again,
 /// and how often expired ones are deleted.
 const RESULT_KEEP_SECONDS: i64 = 60 * 60;
+/// Longer than an index in memory is used without being updated, see `search/cache.rs`.
+const SEARCH_CHANGES_KEEP_SECONDS: i64 = 48 * 60 * 60;
 const FORGETTING: Duration = Duration::from_mins(5);
 /// How often expired rows are deleted.
 const PRUNING: Duration = Duration::from_hours(1);
@@ -354,6 +356,11 @@ async fn prune(state: &AppState) {
 
         if let Err(error) = state.keys.prune(now).await {
             tracing::warn!(%error, "cannot delete old request counts of API keys");
+        }
+
+        let before = now.minus_seconds(SEARCH_CHANGES_KEEP_SECONDS);
+        if let Err(error) = state.store.remove_search_changes(before).await {
+            tracing::warn!(%error, "cannot delete old changes of search indexes");
         }
 
         match state.queries.prune(now).await {

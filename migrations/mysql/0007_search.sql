@@ -29,3 +29,13 @@ CREATE TABLE IF NOT EXISTS embeddings (
     created_at BIGINT NOT NULL,
     UNIQUE KEY embeddings_entry (space, owner_kind, entry_id, model)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Sources that changed for searches without new entries, by the write counter of the space. Indexes in memory read them. The index on created_at spans spaces: old rows of all spaces are deleted.
+CREATE TABLE IF NOT EXISTS search_changes (
+    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    seq BIGINT NOT NULL,
+    group_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    created_at BIGINT NOT NULL,  -- by the database's clock
+    PRIMARY KEY (space, seq, group_id),
+    KEY search_changes_created (created_at)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -31,3 +31,14 @@ CREATE TABLE embeddings (
     created_at BIGINT NOT NULL,
     CONSTRAINT embeddings_entry UNIQUE (space, owner_kind, entry_id, model)
 );
+
+-- Sources that changed for searches without new entries, by the write counter of the space. Indexes in memory read them.
+CREATE TABLE search_changes (
+    space VARCHAR(64) NOT NULL,
+    seq BIGINT NOT NULL,
+    group_id VARCHAR(36) NOT NULL,
+    created_at BIGINT NOT NULL,  -- by the database's clock
+    PRIMARY KEY (space, seq, group_id)
+);
+-- Spans spaces: old rows of all spaces are deleted.
+CREATE INDEX search_changes_created ON search_changes (created_at);

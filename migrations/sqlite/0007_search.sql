@@ -32,3 +32,14 @@ CREATE TABLE embeddings (
     created_at INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX embeddings_entry ON embeddings (space, owner_kind, entry_id, model);
+
+-- Sources that changed for searches without new entries, by the write counter of the space. Indexes in memory read them.
+CREATE TABLE search_changes (
+    space TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    group_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,  -- by the database's clock
+    PRIMARY KEY (space, seq, group_id)
+);
+-- Spans spaces: old rows of all spaces are deleted.
+CREATE INDEX search_changes_created ON search_changes (created_at);

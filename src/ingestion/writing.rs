@@ -325,6 +325,11 @@ impl Writer<'_> {
                 .update_latest_version(space, &source.id, written.version, content, now)
                 .await;
             updated.during("make it the latest version", "sources")?;
+            if in_parts || draft.same.is_some() {
+                // Its entries may be in an index already.
+                let told = tx.add_search_change(space, source.id.as_str()).await;
+                told.during("tell searches", "search_changes")?;
+            }
         }
 
         let current = tx.find_helper_origin(space, &source.id).await;

@@ -1,26 +1,30 @@
 //! The in-memory indexes: loaded by the first search of a space, updated when its write counter
 //! changes, evicted when others need the memory.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
-use super::index::{Index, MOST_ROWS};
+use super::index::{Index, Merged, VectorModel};
 use crate::base::ids::Space;
-use crate::model::search::{OwnerKind, SearchGroup, SearchSize};
-use crate::store::{Store, StoreError};
+use crate::model::search::{OwnerKind, SearchSize};
+use crate::store::{CHUNK_RESETS, CHUNK_WRITES, Store, StoreError};
 
-/// Chunks and vectors read at once.
+/// Entries and vectors read at once.
 const PAGE: usize = 4_000;
-/// How many of these are added while searches wait.
+/// Entries read at once by their ids.
 const HELD: usize = 250;
+/// An index that was not updated for longer is loaded again, because the rows that tell of changes
+/// are deleted after two days.
+const MOST_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum bytes of memory per term of a chunk and per chunk; known before any is read.
 const TERM_BYTES: u64 = 8;
 const ENTRY_BYTES: u64 = 256;
 
 /// A space, and what is searched in it.
 type Place = (Space, OwnerKind);
-/// How often entries were written, by group; in a space's chunks by no name.
+/// How often entries were written: of memories by group, of chunks in the whole space.
 type Writes = BTreeMap<String, i64>;
 
 /// Keeps indexes by space and kind; cheap to clone.
@@ -37,7 +41,10 @@ pub struct IndexCache {
 pub struct SpaceIndex {
     /// One task at a time reads what is new; all others wait for it.
     known: tokio::sync::Mutex<Known>,
-    index: RwLock<Index>,
+    /// A snapshot: searches work with it while a newer one takes its place.
+    index: RwLock<Arc<Index>>,
+    /// Whether a task merges its segments.
+    merging: AtomicBool,
     used: AtomicU64,
     /// Its size, to be read without a lock.
     bytes: AtomicU64,
@@ -53,6 +60,8 @@ struct Known {
     vectors_too_big: bool,
     /// The size of the space, if even the terms exceed the memory.
     too_big: Option<SearchSize>,
+    /// When it was last updated.
+    read_at: Option<Instant>,
 }
 
 impl Known {
@@ -76,6 +85,11 @@ impl Known {
         }
     }
 
+    fn is_old(&self) -> bool {
+        self.read_at
+            .is_some_and(|read_at| read_at.elapsed() > MOST_IDLE)
+    }
+
     /// The groups that were written since.
     fn changed(&self, writes: &Writes) -> Vec<String> {
         let read = |group: &String| self.writes.as_ref().and_then(|read| read.get(group));
@@ -97,25 +111,50 @@ pub enum Location {
 impl SpaceIndex {
     fn of(kind: OwnerKind) -> Self {
         Self {
-            index: RwLock::new(Index::of(kind)),
+            index: RwLock::new(Arc::new(Index::of(kind, None))),
             ..Self::default()
         }
     }
 
-    pub fn index(&self) -> RwLockReadGuard<'_, Index> {
-        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    /// The current snapshot.
+    pub fn index(&self) -> Arc<Index> {
+        Arc::clone(&self.index.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Index) -> T) -> T {
-        change(&mut self.index.write().unwrap_or_else(PoisonError::into_inner))
+    fn replace(&self, index: Index) {
+        let bytes = u64::try_from(index.bytes()).unwrap_or(u64::MAX);
+        self.bytes.store(bytes, Ordering::Relaxed);
+        *self.index.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(index);
+    }
+}
+
+/// Merges segments of similar size one by one, while searches and updates go on.
+fn merge_in_background(entry: &Arc<SpaceIndex>) {
+    if entry.index().mergeable().is_none() || entry.merging.swap(true, Ordering::Relaxed) {
+        return;
     }
 
-    fn measure(&self) {
-        self.bytes.store(
-            u64::try_from(self.index().bytes()).unwrap_or(u64::MAX),
-            Ordering::Relaxed,
-        );
-    }
+    let entry = Arc::clone(entry);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "pure computation that ends by itself"
+    )]
+    tokio::spawn(async move {
+        while let Some(parts) = entry.index().mergeable() {
+            let Ok(merged) = blocking(move || Merged::of(parts)).await else {
+                break;
+            };
+
+            // Updates wait for this moment only.
+            let _known = entry.known.lock().await;
+            let mut index = Index::clone(&entry.index());
+            if index.merge(&merged) {
+                entry.replace(index);
+            }
+        }
+
+        entry.merging.store(false, Ordering::Relaxed);
+    });
 }
 
 impl IndexCache {
@@ -199,28 +238,16 @@ impl IndexCache {
         writes: &Writes,
         vectors: bool,
     ) -> Result<(), StoreError> {
-        let (space, kind) = place;
-        let mut anew = known.writes.is_none() || known.too_big.is_some() || entry.index().is_worn();
-        let changed = known.changed(writes);
-        let mut new = None;
-        if !anew && *kind != OwnerKind::Chunk {
-            let ids = self
-                .store
-                .list_group_entries(space, *kind, &changed)
-                .await?;
-            new = entry.change(|index| index.compare(&changed, &ids));
-            anew = new.is_none();
-        }
-
-        let size = if anew {
-            self.store.find_search_size(space, *kind).await?
-        } else {
-            entry.index().whole_size()
+        let index = entry.index();
+        let usable = known.too_big.is_none() && !known.is_old();
+        let since = known.writes.clone().filter(|_| usable);
+        let size = match since {
+            Some(_) => index.whole_size(),
+            None => self.store.find_search_size(&place.0, place.1).await?,
         };
 
         if !self.fits(place, size, false).await? {
-            entry.change(|index| *index = Index::of(*kind));
-            entry.measure();
+            entry.replace(Index::of(place.1, None));
             *known = Known {
                 writes: Some(writes.clone()),
                 too_big: Some(size),
@@ -232,46 +259,37 @@ impl IndexCache {
 
         let wanted = vectors || known.vectors;
         let vectors = wanted && self.fits(place, size, true).await?;
-        if known.vectors && !vectors {
-            entry.change(Index::drop_vectors);
-        }
-
-        if anew {
-            // Built separately, so that running searches continue with the previous index.
-            let fresh = Arc::new(SpaceIndex::of(*kind));
-            self.load_entries(place, &fresh, writes).await?;
-            if vectors {
-                self.load_vectors(place, &fresh, &[]).await?;
-            }
-
-            let mut index = fresh.change(std::mem::take);
-            index = blocking(move || {
-                index.settle();
-                index
-            })
-            .await?;
-
-            entry.change(|former| *former = index);
+        let model = if vectors {
+            self.vector_model(place, index.model()).await?
         } else {
-            if let Some(new) = new {
-                self.add_entries(place, entry, &new, writes).await?;
-            } else if !changed.is_empty() {
-                self.load_entries(place, entry, writes).await?;
-            }
+            None
+        };
 
-            if vectors {
-                self.load_vectors(place, entry, &changed).await?;
+        let updated = match since {
+            Some(since) if index.model() == model.as_ref() => {
+                let changed = known.changed(writes);
+                self.update(place, Index::clone(&index), &since, &changed)
+                    .await?
             }
-        }
+            _ => None,
+        };
 
-        entry.measure();
+        // Loaded separately, so that running searches continue with the previous index.
+        let updated = match updated {
+            Some(updated) => updated,
+            None => self.load(place, model).await?,
+        };
+
+        entry.replace(updated);
         *known = Known {
             writes: Some(writes.clone()),
             vectors,
             vectors_too_big: wanted && !vectors,
             too_big: None,
+            read_at: Some(Instant::now()),
         };
 
+        merge_in_background(entry);
         Ok(())
     }
 
@@ -290,153 +308,193 @@ impl IndexCache {
             bytes += entries * u64::try_from(dim.unwrap_or(0)).unwrap_or(0) * 4;
         }
 
-        Ok(bytes <= self.most_bytes
-            && usize::try_from(entries).is_ok_and(|entries| entries < MOST_ROWS))
+        Ok(bytes <= self.most_bytes)
     }
 
-    /// Entries behind the last one, and what every group says now.
-    async fn load_entries(
+    /// The model of a space's vectors; `None` if there are none.
+    async fn vector_model(
+        &self,
+        (space, kind): &Place,
+        known: Option<&VectorModel>,
+    ) -> Result<Option<VectorModel>, StoreError> {
+        let Some(name) = self.store.find_embedding_model(space).await? else {
+            return Ok(None);
+        };
+        if let Some(known) = known.filter(|known| *known.name == *name) {
+            return Ok(Some(known.clone()));
+        }
+
+        let dim = self.store.find_vector_dim(space, *kind, &name).await?;
+        Ok(dim.map(|dim| VectorModel {
+            name: name.into(),
+            dims: usize::try_from(dim).unwrap_or(0),
+        }))
+    }
+
+    /// The whole index.
+    async fn load(&self, place: &Place, model: Option<VectorModel>) -> Result<Index, StoreError> {
+        let (space, kind) = place;
+        let mut index = Index::of(*kind, model);
+        if *kind == OwnerKind::Memory {
+            index = self.add_new(place, index).await?.0;
+        } else {
+            // Before the entries, so that the entries of each current version are among them.
+            let groups = self.store.list_search_groups(space).await?;
+            index = self.add_new(place, index).await?.0;
+            index = blocking(move || {
+                index.update_groups(&groups);
+                index
+            })
+            .await?;
+        }
+
+        blocking(move || {
+            index.settle();
+            index
+        })
+        .await
+    }
+
+    /// An index with what was written since; `None` if it must be loaded again.
+    async fn update(
         &self,
         place: &Place,
-        entry: &Arc<SpaceIndex>,
-        writes: &Writes,
-    ) -> Result<(), StoreError> {
+        mut index: Index,
+        since: &Writes,
+        changed: &[String],
+    ) -> Result<Option<Index>, StoreError> {
         let (space, kind) = place;
-        let after = entry.index().last();
-        let mut rows = self.store.list_entries(space, *kind, after, PAGE).await?;
-        while let Some(last) = rows.last().map(|row| row.id) {
-            let full = rows.len() == PAGE;
+        if *kind == OwnerKind::Memory {
+            return self.update_memories(place, index, changed).await.map(Some);
+        }
+
+        if changed.iter().any(|name| name == CHUNK_RESETS) {
+            return Ok(None);
+        }
+
+        let since = since.get(CHUNK_WRITES).copied().unwrap_or(0);
+        let mut ids = self.store.list_search_changes(space, since).await?;
+
+        let (added, with_entries) = self.add_new(place, index).await?;
+        index = added;
+        ids.extend(with_entries);
+        ids.sort_unstable();
+        ids.dedup();
+        let groups = self.store.list_search_groups_of(space, &ids).await?;
+        if !groups.iter().all(|group| index.has_current(group)) {
+            // Written after the entries were read.
+            index = self.add_new(place, index).await?.0;
+        }
+
+        let there: HashSet<&str> = groups.iter().map(|group| group.id.as_str()).collect();
+        ids.retain(|id| !there.contains(id.as_str()));
+        index.update_groups(&groups);
+        index.remove_groups(&ids);
+        Ok(Some(index))
+    }
+
+    /// Entries of the groups that were written: new ones are added, missing ones removed, and those
+    /// that got a vector replaced.
+    async fn update_memories(
+        &self,
+        place: &Place,
+        mut index: Index,
+        changed: &[String],
+    ) -> Result<Index, StoreError> {
+        let (space, kind) = place;
+        let ids = self.store.list_group_entries(space, *kind, changed).await?;
+        let mut new = index.compare(changed, &ids);
+
+        if let Some(model) = index.model().cloned() {
+            let mut embedded = HashSet::new();
+            for some in index.without_vectors(changed).chunks(HELD) {
+                let vectors = self
+                    .store
+                    .list_vectors_of(space, *kind, &model.name, some)
+                    .await?;
+                embedded.extend(vectors.into_iter().map(|vector| vector.entry_id));
+            }
+
+            if !embedded.is_empty() {
+                index.remove_entries(changed, &embedded);
+                new.extend(embedded);
+                new.sort_unstable();
+            }
+        }
+
+        for some in new.chunks(HELD) {
+            let entries = self.store.list_entries_of(space, some).await?;
+            let vectors = match index.model() {
+                Some(model) => {
+                    let list = self.store.list_vectors_of(space, *kind, &model.name, some);
+                    list.await?
+                }
+                None => Vec::new(),
+            };
+
+            index = blocking(move || {
+                index.add(&entries, &vectors);
+                index
+            })
+            .await?;
+        }
+
+        Ok(index)
+    }
+
+    /// Adds the entries behind the last one with their vectors; returns their groups too.
+    async fn add_new(
+        &self,
+        (space, kind): &Place,
+        mut index: Index,
+    ) -> Result<(Index, Vec<String>), StoreError> {
+        let model = index.model().cloned();
+        let read = async |after: i64| {
+            let entries = self.store.list_entries(space, *kind, after, PAGE).await?;
+            let (first, last) = (entries.first(), entries.last());
+            let vectors = match (&model, first.zip(last)) {
+                (Some(model), Some((first, last))) => {
+                    // As many as there are entries, so none of theirs is missing.
+                    let (before, last) = (first.id - 1, last.id);
+                    let list =
+                        self.store
+                            .list_vectors(space, *kind, &model.name, before, entries.len());
+                    let mut vectors = list.await?;
+                    vectors.retain(|vector| vector.entry_id <= last);
+                    vectors
+                }
+                _ => Vec::new(),
+            };
+
+            Ok::<_, StoreError>((entries, vectors))
+        };
+
+        let mut groups = Vec::new();
+        let mut page = read(index.last()).await?;
+        while let Some(last) = page.0.last().map(|entry| entry.id) {
+            let full = page.0.len() == PAGE;
+            groups.extend(page.0.iter().map(|entry| entry.group_id.clone()));
+            groups.dedup();
             let next = async {
                 if full {
-                    self.store.list_entries(space, *kind, last, PAGE).await
+                    read(last).await
                 } else {
-                    Ok(Vec::new())
+                    Ok((Vec::new(), Vec::new()))
                 }
             };
 
-            let entry = Arc::clone(entry);
             let add = move || {
-                rows.chunks(HELD)
-                    .for_each(|some| entry.change(|index| index.add(some)));
+                index.add(&page.0, &page.1);
+                index
             };
 
             // The database reads the next page while this one is processed.
             let (next, added) = tokio::join!(next, blocking(add));
-            added?;
-            rows = next?;
+            index = added?;
+            page = next?;
         }
 
-        self.load_groups(place, entry, writes).await
-    }
-
-    /// Some entries, which come behind the last one, and what every group says now.
-    async fn add_entries(
-        &self,
-        place: &Place,
-        entry: &Arc<SpaceIndex>,
-        ids: &[i64],
-        writes: &Writes,
-    ) -> Result<(), StoreError> {
-        for some in ids.chunks(HELD) {
-            let rows = self.store.list_entries_of(&place.0, some).await?;
-            let entry = Arc::clone(entry);
-            blocking(move || entry.change(|index| index.add(&rows))).await?;
-        }
-
-        self.load_groups(place, entry, writes).await
-    }
-
-    async fn load_groups(
-        &self,
-        (space, kind): &Place,
-        entry: &Arc<SpaceIndex>,
-        writes: &Writes,
-    ) -> Result<(), StoreError> {
-        let groups = match kind {
-            OwnerKind::Chunk => self.store.list_search_groups(space).await?,
-            OwnerKind::Memory => writes.keys().map(|id| unversioned(id)).collect(),
-        };
-
-        let entry = Arc::clone(entry);
-        blocking(move || entry.change(|index| index.set_groups(&groups))).await
-    }
-
-    /// New vectors; all of them if the space has switched to another model.
-    async fn load_vectors(
-        &self,
-        (space, kind): &Place,
-        entry: &Arc<SpaceIndex>,
-        changed: &[String],
-    ) -> Result<(), StoreError> {
-        let Some(model) = self.store.find_embedding_model(space).await? else {
-            return Ok(());
-        };
-        let after = if entry.index().model() == Some(model.as_str()) {
-            entry.index().last_vector()
-        } else {
-            None
-        };
-
-        if after.is_some() && *kind != OwnerKind::Chunk {
-            return self.add_vectors(space, *kind, entry, &model, changed).await;
-        }
-
-        if after.is_none() {
-            let Some(dim) = self.store.find_vector_dim(space, *kind, &model).await? else {
-                return Ok(());
-            };
-            let dims = usize::try_from(dim).unwrap_or(0);
-            entry.change(|index| index.begin_vectors(&model, dims));
-        }
-
-        let mut rows = self
-            .store
-            .list_vectors(space, *kind, &model, after.unwrap_or(0), PAGE)
-            .await?;
-
-        while let Some(last) = rows.last().map(|row| row.entry_id) {
-            let full = rows.len() == PAGE;
-            let next = async {
-                if full {
-                    let list = self.store.list_vectors(space, *kind, &model, last, PAGE);
-                    list.await
-                } else {
-                    Ok(Vec::new())
-                }
-            };
-
-            let entry = Arc::clone(entry);
-            let add = move || {
-                rows.chunks(HELD)
-                    .for_each(|some| entry.change(|index| index.add_vectors(some)));
-            };
-
-            let (next, added) = tokio::join!(next, blocking(add));
-            added?;
-            rows = next?;
-        }
-
-        entry.change(Index::finish_vectors);
-        Ok(())
-    }
-
-    /// Vectors of entries that had none, in the groups that were written.
-    async fn add_vectors(
-        &self,
-        space: &Space,
-        kind: OwnerKind,
-        entry: &Arc<SpaceIndex>,
-        model: &str,
-        changed: &[String],
-    ) -> Result<(), StoreError> {
-        let bare = entry.index().without_vectors(changed);
-        for some in bare.chunks(HELD) {
-            let rows = self.store.list_vectors_of(space, kind, model, some).await?;
-            let entry = Arc::clone(entry);
-            blocking(move || entry.change(|index| index.add_vectors(&rows))).await?;
-        }
-
-        Ok(())
+        Ok((index, groups))
     }
 
     /// Evicts the least recently searched indexes until all fit; never the one just requested.
@@ -467,15 +525,6 @@ impl IndexCache {
         let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         let held = spaces.iter().filter(|((held, _), _)| held == space);
         held.map(|(_, entry)| entry.index().vector_bytes()).sum()
-    }
-}
-
-/// A group whose entries have no versions.
-fn unversioned(id: &str) -> SearchGroup {
-    SearchGroup {
-        id: id.to_owned(),
-        version_id: Some(0),
-        eligible: true,
     }
 }
 

@@ -1,338 +1,314 @@
-//! A space's chunks in memory, for search: the postings of each term, and the vectors.
+//! A space's entries in memory, for search: the postings of each term, and the vectors.
 //!
-//! Rows are numbered by ascending chunk id, so that ties resolve in the same way everywhere. Chunks
-//! of every version are included; the filter of a query decides what is visible. Term frequencies
-//! count only current versions, so that a source ingested a hundred times does not make its own
-//! words look common.
+//! An [`Index`] is a snapshot that never changes under a search. What was written since becomes a
+//! new snapshot, which shares nearly everything with the previous one: its segments. Entries of
+//! every version are included; the filter of a query decides what is visible. Term frequencies count
+//! only current versions, so that a source ingested a hundred times does not make its own words look
+//! common.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::sync::Arc;
 
-use super::terms::for_each_token;
-use super::vectors::{Matrix, from_bytes};
 use crate::model::search::{EntryRow, OwnerKind, SearchGroup, SearchSize, VectorRow};
 
 mod finding;
+mod scoring;
+mod segment;
 
 pub use finding::Filter;
+pub use segment::Segment;
+use segment::{MOST_ROWS, RowState, Rows};
 
-/// More rows than this do not fit next to a count in 32 bits.
-pub const MOST_ROWS: usize = 1 << 24;
-/// A row without a vector.
-const NONE: u32 = u32::MAX;
-/// The version of a row whose entry was removed: nobody asks for it.
-const REMOVED: i64 = i64::MIN;
-/// Bytes that are counted for a term besides its postings, and for an entry.
-const TERM_BYTES: usize = 96;
-const ROW_BYTES: usize = 56;
+/// Segments with more rows than this are merged in the background.
+const QUICK_ROWS: usize = 1_000;
 
-/// The entries of one space and kind.
-#[derive(Debug, Default)]
+/// The entries of one space and kind. Cheap to clone.
+#[derive(Debug, Clone, Default)]
 pub struct Index {
     kind: OwnerKind,
-    entry_ids: Vec<i64>,
-    owner_ids: Vec<i64>,
-    groups: Vec<u32>,
-    versions: Vec<i64>,
-    created: Vec<i64>,
-    lengths: Vec<u32>,
-    /// Rows of the current versions of eligible sources, their number, and the sum of their
-    /// lengths.
-    live: Vec<bool>,
-    live_count: usize,
-    live_length: u64,
-    /// The sum of all lengths.
-    total_length: u64,
-    /// Rows of deleted sources.
-    gone_count: usize,
-    terms: HashMap<Box<str>, Postings>,
-    term_bytes: usize,
-    group_numbers: HashMap<Box<str>, u32>,
-    states: Vec<State>,
-    vectors: Option<Vectors>,
-    /// Vectors of another model that are being loaded; searches use the previous ones until they
-    /// are complete.
-    coming: Option<Vectors>,
+    segments: Vec<Segment>,
+    /// The model of the vectors, if they are loaded.
+    model: Option<VectorModel>,
+    /// The highest id of an entry.
+    last: i64,
 }
 
-/// The postings of a term: row and count in one number, ordered by row.
-type Postings = Vec<u32>;
-
-/// What is known about a source.
-#[derive(Debug, Clone, Copy, Default)]
-struct State {
-    /// `None` if it has no version, is excluded, or is deleted.
-    version_id: Option<i64>,
-    there: bool,
+/// The model of an index's vectors, and their length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VectorModel {
+    pub name: Arc<str>,
+    pub dims: usize,
 }
 
-#[derive(Debug)]
-struct Vectors {
-    model: String,
-    matrix: Matrix,
-    /// The row of each vector, and the vector of each row.
-    rows: Vec<u32>,
-    places: Vec<u32>,
+/// A row of an index: its segment, and its place there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(u64);
+
+impl Place {
+    fn new(segment: usize, row: usize) -> Self {
+        Self((segment as u64) << 32 | row as u64)
+    }
+
+    fn segment(self) -> usize {
+        usize::try_from(self.0 >> 32).unwrap_or(usize::MAX)
+    }
+
+    fn row(self) -> usize {
+        usize::try_from(self.0 & u64::from(u32::MAX)).unwrap_or(usize::MAX)
+    }
+}
+
+/// Neighbouring segments, and the rows that can replace theirs.
+pub struct Merged {
+    parts: Vec<Segment>,
+    rows: Arc<Rows>,
 }
 
 impl Index {
-    /// An empty one.
-    pub fn of(kind: OwnerKind) -> Self {
+    /// An empty one, whose entries get vectors of a model if one is named.
+    pub fn of(kind: OwnerKind, model: Option<VectorModel>) -> Self {
         Self {
             kind,
+            model,
             ..Self::default()
         }
     }
 
     pub fn len(&self) -> usize {
-        self.entry_ids.len()
+        self.segments.iter().map(Segment::len).sum()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.entry_ids.is_empty()
+        self.segments.is_empty()
     }
 
-    /// The number and length of chunks of current versions.
+    /// The number and length of current entries.
+    fn current(&self) -> (u64, u64) {
+        let sizes = self.segments.iter().map(|segment| {
+            let visibility = &segment.visibility;
+            (visibility.current as u64, visibility.current_length)
+        });
+        sizes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    }
+
+    /// The number and length of entries of current versions.
     pub fn live_size(&self) -> SearchSize {
-        size(self.live_count, self.live_length)
+        let (entries, terms) = self.current();
+        size(entries, terms)
     }
 
-    /// The number and length of all chunks.
+    /// The number and length of all entries.
     pub fn whole_size(&self) -> SearchSize {
-        size(self.len(), self.total_length)
+        let lengths = self.segments.iter().map(|part| part.rows.total_length());
+        size(self.len() as u64, lengths.sum())
     }
 
-    /// The id of the last entry.
+    /// The highest id of an entry.
     pub fn last(&self) -> i64 {
-        self.entry_ids.last().copied().unwrap_or(0)
+        self.last
     }
 
     /// The model of the vectors, if they are loaded.
-    pub fn model(&self) -> Option<&str> {
-        self.vectors.as_ref().map(|vectors| vectors.model.as_str())
-    }
-
-    /// Whether so many rows belong to deleted sources that it is better to reload.
-    pub fn is_worn(&self) -> bool {
-        self.gone_count > 1_000 && self.gone_count * 4 > self.len()
+    pub fn model(&self) -> Option<&VectorModel> {
+        self.model.as_ref()
     }
 
     /// Approximate memory use.
     pub fn bytes(&self) -> usize {
-        self.term_bytes + self.len() * ROW_BYTES + self.vector_bytes()
+        self.segments.iter().map(|part| part.rows.bytes()).sum()
     }
 
     /// Memory use of the vectors.
     pub fn vector_bytes(&self) -> usize {
-        let sizes = |vectors: &Vectors| {
-            vectors.matrix.bytes()
-                + (vectors.rows.capacity() + vectors.places.capacity()) * size_of::<u32>()
-        };
-        self.vectors.as_ref().map_or(0, sizes)
+        let segments = self.segments.iter();
+        segments.map(|part| part.rows.vector_bytes()).sum()
     }
 
-    /// Adds entries, in the order of their ids.
-    pub fn add(&mut self, entries: &[EntryRow]) {
-        for entry in entries {
-            let Ok(row) = u32::try_from(self.len()) else {
-                return;
-            };
-            if entry.id <= self.last() || self.len() >= MOST_ROWS {
-                continue;
-            }
+    fn entry_id(&self, place: Place) -> i64 {
+        self.segments[place.segment()].rows.entry_ids[place.row()]
+    }
 
-            let length = u32::try_from(entry.length).unwrap_or(u32::MAX);
-            for_each_token(&entry.tokens, |token, count| {
-                let posting = row << 8 | count.min(255);
-                if let Some(postings) = self.terms.get_mut(token) {
-                    postings.push(posting);
-                    self.term_bytes += size_of::<u32>();
-                } else {
-                    self.terms.insert(token.into(), vec![posting]);
-                    self.term_bytes += TERM_BYTES + token.len();
-                }
-            });
+    /// Adds entries with their vectors, both in the order of their ids. Entries of sources are
+    /// invisible until [`Index::update_groups`] names their version.
+    pub fn add(&mut self, entries: &[EntryRow], vectors: &[VectorRow]) {
+        let Some(last) = entries.last() else { return };
+        self.last = self.last.max(last.id);
+        let vectors: Vec<(i64, &[u8])> = vectors
+            .iter()
+            .map(|vector| (vector.entry_id, vector.vector.as_slice()))
+            .collect();
 
-            let group = self.group_number(&entry.group_id);
-            self.entry_ids.push(entry.id);
-            self.owner_ids.push(entry.owner_id);
-            self.groups.push(group);
-            self.versions.push(entry.version_id);
-            self.created.push(entry.created_at);
-            self.lengths.push(length);
+        let state = if self.kind == OwnerKind::Chunk {
+            RowState::Hidden
+        } else {
+            RowState::Current
+        };
 
-            // Invisible until the sources are updated.
-            self.live.push(false);
-            self.total_length += u64::from(length);
+        let dims = self.model.as_ref().map(|model| model.dims);
+        // While an index is loaded, nothing else shares its last segment.
+        if let Some(segment) = self.segments.last_mut()
+            && segment.extend(entries, &vectors, dims, state)
+        {
+            return;
+        }
+
+        let rows = Rows::read(entries, &vectors, dims);
+        self.segments.push(Segment::new(rows, state));
+        while let Some(parts) = self.similar(|rows| rows <= QUICK_ROWS) {
+            self.merge(&Merged::of(parts));
         }
     }
 
     /// Releases memory reserved for growth.
     pub fn settle(&mut self) {
-        self.terms.values_mut().for_each(Vec::shrink_to_fit);
-        self.entry_ids.shrink_to_fit();
-        self.owner_ids.shrink_to_fit();
-        self.versions.shrink_to_fit();
+        self.segments.iter_mut().for_each(Segment::settle);
     }
 
-    fn group_number(&mut self, id: &str) -> u32 {
-        if let Some(number) = self.group_numbers.get(id) {
-            return *number;
-        }
+    /// Whether the entries of a group's current version are here. An empty text has none.
+    pub fn has_current(&self, group: &SearchGroup) -> bool {
+        group.version_id.is_none_or(|version| {
+            self.segments.iter().any(|segment| {
+                let mut rows = segment.rows.rows_of(&group.id);
+                rows.any(|row| segment.rows.versions[row] == version)
+            })
+        })
+    }
 
-        let number = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
-        self.group_numbers.insert(id.into(), number);
-        self.states.push(State::default());
-        number
+    /// Sets the current version of some groups; the entries of a group without one are hidden.
+    pub fn update_groups(&mut self, groups: &[SearchGroup]) {
+        for group in groups {
+            let current = group.version_id.filter(|_| group.eligible);
+            self.update_group(&group.id, |version, _| {
+                if current == Some(version) {
+                    RowState::Current
+                } else {
+                    RowState::Hidden
+                }
+            });
+        }
+    }
+
+    /// Removes groups with all their entries.
+    pub fn remove_groups(&mut self, ids: &[String]) {
+        for id in ids {
+            self.update_group(id, |_, _| RowState::Gone);
+        }
+    }
+
+    fn update_group(&mut self, id: &str, choose: impl Fn(i64, i64) -> RowState) {
+        for segment in &mut self.segments {
+            segment.update_group(id, &choose);
+        }
     }
 
     /// Compares what is here of some groups with the ids of their entries: removes the others, and
-    /// gives the ids that are new. `None` if one of these belongs before the last entry, so that all
-    /// must be read anew.
-    pub fn compare(&mut self, groups: &[String], ids: &HashSet<i64>) -> Option<Vec<i64>> {
-        let numbers: HashSet<u32> = groups
-            .iter()
-            .filter_map(|id| self.group_numbers.get(id.as_str()).copied())
-            .collect();
-
+    /// returns the ids that are new.
+    pub fn compare(&mut self, groups: &[String], ids: &HashSet<i64>) -> Vec<i64> {
         let mut known = HashSet::new();
-        for row in (0..self.len()).filter(|row| numbers.contains(&self.groups[*row])) {
-            let id = self.entry_ids[row];
-            if ids.contains(&id) {
-                known.insert(id);
-            } else {
-                self.versions[row] = REMOVED;
-            }
+        for id in groups {
+            self.update_group(id, |_, entry_id| {
+                if ids.contains(&entry_id) {
+                    RowState::Current
+                } else {
+                    RowState::Gone
+                }
+            });
+
+            known.extend(self.entries_of(id).map(|(_, entry_id)| entry_id));
         }
 
         let mut new: Vec<i64> = ids.difference(&known).copied().collect();
         new.sort_unstable();
-        let in_order = new.first().is_none_or(|first| *first > self.last());
-        in_order.then_some(new)
+        new
     }
 
     /// Entries of some groups that have no vector here.
     pub fn without_vectors(&self, groups: &[String]) -> Vec<i64> {
-        let numbers: HashSet<u32> = groups
-            .iter()
-            .filter_map(|id| self.group_numbers.get(id.as_str()).copied())
-            .collect();
-
-        let bare = |row: &usize| {
-            self.vectors
-                .as_ref()
-                .is_none_or(|vectors| vectors.places.get(*row).is_none_or(|place| *place == NONE))
-        };
-
-        (0..self.len())
-            .filter(|row| numbers.contains(&self.groups[*row]) && self.versions[*row] != REMOVED)
-            .filter(bare)
-            .map(|row| self.entry_ids[row])
-            .collect()
+        let places = groups.iter().flat_map(|id| self.entries_of(id));
+        let bare = places.filter(|(place, _)| self.vector(*place).is_none());
+        let mut ids: Vec<i64> = bare.map(|(_, entry_id)| entry_id).collect();
+        ids.sort_unstable();
+        ids
     }
 
-    /// Takes over what every group of the space says now; entries of one that is not among them are
-    /// gone.
-    pub fn set_groups(&mut self, groups: &[SearchGroup]) {
-        self.states.fill(State::default());
+    /// Removes entries of some groups.
+    pub fn remove_entries(&mut self, groups: &[String], ids: &HashSet<i64>) {
         for group in groups {
-            if let Some(number) = self.group_numbers.get(group.id.as_str()) {
-                let version_id = group.version_id.filter(|_| group.eligible);
-                self.states[*number as usize] = State {
-                    version_id,
-                    there: true,
-                };
-            }
-        }
-
-        (self.live_count, self.live_length, self.gone_count) = (0, 0, 0);
-        for row in 0..self.len() {
-            let state = self.states[self.groups[row] as usize];
-            self.live[row] = state.version_id == Some(self.versions[row]);
-            self.gone_count += usize::from(!state.there || self.versions[row] == REMOVED);
-            if self.live[row] {
-                self.live_count += 1;
-                self.live_length += u64::from(self.lengths[row]);
-            }
+            self.update_group(group, |_, entry_id| {
+                if ids.contains(&entry_id) {
+                    RowState::Gone
+                } else {
+                    RowState::Current
+                }
+            });
         }
     }
 
-    /// The id of the last chunk whose vector is loaded.
-    pub fn last_vector(&self) -> Option<i64> {
-        let vectors = self.vectors.as_ref()?;
-        vectors
-            .rows
-            .last()
-            .and_then(|row| self.entry_ids.get(*row as usize))
-            .copied()
+    /// The entries of a group that are not gone.
+    fn entries_of<'i>(&'i self, group_id: &'i str) -> impl Iterator<Item = (Place, i64)> + 'i {
+        let segments = self.segments.iter().enumerate();
+        segments.flat_map(move |(number, segment)| {
+            let rows = segment.rows.rows_of(group_id);
+            rows.filter(|row| segment.visibility.state(*row) != RowState::Gone)
+                .map(move |row| (Place::new(number, row), segment.rows.entry_ids[row]))
+        })
     }
 
-    /// Starts loading the vectors of a model; they are used once [`Index::finish_vectors`] reports
-    /// that all are loaded.
-    pub fn begin_vectors(&mut self, model: &str, dims: usize) {
-        let (rows, places) = (Vec::new(), Vec::new());
-        self.coming = Some(Vectors {
-            model: model.to_owned(),
-            matrix: Matrix::new(dims),
-            rows,
-            places,
+    fn vector(&self, place: Place) -> Option<Vec<f32>> {
+        self.segments[place.segment()].rows.vector(place.row())
+    }
+
+    /// Segments to be merged in the background: neighbours of similar size, or one with many rows
+    /// that are gone.
+    pub fn mergeable(&self) -> Option<Vec<Segment>> {
+        let worn = || self.segments.iter().find(|segment| segment.is_worn());
+        self.similar(|_| true)
+            .or_else(|| worn().map(|segment| vec![segment.clone()]))
+    }
+
+    /// The last two neighbours of which the first is less than twice as long as the second, so that
+    /// the number of segments grows with the logarithm of the rows.
+    fn similar(&self, accept: impl Fn(usize) -> bool) -> Option<Vec<Segment>> {
+        let mut pairs = self.segments.windows(2).rev();
+        let similar = pairs.find(|pair| {
+            let (first, second) = (pair[0].len(), pair[1].len());
+            first < 2 * second && first + second <= MOST_ROWS && accept(first + second)
         });
+
+        similar.map(<[Segment]>::to_vec)
     }
 
-    /// Drops the vectors.
-    pub fn drop_vectors(&mut self) {
-        (self.vectors, self.coming) = (None, None);
-    }
+    /// Replaces segments by a merged one; `false` if they are no longer here. What became invisible
+    /// in the meantime stays invisible.
+    pub fn merge(&mut self, merged: &Merged) -> bool {
+        let count = merged.parts.len();
+        let here = self.segments.windows(count).position(|segments| {
+            let same = |(one, other): (&Segment, &Segment)| Arc::ptr_eq(&one.rows, &other.rows);
+            segments.iter().zip(&merged.parts).all(same)
+        });
 
-    /// Searches use the new vectors from now on.
-    pub fn finish_vectors(&mut self) {
-        if let Some(coming) = self.coming.take() {
-            self.vectors = Some(coming);
-        }
-    }
+        let Some(first) = here else { return false };
+        let states = self.segments[first..first + count]
+            .iter()
+            .zip(&merged.parts)
+            .flat_map(|(now, then)| then.kept_rows().map(|row| now.visibility.state(row)));
 
-    /// Adds vectors by ascending chunk id; vectors of another length, or of unknown chunks, are
-    /// skipped.
-    pub fn add_vectors(&mut self, vectors: &[VectorRow]) {
-        let Some(known) = self.coming.as_mut().or(self.vectors.as_mut()) else {
-            return;
-        };
-        known.places.resize(self.entry_ids.len(), NONE);
-        let mut from = known.rows.last().map_or(0, |row| *row as usize);
-
-        for vector in vectors {
-            // Both run upwards, so the next is near the last; but a memory may get its vector later
-            // than those behind it.
-            if self
-                .entry_ids
-                .get(from)
-                .is_some_and(|id| *id > vector.entry_id)
-            {
-                from = 0;
-            }
-
-            let ahead = &self.entry_ids[from..];
-            let row = match ahead.iter().take(4).position(|id| *id == vector.entry_id) {
-                Some(near) => from + near,
-                None => match ahead.binary_search(&vector.entry_id) {
-                    Ok(far) => from + far,
-                    Err(_) => continue,
-                },
-            };
-
-            from = row;
-            let fresh = known.places[row] == NONE;
-            let Ok(number) = u32::try_from(row) else {
-                continue;
-            };
-            if fresh && known.matrix.push(&from_bytes(&vector.vector)) {
-                known.places[row] = u32::try_from(known.rows.len()).unwrap_or(NONE);
-                known.rows.push(number);
-            }
-        }
+        let whole = Segment::with_states(Arc::clone(&merged.rows), states);
+        let whole = (whole.len() > 0).then_some(whole);
+        self.segments.splice(first..first + count, whole);
+        true
     }
 }
 
-fn size(entries: usize, terms: u64) -> SearchSize {
+impl Merged {
+    /// Copies the rows of some segments into one. Takes long if they are long.
+    pub fn of(parts: Vec<Segment>) -> Self {
+        let rows = Arc::new(Rows::merge(&parts));
+        Self { parts, rows }
+    }
+}
+
+fn size(entries: u64, terms: u64) -> SearchSize {
     SearchSize {
         entries: i64::try_from(entries).unwrap_or(i64::MAX),
         terms: i64::try_from(terms).unwrap_or(i64::MAX),

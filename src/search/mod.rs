@@ -213,7 +213,9 @@ impl Search {
         for _ in 0..TURNS {
             let model = match (&location, ask.kind) {
                 (_, Kind::Keyword) => None,
-                (Location::Memory(entry), _) => entry.index().model().map(str::to_owned),
+                (Location::Memory(entry), _) => {
+                    entry.index().model().map(|model| model.name.to_string())
+                }
                 (Location::Database(_), _) => inner.store.find_embedding_model(space).await?,
             };
 
@@ -242,8 +244,8 @@ impl Search {
                     let (model, taken) = (model.clone(), std::mem::take(&mut filter));
                     let (hits, back) = blocking(move || {
                         let index = entry.index();
-                        let turned =
-                            question.kind != Kind::Keyword && index.model() != model.as_deref();
+                        let now = index.model().map(|model| &*model.name);
+                        let turned = question.kind != Kind::Keyword && now != model.as_deref();
                         ((!turned).then(|| index.search(&question, &taken)), taken)
                     })
                     .await?;

@@ -7,7 +7,6 @@
 //! that may be among the best are computed from both.
 
 use std::num::NonZero;
-use std::ops::Range;
 use std::thread::available_parallelism;
 
 /// Floats per block: 4 MiB. Growing by blocks keeps memory near the size of the data, where one
@@ -42,6 +41,8 @@ struct Block {
 /// A row and its cosine with the query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
+    /// Which of several matrices it belongs to.
+    pub matrix: usize,
     pub row: usize,
     pub cosine: f32,
 }
@@ -80,78 +81,82 @@ impl Matrix {
             return false;
         }
 
-        if self.rows.is_multiple_of(self.rows_per_block) {
-            let floats = self.rows_per_block * self.dims;
+        let block = self.open_block();
+        for value in unit(vector) {
+            let [a, b, c, d] = value.to_be_bytes();
+            block.upper.push(u16::from_be_bytes([a, b]));
+            block.lower.push(u16::from_be_bytes([c, d]));
+        }
+
+        self.rows += 1;
+        true
+    }
+
+    /// Adds a row of another matrix. `false`, and nothing added, if there is no such row or its
+    /// length differs.
+    pub fn push_row(&mut self, other: &Self, row: usize) -> bool {
+        let Some((upper, lower)) = other.halves(row).filter(|_| other.dims == self.dims) else {
+            return false;
+        };
+
+        let block = self.open_block();
+        block.upper.extend_from_slice(upper);
+        block.lower.extend_from_slice(lower);
+        self.rows += 1;
+        true
+    }
+
+    /// The block of the next row.
+    fn open_block(&mut self) -> &mut Block {
+        let number = self.rows / self.rows_per_block;
+        if number == self.blocks.len() {
+            // Later blocks will be filled; the only one of a small matrix grows as needed.
+            let floats = if number == 0 {
+                0
+            } else {
+                self.rows_per_block * self.dims
+            };
             self.blocks.push(Block {
                 upper: Vec::with_capacity(floats),
                 lower: Vec::with_capacity(floats),
             });
         }
 
-        if let Some(block) = self.blocks.last_mut() {
-            for value in unit(vector) {
-                let [a, b, c, d] = value.to_be_bytes();
-                block.upper.push(u16::from_be_bytes([a, b]));
-                block.lower.push(u16::from_be_bytes([c, d]));
-            }
-            self.rows += 1;
-        }
-
-        true
+        &mut self.blocks[number]
     }
 
-    /// Removes a row by moving the last one into its place; a caller that keeps row names does the
-    /// same (`Vec::swap_remove`).
-    pub fn swap_remove(&mut self, row: usize) {
-        if row >= self.rows {
-            return;
+    /// Releases memory reserved for growth.
+    pub fn settle(&mut self) {
+        for block in &mut self.blocks {
+            block.upper.shrink_to_fit();
+            block.lower.shrink_to_fit();
         }
+    }
 
-        let Some(block) = self.blocks.last_mut() else {
-            return;
-        };
-        let keep = block.upper.len() - self.dims;
-        let (upper, lower) = (block.upper.split_off(keep), block.lower.split_off(keep));
-        if keep == 0 {
-            self.blocks.pop();
-        }
+    pub fn dims(&self) -> usize {
+        self.dims
+    }
 
-        self.rows -= 1;
-        if row < self.rows {
-            let at = (row % self.rows_per_block) * self.dims;
-            let block = &mut self.blocks[row / self.rows_per_block];
-            block.upper[at..at + self.dims].copy_from_slice(&upper);
-            block.lower[at..at + self.dims].copy_from_slice(&lower);
-        }
+    fn halves(&self, row: usize) -> Option<(&[u16], &[u16])> {
+        let at = (row % self.rows_per_block) * self.dims;
+        let block = self.blocks.get(row / self.rows_per_block)?;
+        Some((
+            block.upper.get(at..at + self.dims)?,
+            block.lower.get(at..at + self.dims)?,
+        ))
     }
 
     /// The vector of a row.
     pub fn row(&self, row: usize) -> Option<Vec<f32>> {
-        let at = (row % self.rows_per_block) * self.dims;
-        let block = self.blocks.get(row / self.rows_per_block)?;
-        let (upper, lower) = (
-            block.upper.get(at..at + self.dims)?,
-            block.lower.get(at..at + self.dims)?,
-        );
-
-        Some(
-            upper
-                .iter()
-                .zip(lower)
-                .map(|(upper, lower)| whole(*upper, *lower))
-                .collect(),
-        )
+        let (upper, lower) = self.halves(row)?;
+        let floats = upper.iter().zip(lower);
+        Some(floats.map(|(upper, lower)| whole(*upper, *lower)).collect())
     }
 
     /// Cosine of one row with a query of length 1.
     pub fn cosine(&self, query: &[f32], row: usize) -> Option<f32> {
-        let at = (row % self.rows_per_block) * self.dims;
-        let block = self.blocks.get(row / self.rows_per_block)?;
-        Some(dot_both(
-            query,
-            block.upper.get(at..at + self.dims)?,
-            block.lower.get(at..at + self.dims)?,
-        ))
+        let (upper, lower) = self.halves(row)?;
+        Some(dot_both(query, upper, lower))
     }
 
     /// The `k` nearest rows among those that `wanted` accepts, nearest first; ties go to the lower
@@ -162,63 +167,86 @@ impl Matrix {
         k: usize,
         wanted: impl Fn(usize) -> bool + Sync,
     ) -> Vec<Hit> {
-        if query.len() != self.dims || k == 0 || query.iter().all(|v| *v == 0.0) {
-            return Vec::new();
-        }
-
-        let query: Vec<f32> = unit(query).collect();
-        let threads = if self.rows < ALONE {
-            1
-        } else {
-            available_parallelism()
-                .map_or(1, NonZero::get)
-                .min(MOST_THREADS)
-        };
-
-        let share = self.blocks.len().div_ceil(threads).max(1);
-        let scan = |part: usize| {
-            let (from, to) = (part * share, ((part + 1) * share).min(self.blocks.len()));
-            self.scan(&query, from..to.max(from), k, &wanted)
-        };
-
-        let mut best = Best::new(k, self.rows);
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads)
-                .map(|part| scope.spawn(move || scan(part)))
-                .collect();
-            best.hits = scan(0);
-            for other in others {
-                best.hits.extend(other.join().unwrap_or_default());
-            }
-        });
-
-        best.finish()
+        nearest_in(&[self], query, k, |_, row| wanted(row))
     }
 
-    /// The nearest rows of some blocks.
+    /// Adds the nearest rows of a block.
     fn scan(
         &self,
         query: &[f32],
-        blocks: Range<usize>,
-        k: usize,
-        wanted: impl Fn(usize) -> bool,
-    ) -> Vec<Hit> {
-        let mut best = Best::new(k, self.rows);
-        for number in blocks {
-            let first = number * self.rows_per_block;
-            for (row, upper) in (first..).zip(self.blocks[number].upper.chunks_exact(self.dims)) {
-                if dot_upper(query, upper) + DOUBT > best.bar
-                    && wanted(row)
-                    && let Some(cosine) = self.cosine(query, row)
-                    && cosine > best.bar
-                {
-                    best.add(Hit { row, cosine });
-                }
+        block: usize,
+        best: &mut Best,
+        matrix: usize,
+        wanted: impl Fn(usize, usize) -> bool,
+    ) {
+        let first = block * self.rows_per_block;
+        for (row, upper) in (first..).zip(self.blocks[block].upper.chunks_exact(self.dims)) {
+            if dot_upper(query, upper) + DOUBT > best.bar
+                && wanted(matrix, row)
+                && let Some(cosine) = self.cosine(query, row)
+                && cosine > best.bar
+            {
+                best.add(Hit {
+                    matrix,
+                    row,
+                    cosine,
+                });
             }
         }
-
-        best.finish()
     }
+}
+
+/// The `k` nearest rows of several matrices among those that `wanted` accepts by matrix and row,
+/// nearest first; ties go to the earlier matrix and the lower row.
+pub fn nearest_in(
+    matrices: &[&Matrix],
+    query: &[f32],
+    k: usize,
+    wanted: impl Fn(usize, usize) -> bool + Sync,
+) -> Vec<Hit> {
+    if k == 0 || query.iter().all(|value| *value == 0.0) {
+        return Vec::new();
+    }
+
+    let query: Vec<f32> = unit(query).collect();
+    let fitting = || {
+        let numbered = matrices.iter().enumerate();
+        numbered.filter(|(_, matrix)| matrix.dims == query.len())
+    };
+
+    let rows: usize = fitting().map(|(_, matrix)| matrix.rows).sum();
+    let blocks: Vec<(usize, usize)> = fitting()
+        .flat_map(|(number, matrix)| (0..matrix.blocks.len()).map(move |block| (number, block)))
+        .collect();
+
+    let threads = if rows < ALONE {
+        1
+    } else {
+        available_parallelism()
+            .map_or(1, NonZero::get)
+            .min(MOST_THREADS)
+    };
+
+    let scan = |blocks: &[(usize, usize)]| {
+        let mut best = Best::new(k, rows);
+        for (number, block) in blocks {
+            matrices[*number].scan(&query, *block, &mut best, *number, &wanted);
+        }
+        best.finish()
+    };
+
+    let mut parts = blocks.chunks(blocks.len().div_ceil(threads).max(1));
+    let first = parts.next().unwrap_or_default();
+    let mut best = Best::new(k, rows);
+    std::thread::scope(|scope| {
+        let others: Vec<_> = parts.map(|part| scope.spawn(move || scan(part))).collect();
+        best.hits = scan(first);
+        for other in others {
+            best.hits.extend(other.join().unwrap_or_default());
+        }
+    });
+
+    best.finish()
 }
 
 /// The best `k` so far, unsorted, with capacity for twice as many: cheaper than a heap, because
@@ -257,7 +285,9 @@ impl Best {
 }
 
 fn better(a: &Hit, b: &Hit) -> std::cmp::Ordering {
-    b.cosine.total_cmp(&a.cosine).then(a.row.cmp(&b.row))
+    b.cosine
+        .total_cmp(&a.cosine)
+        .then((a.matrix, a.row).cmp(&(b.matrix, b.row)))
 }
 
 /// Inner product; sixteen independent sums let the compiler use wide registers.
@@ -386,6 +416,7 @@ mod tests {
         let query = matrix.row(5).unwrap();
         let mut all: Vec<Hit> = (0..900)
             .map(|row| Hit {
+                matrix: 0,
                 row,
                 cosine: matrix.cosine(&query, row).unwrap(),
             })
@@ -437,17 +468,20 @@ mod tests {
     }
 
     #[test]
-    fn rows_can_leave() {
-        let mut matrix = filled(3, 4);
-        let last = matrix.row(2).unwrap();
-        matrix.swap_remove(0);
-        assert!(matrix.len() == 2 && matrix.row(0).unwrap() == last);
-        for row in [9, 1, 0] {
-            matrix.swap_remove(row);
+    fn several_matrices_are_searched_as_one() {
+        let whole = filled(900, 37);
+        let (mut first, mut second) = (Matrix::new(37), Matrix::new(37));
+        for row in 0..900 {
+            let part = if row < 500 { &mut first } else { &mut second };
+            assert!(part.push_row(&whole, row));
         }
 
-        assert!(matrix.is_empty() && matrix.nearest(&last, 3, |_| true).is_empty());
-        assert!(matrix.push(&last));
+        assert!(!first.push_row(&whole, 900) && !Matrix::new(3).push_row(&whole, 0));
+        let query = whole.row(700).unwrap();
+        let near = nearest_in(&[&first, &second], &query, 50, |_, _| true);
+        let rows = near.iter().map(|hit| hit.row + 500 * hit.matrix);
+        let wanted = whole.nearest(&query, 50, |_| true);
+        assert!(rows.eq(wanted.iter().map(|hit| hit.row)));
     }
 
     #[test]

@@ -321,6 +321,7 @@ impl Sources {
                 };
 
                 tx.update_source(space, &source).await?;
+                tx.add_search_change(space, source.id.as_str()).await?;
                 tx.commit().await?;
                 Ok(source)
             })
@@ -364,6 +365,7 @@ impl Sources {
                 // A job that would bring it back.
                 let cancelled = self.jobs.cancel_about(&mut tx, space, &parsed, now).await?;
                 tx.remove_source(space, &parsed).await?;
+                tx.add_search_change(space, parsed.as_str()).await?;
                 tx.commit().await?;
                 Ok(cancelled)
             })

@@ -34,6 +34,7 @@ mod pgvector;
 mod queries;
 mod retry;
 mod search;
+mod search_changes;
 mod search_entries;
 mod source_versions;
 mod sources;
@@ -71,6 +72,7 @@ pub use retry::{AsStoreError, add_retries, count_retries};
 pub use search_entries::NewEntry;
 pub use source_versions::NewVersion;
 pub use sources::{SourceFilter, SourcePage};
+pub use space::{CHUNK_RESETS, CHUNK_WRITES};
 pub use spaces::{SPACE_TABLES, SpaceSize};
 
 use crate::config;

@@ -6,6 +6,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
+use super::search_changes::read_search_group;
 use super::source_versions::IS_WHOLE;
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
@@ -21,18 +22,10 @@ impl Store {
     pub async fn list_search_groups(&self, space: &Space) -> Result<Vec<SearchGroup>, StoreError> {
         let sql = "SELECT id, eligible, content_version_id FROM sources WHERE space = ?";
         self.retry("list_search_groups", || async {
-            let read = |row: &AnyRow| {
-                let eligible = row.try_get::<i64, _>("eligible")? != 0;
-                Ok(SearchGroup {
-                    id: row.try_get("id")?,
-                    version_id: row.try_get("content_version_id")?,
-                    eligible,
-                })
-            };
             self.fetch_all(self.sql(sql).bind(space.as_str()))
                 .await?
                 .iter()
-                .map(read)
+                .map(read_search_group)
                 .collect()
         })
         .await

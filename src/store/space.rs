@@ -11,7 +11,9 @@ use crate::base::ids::Space;
 use crate::model::search::OwnerKind;
 
 /// The counter of writes to a space's chunks.
-const CHUNK_WRITES: &str = "chunks";
+pub const CHUNK_WRITES: &str = "chunks";
+/// The counter of writes after which an index of the space's chunks must be loaded again.
+pub const CHUNK_RESETS: &str = "chunk_resets";
 /// The counters of writes to other search entries: one for each group, named after it.
 const MEMORY_WRITES: &str = "memory/";
 /// The counter of category deletions.
@@ -40,25 +42,30 @@ impl Store {
         .await
     }
 
-    /// How often the search entries of a kind were written: for chunks in the whole space, for
-    /// others in each group.
+    /// How often the search entries of a kind were written: for chunks in the whole space
+    /// ([`CHUNK_WRITES`], [`CHUNK_RESETS`]), for others in each group.
     pub async fn list_entry_writes(
         &self,
         space: &Space,
         kind: OwnerKind,
     ) -> Result<BTreeMap<String, i64>, StoreError> {
-        if kind == OwnerKind::Chunk {
-            let writes = self.find_chunk_writes(space).await?;
-            return Ok(BTreeMap::from([(String::new(), writes)]));
-        }
-
         self.retry("list_entry_writes", || async {
-            let query = self.sql(
-                "SELECT name, value FROM counters WHERE space = ? AND name LIKE ? AND window_start = 0",
-            );
-            let rows = self
-                .fetch_all(query.bind(space.as_str()).bind(format!("{MEMORY_WRITES}%")))
-                .await?;
+            let query = if kind == OwnerKind::Chunk {
+                self.sql(
+                    "SELECT name, value FROM counters WHERE space = ? AND name IN (?, ?) AND window_start = 0",
+                )
+                .bind(space.as_str())
+                .bind(CHUNK_WRITES)
+                .bind(CHUNK_RESETS)
+            } else {
+                self.sql(
+                    "SELECT name, value FROM counters WHERE space = ? AND name LIKE ? AND window_start = 0",
+                )
+                .bind(space.as_str())
+                .bind(format!("{MEMORY_WRITES}%"))
+            };
+
+            let rows = self.fetch_all(query).await?;
             let read = |row: &AnyRow| {
                 let name: String = row.try_get("name")?;
                 let group = name.strip_prefix(MEMORY_WRITES).unwrap_or(&name);
@@ -149,6 +156,11 @@ impl Tx {
     /// each other instead of deadlocking.
     pub async fn lock_chunks(&mut self, space: &Space) -> Result<(), StoreError> {
         self.count_up(space, CHUNK_WRITES).await
+    }
+
+    /// Tells indexes of the space's chunks that everything changed.
+    pub async fn count_chunk_reset(&mut self, space: &Space) -> Result<(), StoreError> {
+        self.count_up(space, CHUNK_RESETS).await
     }
 
     /// Counts a deletion of categories, so that caches discard them.

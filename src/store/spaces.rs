@@ -22,6 +22,7 @@ pub const SPACE_TABLES: &[&str] = &[
     "api_keys",
     "embeddings",
     "search_entries",
+    "search_changes",
     "chunks",
     "categories",
     "document_words",
@@ -289,6 +290,7 @@ impl Store {
 
                     if part > 0 && table == "search_entries" {
                         tx.count_all_entry_writes(space).await?;
+                        tx.count_chunk_reset(space).await?;
                     }
 
                     if part > 0 && table == "categories" {

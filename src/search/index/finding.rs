@@ -1,12 +1,13 @@
-//! Finds chunks in an index: those that pass a filter, scored by keywords, meaning, or both.
+//! Finds entries in an index: those that pass a filter, scored by keywords, meaning, or both.
 
 use std::collections::{HashMap, HashSet};
 
 use super::super::fusion::{Fused, SAMPLE};
-use super::super::keywords::{Collection, KeywordQuery, part};
 use super::super::rank::{Hit, Kind, PreparedQuery, finish, fuse_all};
-use super::super::terms::{QueryTerm, token};
-use super::{Index, NONE, Postings};
+use super::super::vectors::{Matrix, nearest_in};
+use super::scoring::Scores;
+use super::segment::RowState;
+use super::{Index, Place, Segment};
 use crate::model::search::Owner;
 
 /// Which entries a query may see.
@@ -39,119 +40,65 @@ impl Filter {
     }
 }
 
-/// A resolved filter: the visible version by source number.
-struct Sieve<'f> {
-    versions: Vec<Option<i64>>,
-    until: i64,
-    filter: &'f Filter,
+/// A filter, resolved for one segment.
+enum Sieve {
+    /// What is current.
+    Current,
+    /// The visible version of some groups, by their numbers in the segment.
+    Few(HashMap<u32, i64>),
+    /// The same of many.
+    Many(Vec<Option<i64>>),
 }
 
 impl Index {
-    /// The best chunks for a query, best first.
+    /// The best entries for a query, best first.
     pub fn search(&self, question: &PreparedQuery, filter: &Filter) -> Vec<Hit> {
-        let sieve = self.sieve(filter);
-        let wanted = |row: usize| self.passes(row, &sieve);
-        let keyword = (question.kind != Kind::Semantic).then(|| self.score(&question.terms));
+        let sieves: Vec<Sieve> = self
+            .segments
+            .iter()
+            .map(|segment| sieve(segment, filter))
+            .collect();
 
-        let hits = match (&keyword, question.kind) {
-            (Some((query, scores)), Kind::Keyword) => {
-                self.by_keyword(question, query, scores, wanted)
-            }
-            (Some((query, scores)), Kind::Hybrid) => self.by_both(question, query, scores, wanted),
+        let wanted = |place: Place| self.passes(place, &sieves, filter);
+        let scores = (question.kind != Kind::Semantic).then(|| Scores::new(self, &question.terms));
+        let hits = match (&scores, question.kind) {
+            (Some(scores), Kind::Keyword) => self.by_keyword(question, scores, wanted),
+            (Some(scores), Kind::Hybrid) => self.by_both(question, scores, wanted),
             _ => self.by_meaning(question, wanted),
         };
 
         finish(hits, question)
     }
 
-    fn sieve<'f>(&self, filter: &'f Filter) -> Sieve<'f> {
-        let mut versions: Vec<Option<i64>> = match &filter.groups {
-            None => self.states.iter().map(|state| state.version_id).collect(),
-            Some(_) => vec![None; self.states.len()],
-        };
-
-        for (id, version) in filter.groups.iter().flatten() {
-            if let Some(number) = self.group_numbers.get(id.as_str()) {
-                versions[*number as usize] = Some(*version);
-            }
-        }
-
-        Sieve {
-            versions,
-            until: filter.until.unwrap_or(i64::MAX),
-            filter,
-        }
-    }
-
-    fn passes(&self, row: usize, sieve: &Sieve<'_>) -> bool {
-        sieve.versions[self.groups[row] as usize] == Some(self.versions[row])
-            && self.created[row] <= sieve.until
-            && sieve.filter.names(self.owner_ids[row])
-    }
-
-    /// The keyword score of every row.
-    fn score(&self, terms: &[QueryTerm]) -> (KeywordQuery, Vec<f64>) {
-        let none = Vec::new();
-        let lists: Vec<&Postings> = terms
-            .iter()
-            .map(|asked| self.terms.get(token(&asked.term).as_str()).unwrap_or(&none))
-            .collect();
-
-        let live = |posting: &&u32| self.live[(**posting >> 8) as usize];
-        let all_live = self.live_count == self.len();
-        let count = |list: &&Postings| {
-            if all_live {
-                list.len()
-            } else {
-                list.iter().filter(live).count()
+    fn passes(&self, place: Place, sieves: &[Sieve], filter: &Filter) -> bool {
+        let (segment, row) = (&self.segments[place.segment()], place.row());
+        let (rows, state) = (&segment.rows, segment.visibility.state(row));
+        let shown = match &sieves[place.segment()] {
+            Sieve::Current => state == RowState::Current,
+            Sieve::Few(versions) => versions.get(&rows.groups[row]) == Some(&rows.versions[row]),
+            Sieve::Many(versions) => {
+                versions[rows.groups[row] as usize] == Some(rows.versions[row])
             }
         };
 
-        let with_term: Vec<u64> = lists.iter().map(|list| count(list) as u64).collect();
-        let query = KeywordQuery::new(terms, &with_term, self.collection());
-        let mut scores = vec![0.0; self.len()];
-
-        for (term, list) in lists.into_iter().enumerate() {
-            let weight = query.weight(term);
-            for posting in list {
-                let row = (posting >> 8) as usize;
-                scores[row] += part(weight, posting & 255, query.damping(self.lengths[row]));
-            }
-        }
-
-        (query, scores)
-    }
-
-    fn collection(&self) -> Collection {
-        Collection::of(self.live_count as u64, self.live_length)
+        shown
+            && state != RowState::Gone
+            && filter.until.is_none_or(|until| rows.created[row] <= until)
+            && filter.names(rows.owner_ids[row])
     }
 
     fn by_keyword(
         &self,
         question: &PreparedQuery,
-        query: &KeywordQuery,
-        scores: &[f64],
-        wanted: impl Fn(usize) -> bool + Sync,
+        scores: &Scores<'_>,
+        wanted: impl Fn(Place) -> bool,
     ) -> Vec<Hit> {
-        let found = scores
-            .iter()
-            .enumerate()
-            .filter(|(row, score)| **score > 0.0 && wanted(*row));
-
-        let mut found: Vec<(usize, f64)> = found.map(|(row, score)| (row, *score)).collect();
-        // Of each group only one is kept, so that all may be needed.
-        if !question.by_group && found.len() > question.k.max(1) {
-            let better =
-                |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-            found.select_nth_unstable_by(question.k.max(1) - 1, better);
-            found.truncate(question.k.max(1));
-        }
-
-        let hit = |(row, score): (usize, f64)| {
-            let share = query.share(score);
+        let found = self.enough(question, question.k, |count| scores.best(count, &wanted));
+        let hit = |(place, score): (Place, f64)| {
+            let share = scores.query.share(score);
             Hit {
                 keyword: Some(share),
-                ..self.hit(row, share)
+                ..self.hit(place, share)
             }
         };
 
@@ -161,64 +108,38 @@ impl Index {
     fn by_meaning(
         &self,
         question: &PreparedQuery,
-        wanted: impl Fn(usize) -> bool + Sync,
+        wanted: impl Fn(Place) -> bool + Sync,
     ) -> Vec<Hit> {
-        let mut count = question.depth(self.len());
-        loop {
-            let near = self.nearest(question, count, &wanted);
-            let groups: HashSet<u32> = near.iter().map(|(row, _)| self.groups[*row]).collect();
+        let near = self.enough(question, question.k, |count| {
+            self.nearest(question, count, &wanted)
+        });
 
-            // Of each group only one is kept: there may be too few yet, though more would be
-            // found.
-            if question.by_group
-                && groups.len() < question.k
-                && near.len() == count
-                && count < self.len()
-            {
-                count = count.saturating_mul(8);
-                continue;
-            }
+        let hit = |(place, cosine)| Hit {
+            semantic: Some(cosine),
+            ..self.hit(place, cosine)
+        };
 
-            let hit = |(row, cosine)| Hit {
-                semantic: Some(cosine),
-                ..self.hit(row, cosine)
-            };
-
-            return near.into_iter().map(hit).collect();
-        }
+        near.into_iter().map(hit).collect()
     }
 
     fn by_both(
         &self,
         question: &PreparedQuery,
-        query: &KeywordQuery,
-        scores: &[f64],
-        wanted: impl Fn(usize) -> bool + Sync,
+        scores: &Scores<'_>,
+        wanted: impl Fn(Place) -> bool + Sync,
     ) -> Vec<Hit> {
-        let mut rows = self.near_sample(question, &wanted);
-        let mut held: Vec<usize> = (0..self.len())
-            .filter(|row| scores[*row] > 0.0 && wanted(*row))
-            .collect();
-        let better = |a: &usize, b: &usize| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b));
-
-        if question.by_group {
-            held.sort_unstable_by(better);
-            self.keep_one_each(&mut held);
-        } else if held.len() > SAMPLE {
-            held.select_nth_unstable_by(SAMPLE - 1, better);
-        }
-
-        held.truncate(SAMPLE);
-        rows.extend(held);
+        let near = self.sample(question, |count| self.nearest(question, count, &wanted));
+        let held = self.sample(question, |count| scores.best(count, &wanted));
+        let places: Vec<Place> = near.into_iter().chain(held).collect();
         let fused = fuse_all(
-            &rows,
-            |row| scores[row],
-            |row| self.vector(row),
+            &places,
+            |place| scores.of(place),
+            |place| self.vector(place),
             question.vector.as_deref(),
         );
 
-        let hit = |(fused, semantic): (Fused<usize>, Option<f64>)| Hit {
-            keyword: Some(query.share(scores[fused.id])),
+        let hit = |(fused, semantic): (Fused<Place>, Option<f64>)| Hit {
+            keyword: Some(scores.query.share(scores.of(fused.id))),
             semantic,
             standing: Some((&fused).into()),
             ..self.hit(fused.id, fused.score)
@@ -227,73 +148,121 @@ impl Index {
         fused.into_iter().map(hit).collect()
     }
 
-    /// The nearest chunks that are compared by both; one per source where only one is wanted, so
-    /// that a long source does not exclude the others.
-    fn near_sample(
+    /// The entries that are compared by both; one per group where only one is wanted, so that a long
+    /// source does not exclude the others.
+    fn sample(
         &self,
         question: &PreparedQuery,
-        wanted: impl Fn(usize) -> bool + Sync,
-    ) -> Vec<usize> {
-        let mut count = SAMPLE;
+        find: impl Fn(usize) -> Vec<(Place, f64)>,
+    ) -> Vec<Place> {
+        let mut found = self.enough(question, SAMPLE, find);
+        if question.by_group {
+            let mut seen = HashSet::new();
+            found.retain(|(place, _)| seen.insert(self.group(*place)));
+        }
+
+        found.truncate(SAMPLE);
+        found.into_iter().map(|(place, _)| place).collect()
+    }
+
+    /// Finds entries of at least `wanted` groups if only one of each group counts, and otherwise so
+    /// many entries, if there are so many.
+    fn enough(
+        &self,
+        question: &PreparedQuery,
+        wanted: usize,
+        find: impl Fn(usize) -> Vec<(Place, f64)>,
+    ) -> Vec<(Place, f64)> {
+        let factor = if question.by_group { 8 } else { 1 };
+        let mut count = wanted.saturating_mul(factor).max(1);
         loop {
-            let near = self.nearest(question, count, &wanted);
-            let all = near.len() < count || count >= self.len();
-            let mut rows: Vec<usize> = near.into_iter().map(|(row, _)| row).collect();
-            if question.by_group {
-                self.keep_one_each(&mut rows);
+            let found = find(count);
+            if !question.by_group || found.len() < count || count >= self.len() {
+                return found;
             }
 
-            if all || rows.len() >= SAMPLE || !question.by_group {
-                rows.truncate(SAMPLE);
-                return rows;
+            let groups: HashSet<u64> = found.iter().map(|(place, _)| self.group(*place)).collect();
+            if groups.len() >= wanted {
+                return found;
             }
 
             count = count.saturating_mul(8);
         }
     }
 
-    /// The first of each source.
-    fn keep_one_each(&self, rows: &mut Vec<usize>) {
-        let mut seen = HashSet::new();
-        rows.retain(|row| seen.insert(self.groups[*row]));
-    }
-
     fn nearest(
         &self,
         question: &PreparedQuery,
         count: usize,
-        wanted: impl Fn(usize) -> bool + Sync,
-    ) -> Vec<(usize, f64)> {
-        let (Some(vectors), Some(asked)) = (&self.vectors, &question.vector) else {
+        wanted: impl Fn(Place) -> bool + Sync,
+    ) -> Vec<(Place, f64)> {
+        let Some(asked) = &question.vector else {
             return Vec::new();
         };
-        let row = |place: usize| vectors.rows[place] as usize;
-        let near = vectors
-            .matrix
-            .nearest(asked, count, |place| wanted(row(place)));
+        let with_vectors: Vec<usize> = (0..self.segments.len())
+            .filter(|number| self.segments[*number].rows.matrix().is_some())
+            .collect();
+
+        let matrices: Vec<&Matrix> = with_vectors
+            .iter()
+            .filter_map(|number| self.segments[*number].rows.matrix())
+            .collect();
+
+        let place = |matrix: usize, vector: usize| {
+            let segment = with_vectors[matrix];
+            let row = self.segments[segment].rows.row_of_vector(vector);
+            Place::new(segment, row)
+        };
+
+        let near = nearest_in(&matrices, asked, count, |matrix, vector| {
+            wanted(place(matrix, vector))
+        });
+
         near.into_iter()
-            .map(|near| (row(near.row), f64::from(near.cosine)))
+            .map(|near| (place(near.matrix, near.row), f64::from(near.cosine)))
             .collect()
     }
 
-    fn vector(&self, row: usize) -> Option<Vec<f32>> {
-        let vectors = self.vectors.as_ref()?;
-        let place = vectors.places.get(row).filter(|place| **place != NONE)?;
-        vectors.matrix.row(*place as usize)
+    /// A number that stands for the group of an entry in every segment.
+    fn group(&self, place: Place) -> u64 {
+        let rows = &self.segments[place.segment()].rows;
+        rows.group_key(rows.groups[place.row()])
     }
 
-    fn hit(&self, row: usize, score: f64) -> Hit {
+    fn hit(&self, place: Place, score: f64) -> Hit {
+        let rows = &self.segments[place.segment()].rows;
         Hit {
             owner: Owner {
                 kind: self.kind,
-                id: self.owner_ids[row],
+                id: rows.owner_ids[place.row()],
             },
-            entry_id: self.entry_ids[row],
-            group: u64::from(self.groups[row]),
+            entry_id: rows.entry_ids[place.row()],
+            group: self.group(place),
             score,
             keyword: None,
             semantic: None,
             standing: None,
         }
     }
+}
+
+fn sieve(segment: &Segment, filter: &Filter) -> Sieve {
+    let Some(groups) = &filter.groups else {
+        return Sieve::Current;
+    };
+    let rows = &segment.rows;
+    let numbered = groups
+        .iter()
+        .filter_map(|(id, version)| Some((rows.group_number(id)?, *version)));
+
+    if groups.len() * 8 < rows.group_count() {
+        return Sieve::Few(numbered.collect());
+    }
+
+    let mut versions = vec![None; rows.group_count()];
+    for (number, version) in numbered {
+        versions[number as usize] = Some(version);
+    }
+
+    Sieve::Many(versions)
 }

@@ -27,6 +27,18 @@ fn sources(ids: &[&str]) -> Vec<SearchGroup> {
     ids.iter().map(source).collect()
 }
 
+fn vector(entry_id: i64, numbers: &[f32]) -> VectorRow {
+    VectorRow {
+        entry_id,
+        vector: vectors::to_bytes(numbers),
+    }
+}
+
+fn model(dims: usize) -> Option<VectorModel> {
+    let name = "m".into();
+    Some(VectorModel { name, dims })
+}
+
 fn ask(kind: Kind, query: &str, vector: Option<Vec<f32>>) -> PreparedQuery {
     PreparedQuery {
         kind,
@@ -61,11 +73,12 @@ fn documents_that_are_gone_count_for_nothing() {
         .collect();
 
     let mut index = Index::default();
-    index.add(&rows);
-    index.set_groups(&sources(&["a", "c"]));
+    index.add(&rows, &[]);
+    index.update_groups(&sources(&["a", "b", "c"]));
+    index.remove_groups(&["b".to_owned()]);
     let mut fresh = Index::default();
-    fresh.add(&[rows[0].clone(), rows[2].clone()]);
-    fresh.set_groups(&sources(&["a", "c"]));
+    fresh.add(&[rows[0].clone(), rows[2].clone()], &[]);
+    fresh.update_groups(&sources(&["a", "c"]));
 
     for query in ["red", "red hen", "whale", "hen"] {
         let question = ask(Kind::Keyword, query, None);
@@ -80,43 +93,23 @@ fn documents_that_are_gone_count_for_nothing() {
 }
 
 #[test]
-fn vectors_of_another_model_count_once_they_are_all_there() {
-    let mut index = Index::default();
-    index.add(&[row(1, "a", "one"), row(5, "a", "two"), row(9, "a", "three")]);
-    index.set_groups(&sources(&["a"]));
-    let vector = |entry_id: i64, numbers: [f32; 2]| VectorRow {
-        entry_id,
-        vector: vectors::to_bytes(&numbers),
-    };
+fn entries_without_a_vector_are_not_found_by_meaning() {
+    let mut index = Index::of(OwnerKind::Chunk, model(2));
+    let rows = [row(1, "a", "one"), row(5, "a", "two"), row(9, "a", "three")];
+    let vectors = [
+        vector(1, &[1.0, 0.0]),
+        vector(5, &[1.0, 0.0, 0.0]),
+        vector(7, &[1.0, 1.0]),
+        vector(9, &[0.0, 1.0]),
+    ];
 
-    index.begin_vectors("first", 2);
-    index.add_vectors(&[
-        vector(1, [1.0, 0.0]),
-        vector(7, [1.0, 1.0]),
-        vector(9, [0.0, 1.0]),
-    ]);
-
-    assert_eq!(index.model(), None);
-    index.finish_vectors();
+    index.add(&rows, &vectors);
+    index.update_groups(&sources(&["a"]));
     let question = ask(Kind::Semantic, "", Some(vec![0.0, 2.0]));
     assert_eq!(
         found(&index, &question),
         [(9, 1.0), (1, 0.0)],
-        "7 is no chunk, 5 has no vector"
-    );
-
-    assert_eq!(index.last_vector(), Some(9));
-    index.begin_vectors("second", 2);
-    index.add_vectors(&[vector(5, [0.0, 1.0])]);
-    assert_eq!(
-        (index.model(), found(&index, &question)[0].0),
-        (Some("first"), 9)
-    );
-
-    index.finish_vectors();
-    assert_eq!(
-        (index.model(), found(&index, &question)),
-        (Some("second"), vec![(5, 1.0)])
+        "7 is no entry, the vector of 5 is too long"
     );
 }
 
@@ -124,8 +117,9 @@ fn vectors_of_another_model_count_once_they_are_all_there() {
 fn a_document_that_goes_and_comes_again_is_found_and_goes_again() {
     let mut index = Index::default();
     let old = row(1, "a", "red fox");
-    index.add(&[old, row(2, "b", "red hen"), row(3, "c", "red barn")]);
-    index.set_groups(&sources(&["b", "c"]));
+    index.add(&[old, row(2, "b", "red hen"), row(3, "c", "red barn")], &[]);
+    index.update_groups(&sources(&["b", "c"]));
+    index.remove_groups(&["a".to_owned()]);
     let again = EntryRow {
         version_id: 7,
         ..row(4, "a", "red fox")
@@ -137,8 +131,8 @@ fn a_document_that_goes_and_comes_again_is_found_and_goes_again() {
         eligible: true,
     };
 
-    index.add(&[again]);
-    index.set_groups(&[sources(&["b", "c"]), vec![back.clone()]].concat());
+    index.add(&[again], &[]);
+    index.update_groups(&[sources(&["b", "c"]), vec![back.clone()]].concat());
     let question = ask(Kind::Keyword, "red", None);
     let ids = |index: &Index| {
         found(index, &question)
@@ -149,9 +143,9 @@ fn a_document_that_goes_and_comes_again_is_found_and_goes_again() {
 
     assert_eq!(ids(&index), [2, 3, 4]);
     // Another one is evicted; this one stays.
-    index.set_groups(&[sources(&["c"]), vec![back]].concat());
+    index.remove_groups(&["b".to_owned()]);
     assert_eq!(ids(&index), [3, 4]);
-    index.set_groups(&sources(&["c"]));
+    index.remove_groups(&["a".to_owned()]);
     assert_eq!(ids(&index), [3]);
 
     assert_eq!(index.live_size().entries, 1);
@@ -165,12 +159,15 @@ fn former_versions_do_not_make_a_word_look_common() {
         ..row(n, "a", "saffron and salt")
     });
 
-    index.add(&versions.collect::<Vec<_>>());
-    index.add(&[
-        row(31, "b", "salt"),
-        row(32, "b", "salt and pepper"),
-        row(33, "b", "saffron"),
-    ]);
+    index.add(&versions.collect::<Vec<_>>(), &[]);
+    index.add(
+        &[
+            row(31, "b", "salt"),
+            row(32, "b", "salt and pepper"),
+            row(33, "b", "saffron"),
+        ],
+        &[],
+    );
 
     let now = SearchGroup {
         id: "a".to_owned(),
@@ -178,53 +175,49 @@ fn former_versions_do_not_make_a_word_look_common() {
         eligible: true,
     };
 
-    index.set_groups(&[sources(&["b"]), vec![now.clone()]].concat());
+    index.update_groups(&[sources(&["b"]), vec![now.clone()]].concat());
     let mut fresh = Index::default();
-    fresh.add(&[EntryRow {
-        version_id: 30,
-        ..row(30, "a", "saffron and salt")
-    }]);
+    fresh.add(
+        &[EntryRow {
+            version_id: 30,
+            ..row(30, "a", "saffron and salt")
+        }],
+        &[],
+    );
 
-    fresh.add(&[
-        row(31, "b", "salt"),
-        row(32, "b", "salt and pepper"),
-        row(33, "b", "saffron"),
-    ]);
+    fresh.add(
+        &[
+            row(31, "b", "salt"),
+            row(32, "b", "salt and pepper"),
+            row(33, "b", "saffron"),
+        ],
+        &[],
+    );
 
-    fresh.set_groups(&[sources(&["b"]), vec![now]].concat());
+    fresh.update_groups(&[sources(&["b"]), vec![now]].concat());
     let question = ask(Kind::Keyword, "saffron pepper", None);
     assert_eq!(found(&index, &question), found(&fresh, &question));
 }
 
 #[test]
 fn a_long_document_leaves_room_for_others() {
-    let mut index = Index::default();
-    let vector = |entry_id: i64, numbers: [f32; 2]| VectorRow {
-        entry_id,
-        vector: vectors::to_bytes(&numbers),
-    };
-
-    let mut vectors = Vec::new();
+    let mut index = Index::of(OwnerKind::Chunk, model(2));
     for id in 1..=1_500 {
-        index.add(&[row(id, "book", "whale whale whale")]);
-        vectors.push(vector(id, [1.0, 0.0]));
+        index.add(
+            &[row(id, "book", "whale whale whale")],
+            &[vector(id, &[1.0, 0.0])],
+        );
     }
 
     for id in 1_501..=1_530 {
-        index.add(&[row(
-            id,
-            &format!("note {id}"),
-            "a whale and much else that makes a note longer than a line",
-        )]);
-        vectors.push(vector(id, [1.0, 1.0]));
+        let text = "a whale and much else that makes a note longer than a line";
+        let note = row(id, &format!("note {id}"), text);
+        index.add(&[note], &[vector(id, &[1.0, 1.0])]);
     }
 
     let notes: Vec<String> = (1_501..=1_530).map(|id| format!("note {id}")).collect();
     let names: Vec<&str> = notes.iter().map(String::as_str).chain(["book"]).collect();
-    index.set_groups(&sources(&names));
-    index.begin_vectors("m", 2);
-    index.add_vectors(&vectors);
-    index.finish_vectors();
+    index.update_groups(&sources(&names));
 
     for kind in [Kind::Keyword, Kind::Semantic, Kind::Hybrid] {
         let question = PreparedQuery {
@@ -234,4 +227,125 @@ fn a_long_document_leaves_room_for_others() {
         };
         assert_eq!(found(&index, &question).len(), 20, "{kind:?}");
     }
+}
+
+/// Texts of a few common and many rare words, each with a vector.
+fn sample(count: i64) -> (Vec<EntryRow>, Vec<VectorRow>) {
+    let mut state = 7_u32;
+    let mut next = |most: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) % most
+    };
+
+    let mut rows = Vec::new();
+    let mut vectors = Vec::new();
+    for id in 1..=count {
+        let words = 3 + next(30);
+        let word = |_| match next(4) {
+            0 => format!("common{}", next(3)),
+            1 => format!("usual{}", next(40)),
+            _ => format!("rare{}", next(700)),
+        };
+
+        let text: Vec<String> = (0..words).map(word).collect();
+        rows.push(row(id, &format!("s{}", id % 97), &text.join(" ")));
+        vectors.push(vector(id, &[1.0, id as f32 % 13.0, id as f32 % 7.0]));
+    }
+
+    (rows, vectors)
+}
+
+const QUERIES: [&str; 7] = [
+    "common1",
+    "common0 common1 common2",
+    "rare5 common2",
+    "usual3 common0 rare77 common1",
+    "usual1 usual2 usual3 usual4 usual5 common0",
+    "rare1 rare2 rare3",
+    "nothing",
+];
+
+#[test]
+fn the_best_are_those_of_scoring_everything() {
+    let (rows, _) = sample(3_000);
+    let mut index = Index::default();
+    index.add(&rows, &[]);
+    let names: Vec<String> = (0..97).map(|n| format!("s{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    index.update_groups(&sources(&names));
+    for query in QUERIES {
+        for k in [1, 3, 10, 200, 5_000] {
+            let scores = scoring::Scores::new(&index, &terms::of_query(query));
+            let wanted = |place: Place| index.entry_id(place) % 3 != 0;
+            let places = (0..index.segments.len()).flat_map(|segment| {
+                (0..index.segments[segment].len()).map(move |row| Place::new(segment, row))
+            });
+
+            let mut all: Vec<(Place, f64)> = places
+                .filter(|place| wanted(*place))
+                .map(|place| (place, scores.of(place)))
+                .filter(|(_, score)| *score > 0.0)
+                .collect();
+
+            all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            all.truncate(k);
+            assert_eq!(scores.best(k, wanted), all, "{query}, {k}");
+        }
+    }
+}
+
+#[test]
+fn many_small_writes_give_the_same_results_as_one() {
+    let (rows, vectors) = sample(2_500);
+    let names: Vec<String> = (0..97).map(|n| format!("s{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut whole = Index::of(OwnerKind::Chunk, model(3));
+    whole.add(&rows, &vectors);
+    whole.update_groups(&sources(&names));
+    whole.remove_groups(&["s3".to_owned()]);
+
+    let mut grown = Index::of(OwnerKind::Chunk, model(3));
+    for (row, vector) in rows.iter().zip(&vectors) {
+        // Somebody searches the previous snapshot.
+        let snapshot = grown.clone();
+        grown.add(std::slice::from_ref(row), std::slice::from_ref(vector));
+        grown.update_groups(&sources(&[&row.group_id]));
+        assert_eq!(snapshot.len() + 1, grown.len());
+    }
+
+    while let Some(parts) = grown.mergeable() {
+        let merged = Merged::of(parts);
+        // Gone while the segments were being merged.
+        grown.remove_groups(&["s3".to_owned()]);
+        assert!(grown.merge(&merged) && !grown.merge(&merged));
+    }
+
+    grown.remove_groups(&["s3".to_owned()]);
+    assert!(grown.segments.len() < 12, "{}", grown.segments.len());
+    assert_eq!(grown.live_size(), whole.live_size());
+    for query in QUERIES {
+        for kind in [Kind::Keyword, Kind::Semantic, Kind::Hybrid] {
+            let question = ask(kind, query, Some(vec![1.0, 2.0, 3.0]));
+            assert_eq!(
+                found(&grown, &question),
+                found(&whole, &question),
+                "{query}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_segment_whose_rows_are_gone_gives_its_memory_back() {
+    let (rows, _) = sample(2_000);
+    let mut index = Index::default();
+    index.add(&rows, &[]);
+    let bytes = index.bytes();
+    let gone: Vec<String> = (0..90).map(|n| format!("s{n}")).collect();
+    index.remove_groups(&gone);
+    while let Some(parts) = index.mergeable() {
+        assert!(index.merge(&Merged::of(parts)));
+    }
+
+    assert!(index.len() < 200 && index.bytes() * 2 < bytes);
 }

@@ -1,0 +1,474 @@
+//! A part of an index: some entries with their postings and vectors, which never change, and which
+//! of them are visible, which is replaced as a whole.
+//!
+//! Segments are shared by all snapshots of an index. New entries form a new segment; small
+//! neighbouring segments are merged, so that there are few of them.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use super::super::terms::for_each_token;
+use super::super::vectors::{Matrix, from_bytes};
+use crate::model::search::EntryRow;
+
+/// Segments with more rows than this together are not merged. A row must fit next to a count into
+/// 32 bits.
+pub const MOST_ROWS: usize = 1 << 17;
+/// Bits of a posting that hold the count.
+const COUNT_BITS: u32 = 8;
+/// A row without a vector, or the end of a chain of rows.
+const NONE: u32 = u32::MAX;
+/// Bytes counted for a term besides its postings, for a group, and for a row.
+const TERM_BYTES: usize = 96;
+const GROUP_BYTES: usize = 112;
+const ROW_BYTES: usize = 56;
+
+/// The postings of a term: row and count in one number, ordered by row.
+pub type Postings = Vec<u32>;
+
+/// The row of a posting.
+#[inline]
+pub fn row_of(posting: u32) -> usize {
+    (posting >> COUNT_BITS) as usize
+}
+
+/// How often the term occurs in that row; at most 255.
+#[inline]
+pub fn count_of(posting: u32) -> u32 {
+    posting & ((1 << COUNT_BITS) - 1)
+}
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Segment {
+    pub rows: Arc<Rows>,
+    pub visibility: Arc<Visibility>,
+}
+
+/// Entries, their terms and their vectors.
+#[derive(Debug, Default)]
+pub struct Rows {
+    pub entry_ids: Vec<i64>,
+    pub owner_ids: Vec<i64>,
+    /// The number of each row's group, inside this segment.
+    pub groups: Vec<u32>,
+    pub versions: Vec<i64>,
+    pub created: Vec<i64>,
+    pub lengths: Vec<u32>,
+    pub terms: HashMap<Box<str>, Postings>,
+    vectors: Option<Vectors>,
+    group_numbers: HashMap<Box<str>, u32>,
+    /// A number for each group that is the same in every segment.
+    group_keys: Vec<u64>,
+    /// The last row of each group, and the previous row of the same group.
+    last_rows: Vec<u32>,
+    previous_rows: Vec<u32>,
+    term_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Vectors {
+    matrix: Matrix,
+    /// The row of each vector, and the vector of each row.
+    rows: Vec<u32>,
+    places: Vec<u32>,
+}
+
+/// Whether searches see a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowState {
+    /// Of a version that is not current, or of an excluded source. Visible in the past.
+    Hidden,
+    /// Visible unless a filter says otherwise.
+    Current,
+    /// Deleted; kept only until the segment is merged.
+    Gone,
+}
+
+/// What is visible of a segment.
+#[derive(Debug, Clone, Default)]
+pub struct Visibility {
+    states: Vec<RowState>,
+    pub current: usize,
+    /// The sum of the lengths of current rows.
+    pub current_length: u64,
+    pub gone: usize,
+}
+
+impl Visibility {
+    #[inline]
+    pub fn state(&self, row: usize) -> RowState {
+        self.states[row]
+    }
+
+    #[inline]
+    pub fn is_current(&self, row: usize) -> bool {
+        self.states[row] == RowState::Current
+    }
+
+    fn push(&mut self, state: RowState, length: u32) {
+        self.states.push(state);
+        self.add(state, length);
+    }
+
+    fn set(&mut self, row: usize, state: RowState, length: u32) {
+        match self.states[row] {
+            RowState::Current => {
+                self.current -= 1;
+                self.current_length -= u64::from(length);
+            }
+            RowState::Gone => self.gone -= 1,
+            RowState::Hidden => {}
+        }
+
+        self.states[row] = state;
+        self.add(state, length);
+    }
+
+    fn add(&mut self, state: RowState, length: u32) {
+        match state {
+            RowState::Current => {
+                self.current += 1;
+                self.current_length += u64::from(length);
+            }
+            RowState::Gone => self.gone += 1,
+            RowState::Hidden => {}
+        }
+    }
+}
+
+impl Segment {
+    /// Rows that all have one state.
+    pub fn new(rows: Rows, state: RowState) -> Self {
+        Self::with_states(Arc::new(rows), std::iter::repeat(state))
+    }
+
+    /// Rows with the state of each.
+    pub fn with_states(rows: Arc<Rows>, states: impl IntoIterator<Item = RowState>) -> Self {
+        let mut visibility = Visibility::default();
+        for (length, state) in rows.lengths.iter().zip(states) {
+            visibility.push(state, *length);
+        }
+
+        Self {
+            rows,
+            visibility: Arc::new(visibility),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Adds entries in place; `false` if others share the segment or it is long enough.
+    pub fn extend(
+        &mut self,
+        entries: &[EntryRow],
+        vectors: &[(i64, &[u8])],
+        dims: Option<usize>,
+        state: RowState,
+    ) -> bool {
+        if self.len() + entries.len() > MOST_ROWS {
+            return false;
+        }
+
+        let parts = Arc::get_mut(&mut self.rows).zip(Arc::get_mut(&mut self.visibility));
+        let Some((rows, visibility)) = parts else {
+            return false;
+        };
+
+        let before = rows.len();
+        rows.extend(entries, vectors, dims);
+        for length in &rows.lengths[before..] {
+            visibility.push(state, *length);
+        }
+
+        true
+    }
+
+    /// Releases memory reserved for growth, if nobody shares the segment.
+    pub fn settle(&mut self) {
+        if let Some(rows) = Arc::get_mut(&mut self.rows) {
+            rows.settle();
+        }
+    }
+
+    /// Changes the state of the rows of a group; `choose` gets the version and the entry of each.
+    pub fn update_group(&mut self, group_id: &str, choose: impl Fn(i64, i64) -> RowState) {
+        for row in self.rows.rows_of(group_id) {
+            let state = self.visibility.state(row);
+            let chosen = choose(self.rows.versions[row], self.rows.entry_ids[row]);
+            if state != chosen && state != RowState::Gone {
+                let length = self.rows.lengths[row];
+                Arc::make_mut(&mut self.visibility).set(row, chosen, length);
+            }
+        }
+    }
+
+    /// Whether so many rows are gone that it is worth copying the others.
+    pub fn is_worn(&self) -> bool {
+        self.visibility.gone * 4 > self.len()
+    }
+
+    /// The rows that are not gone.
+    pub fn kept_rows(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.len()).filter(|row| self.visibility.state(*row) != RowState::Gone)
+    }
+}
+
+impl Rows {
+    /// Entries with their vectors of one length, both in the order of their ids. A vector of
+    /// another length is left out.
+    pub fn read(entries: &[EntryRow], vectors: &[(i64, &[u8])], dims: Option<usize>) -> Self {
+        let mut rows = Self::default();
+        rows.extend(entries, vectors, dims);
+        rows.settle();
+        rows
+    }
+
+    fn extend(&mut self, entries: &[EntryRow], vectors: &[(i64, &[u8])], dims: Option<usize>) {
+        let mut vectors = vectors.iter().peekable();
+        for entry in entries {
+            while vectors.next_if(|(id, _)| *id < entry.id).is_some() {}
+            let vector = vectors.next_if(|(id, _)| *id == entry.id);
+            self.push(entry, dims.zip(vector.map(|(_, bytes)| *bytes)));
+        }
+    }
+
+    /// The rows of some segments, in order, without those that are gone.
+    pub fn merge(segments: &[Segment]) -> Self {
+        let mut rows = Self::default();
+        for segment in segments {
+            rows.append(segment);
+        }
+
+        rows.settle();
+        rows
+    }
+
+    pub fn len(&self) -> usize {
+        self.entry_ids.len()
+    }
+
+    /// The sum of all lengths.
+    pub fn total_length(&self) -> u64 {
+        self.lengths.iter().map(|length| u64::from(*length)).sum()
+    }
+
+    /// Approximate memory use.
+    pub fn bytes(&self) -> usize {
+        self.term_bytes
+            + self.len() * ROW_BYTES
+            + self.last_rows.len() * GROUP_BYTES
+            + self.vector_bytes()
+    }
+
+    /// Memory use of the vectors.
+    pub fn vector_bytes(&self) -> usize {
+        let sizes = |vectors: &Vectors| {
+            vectors.matrix.bytes()
+                + (vectors.rows.capacity() + vectors.places.capacity()) * size_of::<u32>()
+        };
+        self.vectors.as_ref().map_or(0, sizes)
+    }
+
+    /// The number of a group inside this segment.
+    pub fn group_number(&self, id: &str) -> Option<u32> {
+        self.group_numbers.get(id).copied()
+    }
+
+    /// A number that stands for a group in every segment.
+    pub fn group_key(&self, number: u32) -> u64 {
+        self.group_keys[number as usize]
+    }
+
+    pub fn group_count(&self) -> usize {
+        self.last_rows.len()
+    }
+
+    /// The rows of a group, last first.
+    pub fn rows_of(&self, group_id: &str) -> impl Iterator<Item = usize> + use<> {
+        let mut next = self
+            .group_number(group_id)
+            .map_or(NONE, |number| self.last_rows[number as usize]);
+        let mut rows = Vec::new();
+        while next != NONE {
+            rows.push(next as usize);
+            next = self.previous_rows[next as usize];
+        }
+
+        rows.into_iter()
+    }
+
+    /// Vectors to compare with a query.
+    pub fn matrix(&self) -> Option<&Matrix> {
+        self.vectors.as_ref().map(|vectors| &vectors.matrix)
+    }
+
+    /// The row of a vector of the matrix.
+    #[inline]
+    pub fn row_of_vector(&self, place: usize) -> usize {
+        self.vectors
+            .as_ref()
+            .map_or(0, |vectors| vectors.rows[place] as usize)
+    }
+
+    pub fn vector(&self, row: usize) -> Option<Vec<f32>> {
+        let vectors = self.vectors.as_ref()?;
+        let place = vectors.places.get(row).filter(|place| **place != NONE)?;
+        vectors.matrix.row(*place as usize)
+    }
+
+    fn push(&mut self, entry: &EntryRow, vector: Option<(usize, &[u8])>) {
+        let Some(row) = self.next_row() else { return };
+        for_each_token(&entry.tokens, |token, count| {
+            let posting = row << COUNT_BITS | count.min((1 << COUNT_BITS) - 1);
+            self.add_postings(token, [posting]);
+        });
+
+        let length = u32::try_from(entry.length).unwrap_or(u32::MAX);
+        self.push_row(
+            row,
+            &entry.group_id,
+            (
+                entry.id,
+                entry.owner_id,
+                entry.version_id,
+                entry.created_at,
+                length,
+            ),
+        );
+
+        if let Some((dims, bytes)) = vector {
+            let vectors = self.vectors.get_or_insert_with(|| Vectors::new(dims));
+            let vector = from_bytes(bytes);
+            vectors.push(row, |matrix| matrix.push(&vector));
+        }
+    }
+
+    /// Copies the rows of a segment that are not gone.
+    fn append(&mut self, segment: &Segment) {
+        let other = &*segment.rows;
+        let mut ids: Vec<&str> = vec![""; other.last_rows.len()];
+        for (id, number) in &other.group_numbers {
+            ids[*number as usize] = id;
+        }
+
+        let mut moved = vec![NONE; other.len()];
+        for row in segment.kept_rows() {
+            let Some(place) = self.next_row() else { break };
+            moved[row] = place;
+            self.push_row(
+                place,
+                ids[other.groups[row] as usize],
+                (
+                    other.entry_ids[row],
+                    other.owner_ids[row],
+                    other.versions[row],
+                    other.created[row],
+                    other.lengths[row],
+                ),
+            );
+        }
+
+        for (term, postings) in &other.terms {
+            let postings = postings.iter().filter_map(|posting| {
+                let row = moved[row_of(*posting)];
+                (row != NONE).then(|| row << COUNT_BITS | count_of(*posting))
+            });
+            self.add_postings(term, postings);
+        }
+
+        if let Some(theirs) = &other.vectors {
+            let dims = theirs.matrix.dims();
+            let vectors = self.vectors.get_or_insert_with(|| Vectors::new(dims));
+            for (place, row) in theirs.rows.iter().enumerate() {
+                let row = moved[*row as usize];
+                if row != NONE {
+                    vectors.push(row, |matrix| matrix.push_row(&theirs.matrix, place));
+                }
+            }
+        }
+    }
+
+    fn next_row(&self) -> Option<u32> {
+        let row = u32::try_from(self.len()).ok()?;
+        (row < 1 << (u32::BITS - COUNT_BITS)).then_some(row)
+    }
+
+    fn push_row(
+        &mut self,
+        row: u32,
+        group_id: &str,
+        (entry_id, owner_id, version_id, created_at, length): (i64, i64, i64, i64, u32),
+    ) {
+        let group = match self.group_numbers.get(group_id) {
+            Some(number) => *number,
+            None => {
+                let number = u32::try_from(self.last_rows.len()).unwrap_or(NONE);
+                self.group_numbers.insert(group_id.into(), number);
+                self.last_rows.push(NONE);
+                let mut hasher = DefaultHasher::new();
+                group_id.hash(&mut hasher);
+                self.group_keys.push(hasher.finish());
+                number
+            }
+        };
+
+        self.entry_ids.push(entry_id);
+        self.owner_ids.push(owner_id);
+        self.groups.push(group);
+        self.versions.push(version_id);
+        self.created.push(created_at);
+        self.lengths.push(length);
+        self.previous_rows.push(self.last_rows[group as usize]);
+        self.last_rows[group as usize] = row;
+    }
+
+    fn add_postings(&mut self, term: &str, postings: impl IntoIterator<Item = u32>) {
+        let known = match self.terms.get_mut(term) {
+            Some(known) => known,
+            None => {
+                self.term_bytes += TERM_BYTES + term.len();
+                self.terms.entry(term.into()).or_default()
+            }
+        };
+
+        let before = known.len();
+        known.extend(postings);
+        self.term_bytes += (known.len() - before) * size_of::<u32>();
+    }
+
+    /// Releases memory reserved for growth.
+    fn settle(&mut self) {
+        self.terms.retain(|_, postings| !postings.is_empty());
+        self.terms.values_mut().for_each(Vec::shrink_to_fit);
+        self.entry_ids.shrink_to_fit();
+        self.owner_ids.shrink_to_fit();
+        self.versions.shrink_to_fit();
+        self.created.shrink_to_fit();
+        if let Some(vectors) = &mut self.vectors {
+            vectors.matrix.settle();
+        }
+    }
+}
+
+impl Vectors {
+    fn new(dims: usize) -> Self {
+        Self {
+            matrix: Matrix::new(dims),
+            rows: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, row: u32, push: impl FnOnce(&mut Matrix) -> bool) {
+        if push(&mut self.matrix) {
+            self.places.resize(row as usize, NONE);
+            self.places
+                .push(u32::try_from(self.rows.len()).unwrap_or(NONE));
+            self.rows.push(row);
+        }
+    }
+}
