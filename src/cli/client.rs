@@ -187,7 +187,7 @@ async fn serve_inside(mut config: Config) -> Result<(SocketAddr, String, Inside)
     config.server.shutdown_grace = config.server.shutdown_grace.min(INSIDE_GRACE);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
-        .context("there is no free port on this machine")?;
+        .context("cannot find a free port on this machine")?;
     let address = listener
         .local_addr()
         .context("the listener has no address")?;

@@ -275,7 +275,7 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
     }
 
     if found.is_empty() && unread.is_empty() {
-        bail!("there is no text file below {}", paths.join(", "));
+        bail!("there are no text files in {}", paths.join(", "));
     }
 
     // One file may be named in several ways, or be reached by links in a circle.

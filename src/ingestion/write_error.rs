@@ -84,7 +84,7 @@ impl WriteError {
                     )
                     .fix(
                         "Fix the problem reported in context.database_message, then POST \
-                     /v1/jobs/{id}/retry. The retry calls no model again.",
+                     /v1/jobs/{id}/retry. The retry repeats no model call.",
                     ),
                 ))
             }

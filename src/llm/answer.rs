@@ -43,7 +43,7 @@ pub fn judge<T: Task>(
     let nul = holds_nul(&value);
     let verdict = match T::ITEMS {
         Some(items) => judge_items(task, validator, value.clone(), items),
-        None if nul => bad(vec![Fault::whole("the answer holds a NUL character")]),
+        None if nul => bad(vec![Fault::whole("the answer contains a NUL character")]),
         None => judge_whole(task, validator, &value),
     };
 
@@ -132,7 +132,7 @@ fn judge_items<T: Task>(
         if let Some(id) = item[items.id].as_i64().filter(|id| asked.contains(id)) {
             wrong
                 .entry(id)
-                .or_insert_with(|| format!("{} {id} holds a NUL character", items.noun));
+                .or_insert_with(|| format!("{} {id} contains a NUL character", items.noun));
         }
     }
 
@@ -156,7 +156,7 @@ fn judge_items<T: Task>(
         match seen.get(id) {
             Some(1) => {}
             Some(_) => {
-                _ = wrong.insert(*id, format!("{} {id} is there more than once", items.noun));
+                _ = wrong.insert(*id, format!("{} {id} appears more than once", items.noun));
             }
             None => {
                 _ = wrong

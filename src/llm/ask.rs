@@ -93,7 +93,7 @@ impl Llm {
             (None, None) => Err(LlmError::InvalidOutput {
                 model: self.settings().model_for(T::STAGE).to_owned(),
                 stage: T::STAGE,
-                faults: vec!["there was nothing to ask".to_owned()],
+                faults: vec!["there was nothing to send to the model".to_owned()],
                 items: Vec::new(),
             }),
         }

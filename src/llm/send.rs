@@ -229,14 +229,14 @@ impl Llm {
         let shut = |no_entry| match no_entry {
             NoEntry::Stopping => away("the service is stopping".to_owned(), None),
             NoEntry::Shut(left) => away(
-                format!("it asked for a pause of another {} s", left.as_secs()),
+                format!("it asked callers to wait for another {} s", left.as_secs()),
                 Some(left),
             ),
         };
 
         let resting = |left: Duration| {
             let reason = format!(
-                "it failed too often in a row and is avoided for another {} s",
+                "it failed too often in a row, so memoir sends it no requests for another {} s",
                 left.as_secs()
             );
             away(reason, Some(left))

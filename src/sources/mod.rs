@@ -56,8 +56,8 @@ pub enum SourceError {
     AlreadyRegistered { existing: Option<SourceId> },
     /// 412: it has changed since the caller read it.
     #[error(
-        "the source does not match If-Match: it has changed since, or the ETag is not one of \
-         its own"
+        "the source does not match If-Match: it has changed since you read it, or the \
+         ETag belongs to another source"
     )]
     Changed,
     /// 503 or 500, as the store says.

@@ -29,7 +29,7 @@ pub struct ModelListResponse {
 /// A provider.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ProviderResponse {
-    /// The part of `provider:model` before the colon.
+    /// The name of the provider, which is the part of `provider:model` before the colon.
     #[schema(example = "openai")]
     pub name: String,
     /// The protocol of the provider: `openai`, `anthropic`, `gemini` or `local`.

@@ -144,7 +144,7 @@ async fn files_from_the_command_line() {
     let (code, told, problem) = run(&["new.md"]);
     assert_eq!((code, told.as_str()), (Some(1), ""));
     assert!(
-        problem.contains("rejected its key") && problem.contains("Set a valid key"),
+        problem.contains("rejected its key") && problem.contains("Set a key for"),
         "{problem}"
     );
 
