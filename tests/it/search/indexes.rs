@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Shelf, each};
+use super::{Setup, each};
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
 use crate::support::ingest::Ingest;
@@ -94,22 +94,22 @@ async fn a_text_for_the_hierarchy_alone_is_found_by_its_words() {
 #[tokio::test]
 async fn a_text_may_also_just_be_kept() {
     for database in TestDatabase::each().await {
-        let shelf = Shelf::on(database, &[]).await;
+        let setup = Setup::on(database, &[]).await;
         let kept = json!({"path": "/v.md", "text": TEXT, "options": {"indexes": []}});
-        let id = shelf.bring_as(kept.clone()).await;
+        let id = setup.bring_as(kept.clone()).await;
         assert_eq!(
-            shelf.paths(json!({"query": "violin"})).await,
+            setup.paths(json!({"query": "violin"})).await,
             Vec::<String>::new()
         );
 
-        let content = shelf
+        let content = setup
             .app
             .get(&format!("/v1/sources/{id}/versions/1/content"))
             .await;
 
         assert_eq!(content.text, TEXT);
-        assert_eq!(shelf.bring_as(kept).await, id);
-        let version = shelf
+        assert_eq!(setup.bring_as(kept).await, id);
+        let version = setup
             .app
             .get(&format!("/v1/sources/{id}/versions/2"))
             .await
@@ -117,9 +117,9 @@ async fn a_text_may_also_just_be_kept() {
 
         assert_eq!(version["version"], 2, "{version}");
         // Brought again to be found, it is.
-        shelf.bring("/v.md", TEXT).await;
-        assert_eq!(shelf.paths(json!({"query": "violin"})).await, ["/v.md"]);
-        shelf.app.finish().await;
+        setup.bring("/v.md", TEXT).await;
+        assert_eq!(setup.paths(json!({"query": "violin"})).await, ["/v.md"]);
+        setup.app.finish().await;
     }
 }
 

@@ -15,11 +15,11 @@ use crate::support::app::{Reply, TestApp, send};
 use crate::support::database::TestDatabase;
 
 /// An application to search in.
-pub struct Shelf {
+pub struct Setup {
     pub app: TestApp,
 }
 
-impl Shelf {
+impl Setup {
     pub async fn on(database: TestDatabase, settings: &[(&str, &str)]) -> Self {
         Self {
             app: TestApp::on(database, settings).await,

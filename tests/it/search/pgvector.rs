@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::engines::{Dice, told};
-use super::{Shelf, each};
+use super::{Setup, each};
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
 use crate::support::ingest::{count, until};
@@ -24,22 +24,22 @@ async fn pgvector_finds_what_memory_finds() {
         ("VECTOR__OVERLAP_TOKENS", "16"),
     ];
 
-    let shelf = Shelf::on(database, &cut).await;
+    let setup = Setup::on(database, &cut).await;
     let mut dice = Dice(7);
     for number in 0..20 {
         let words = 20 + dice.below(400);
-        shelf
+        setup
             .bring(&format!("/{number}.md"), &dice.text(words))
             .await;
     }
 
     // The extension comes later than the first texts.
-    let database = Arc::clone(&shelf.app.database);
-    shelf.app.finish().await;
+    let database = Arc::clone(&setup.app.database);
+    setup.app.finish().await;
     database.execute("CREATE EXTENSION vector").await;
     let start = async |memory| {
         let settings = [cut[0], cut[1], ("VECTOR__MEMORY_MB", memory)];
-        Shelf {
+        Setup {
             app: TestApp::at(&database.url, Arc::clone(&database), &settings).await,
         }
     };
@@ -102,7 +102,7 @@ async fn pgvector_finds_what_memory_finds() {
 }
 
 /// The database and the memory find the same.
-async fn compare(small: &Shelf, roomy: &Shelf, dice: &mut Dice, kinds: &[&str]) {
+async fn compare(small: &Setup, roomy: &Setup, dice: &mut Dice, kinds: &[&str]) {
     for query in (0..6).map(|_| dice.text(5)).collect::<Vec<_>>() {
         for kind in kinds {
             for scope in ["chunks", "sources"] {
@@ -132,9 +132,9 @@ async fn another_embedding_model_leaves_no_copies_behind() {
         return;
     };
     database.execute("CREATE EXTENSION vector").await;
-    let shelf = Shelf::on(database, &[("VECTOR__MEMORY_MB", "0")]).await;
-    let database = Arc::clone(&shelf.app.database);
-    shelf.bring("/a.md", "A zeppelin over the glacier.").await;
+    let setup = Setup::on(database, &[("VECTOR__MEMORY_MB", "0")]).await;
+    let database = Arc::clone(&setup.app.database);
+    setup.bring("/a.md", "A zeppelin over the glacier.").await;
     database
         .execute("UPDATE settings SET value_json = 'old:model' WHERE name = 'embedding_model'")
         .await;
@@ -144,9 +144,9 @@ async fn another_embedding_model_leaves_no_copies_behind() {
     database
         .execute("UPDATE embedding_vectors SET model = 'old:model'")
         .await;
-    shelf.app.finish().await;
+    setup.app.finish().await;
     let settings = [("VECTOR__MEMORY_MB", "0")];
-    let shelf = Shelf {
+    let setup = Setup {
         app: TestApp::at(&database.url, Arc::clone(&database), &settings).await,
     };
     let old = "SELECT COUNT(*) FROM embedding_vectors WHERE model = 'old:model'";
@@ -158,11 +158,11 @@ async fn another_embedding_model_leaves_no_copies_behind() {
 
     assert_eq!(count(&database, COPIED).await, 1);
     assert_eq!(
-        shelf
+        setup
             .paths(json!({"query": "zeppelin", "type": "semantic"}))
             .await,
         ["/a.md"]
     );
 
-    shelf.app.finish().await;
+    setup.app.finish().await;
 }

@@ -16,11 +16,11 @@ use crate::support::app::{Reply, TestApp, send};
 use crate::support::database::TestDatabase;
 
 /// An application with the embedded model and a clock that every request can set.
-pub struct Shelf {
+pub struct Setup {
     pub app: TestApp,
 }
 
-impl Shelf {
+impl Setup {
     /// One on every engine.
     pub async fn each() -> Vec<Self> {
         let mut all = Vec::new();

@@ -3,22 +3,22 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Shelf, each, moment};
+use super::{Setup, each, moment};
 use crate::support::app::send;
 
 #[tokio::test]
 async fn a_name_is_enough_and_one_whole_document_comes_back() {
-    for shelf in Shelf::each().await {
+    for setup in Setup::each().await {
         let text = "# Storage\r\n\r\nWhere memory is kept: ∅ 记忆.  \n";
-        let id = shelf
+        let id = setup
             .file_at("08:00", "/home/me/docs/memory_storage.md", text)
             .await;
-        shelf
+        setup
             .file_at("09:00", "/home/me/docs/other.md", "Another one, and newer.")
             .await;
 
         // T-1.1, T-2.5, T-4.3: one content, byte for byte.
-        let found = shelf
+        let found = setup
             .find(json!({"meta": {"filename": "memory_storage.md"}}))
             .await;
         assert_eq!(found["content"], text);
@@ -63,7 +63,7 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
             json!({"filename": "docs/memory_storage.md"}),
             json!({"filename": "MEMORY_storage.MD"}),
         ] {
-            let found = shelf.find(json!({"meta": meta})).await;
+            let found = setup.find(json!({"meta": meta})).await;
             assert_eq!(
                 (&found["content"], &found["filename_filter"]),
                 (&json!(text), &json!("applied")),
@@ -71,19 +71,19 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
             );
         }
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn plain_text_is_the_content_and_nothing_else() {
-    for shelf in Shelf::each().await {
-        let id = shelf.file_at("08:00", "/a.md", "First.").await;
-        shelf
+    for setup in Setup::each().await {
+        let id = setup.file_at("08:00", "/a.md", "First.").await;
+        setup
             .file_at("09:00", "/a.md", "Second, <b>longer</b>.")
             .await;
         let ask = |meta: Value| {
-            let request = shelf
+            let request = setup
                 .app
                 .request(Method::POST, "/v1/documents/retrieve")
                 .header("accept", "text/plain");
@@ -114,7 +114,7 @@ async fn plain_text_is_the_content_and_nothing_else() {
             ("Second, <b>longer</b>.", "filename, tags")
         );
 
-        let request = shelf
+        let request = setup
             .app
             .request(Method::POST, "/v1/documents/retrieve")
             .header("accept", "text/plain");
@@ -127,14 +127,14 @@ async fn plain_text_is_the_content_and_nothing_else() {
         .await;
 
         reply.assert_problem(404, "document_not_found");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
-    for shelf in Shelf::each().await {
-        shelf
+    for setup in Setup::each().await {
+        setup
             .put_at(
                 "08:00",
                 json!({"path": "/a.md", "text": "Text.", "tags": ["base", "docs"]}),
@@ -143,7 +143,7 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
 
         let explained = async |meta: Value, default_tags: Value| {
             let body = json!({"meta": meta, "default_tags": default_tags, "explain": true});
-            shelf.find(body).await["explain"].clone()
+            setup.find(body).await["explain"].clone()
         };
 
         // T-5.2a, T-5.2b, T-5.2c, T-4.2c.
@@ -186,18 +186,18 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
             assert!(candidate["metadata"][field].is_string(), "{field}");
         }
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
-    let shelf = Shelf::each().await.swap_remove(0);
-    shelf.file_at("08:00", "/a.md", "Text.").await;
+    let setup = Setup::each().await.swap_remove(0);
+    setup.file_at("08:00", "/a.md", "Text.").await;
 
     // T-4.2b.
     let meta = json!({"filename": "a.md", "colour": "red", "confidence": 0.5, "topic": null, "note": "", "tags": null});
-    assert_eq!(shelf.text(json!({"meta": meta})).await, "Text.");
+    assert_eq!(setup.text(json!({"meta": meta})).await, "Text.");
 
     // T-4.2e, T-4.2g, T-4.2h.
     for (body, field, word) in [
@@ -238,7 +238,7 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
             "100",
         ),
     ] {
-        let reply = shelf.retrieve(&body).await;
+        let reply = setup.retrieve(&body).await;
         reply.assert_problem(422, "invalid_request");
         let error = &reply.json()["errors"][0];
         assert_eq!(error["field"], field, "{body}");
@@ -247,32 +247,32 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
 
     // T-5.7: what has no content is not let in.
     for text in ["", " \n"] {
-        let reply = shelf
+        let reply = setup
             .app
             .post("/v1/ingestions", &json!({"text": text}))
             .await;
         reply.assert_problem(422, "invalid_request");
     }
 
-    shelf.app.finish().await;
+    setup.app.finish().await;
 }
 
 #[tokio::test]
 async fn names_and_paths_are_kept_as_they_were_given() {
-    for shelf in Shelf::each().await {
+    for setup in Setup::each().await {
         // T-3.3, T-3.4: a base name, and an absolute path that stays.
-        shelf
+        setup
             .put_at("08:00", json!({"filename": "a/b/c.md", "text": "No path."}))
             .await;
-        let first = shelf.find(json!({"meta": {"filename": "c.md"}})).await["metadata"].clone();
+        let first = setup.find(json!({"meta": {"filename": "c.md"}})).await["metadata"].clone();
         assert_eq!(first["filename"], "c.md");
         assert!(first["path"].as_str().unwrap().starts_with('/'));
         assert_eq!(
-            shelf.find(json!({"meta": {"filename": "c.md"}})).await["metadata"],
+            setup.find(json!({"meta": {"filename": "c.md"}})).await["metadata"],
             first
         );
 
-        shelf
+        setup
             .put_at(
                 "08:10",
                 json!({"path": "C:\\docs\\d.md", "text": "On Windows."}),
@@ -280,7 +280,7 @@ async fn names_and_paths_are_kept_as_they_were_given() {
             .await;
 
         assert_eq!(
-            shelf.find(json!({"meta": {"filename": "d.md"}})).await["metadata"]["path"],
+            setup.find(json!({"meta": {"filename": "d.md"}})).await["metadata"]["path"],
             "C:\\docs\\d.md"
         );
 
@@ -291,7 +291,7 @@ async fn names_and_paths_are_kept_as_they_were_given() {
             "Ünïcödé 文档.md",
             "=plan.md",
         ] {
-            shelf
+            setup
                 .put_at(
                     "08:20",
                     json!({"filename": name, "text": format!("This is {name}.")}),
@@ -305,7 +305,7 @@ async fn names_and_paths_are_kept_as_they_were_given() {
             "ÜNÏCÖDÉ 文档.MD",
             "=plan.md",
         ] {
-            let found = shelf
+            let found = setup
                 .find(json!({"meta": {"filename": name}, "strict": true}))
                 .await;
             assert_eq!(
@@ -317,23 +317,23 @@ async fn names_and_paths_are_kept_as_they_were_given() {
             );
         }
 
-        shelf
+        setup
             .retrieve(&json!({"meta": {"filename": "100%"}, "strict": true}))
             .await
             .assert_problem(404, "document_not_found");
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn the_examples_of_the_seed() {
-    for shelf in Shelf::each().await {
+    for setup in Setup::each().await {
         let tags = json!(["llm-thalamus", "docs", "design"]);
         let put = async |at: &str, text: &str| {
             let body = json!({"path": "/src/docs/memory_storage.md", "text": text, "tags": tags,
                 "topic": "llm-thalamus memory design"});
-            shelf.put_at(at, body).await;
+            setup.put_at(at, body).await;
         };
 
         put(
@@ -344,7 +344,7 @@ async fn the_examples_of_the_seed() {
 
         put("09:00", "# Memory storage, second").await;
         put("11:00", "# Memory storage, third").await;
-        shelf
+        setup
             .put_at(
                 "12:00",
                 json!({"path": "/new.md", "text": "A newer one.", "tags": tags}),
@@ -353,7 +353,7 @@ async fn the_examples_of_the_seed() {
 
         let meta = json!({"filename": "memory_storage.md", "topic": "llm-thalamus memory design", "tags": tags});
         // T-6.1.
-        let found = shelf.find(json!({"meta": meta})).await;
+        let found = setup.find(json!({"meta": meta})).await;
         assert_eq!(found["content"], "# Memory storage, third");
         assert_eq!(
             (&found["tag_filter_relaxed"], &found["filename_filter"]),
@@ -363,7 +363,7 @@ async fn the_examples_of_the_seed() {
         // T-6.2.
         let body =
             json!({"meta": meta, "strategy": "latest", "as_of": "2025-12-04T09:00:00+00:00"});
-        let found = shelf.find(body).await;
+        let found = setup.find(body).await;
         assert_eq!(
             (&found["content"], &found["as_of_fallback"]),
             (&json!("# Memory storage, second"), &json!(false))
@@ -371,7 +371,7 @@ async fn the_examples_of_the_seed() {
 
         // T-6.3.
         for strategy in ["earliest", "longest"] {
-            let text = shelf
+            let text = setup
                 .text(json!({"meta": meta, "strategy": strategy}))
                 .await;
             assert_eq!(
@@ -380,24 +380,24 @@ async fn the_examples_of_the_seed() {
             );
         }
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn every_ingestion_stays_a_version_and_the_clock_of_the_request_counts() {
-    for shelf in Shelf::each().await {
+    for setup in Setup::each().await {
         // T-2.2: identical content included.
         for (at, text) in [("08:00", "Same."), ("08:01", "Same."), ("08:02", "Other.")] {
-            shelf.file_at(at, "/a.md", text).await;
+            setup.file_at(at, "/a.md", text).await;
         }
 
-        let id = shelf.find(json!({"meta": {"filename": "a.md"}})).await["source_id"]
+        let id = setup.find(json!({"meta": {"filename": "a.md"}})).await["source_id"]
             .as_str()
             .unwrap()
             .to_owned();
 
-        let versions = shelf
+        let versions = setup
             .app
             .get(&format!("/v1/sources/{id}/versions"))
             .await
@@ -408,6 +408,6 @@ async fn every_ingestion_stays_a_version_and_the_clock_of_the_request_counts() {
             .map(|at| json!(moment(at).replace('Z', ".000000Z")))
             .to_vec();
         assert_eq!(each(&versions["items"], "ingested_at"), times);
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }

@@ -7,20 +7,20 @@ use memoir::store::{NewVersion, Store};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Shelf, facts, moment};
+use super::{Setup, facts, moment};
 use crate::support::app::{load, send};
 
 #[tokio::test]
 async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
-    for shelf in Shelf::each().await {
-        shelf
+    for setup in Setup::each().await {
+        setup
             .put_at(
                 "08:00",
                 json!({"path": "/both.md", "text": "Both.", "tags": ["docs", "design"]}),
             )
             .await;
 
-        shelf
+        setup
             .put_at(
                 "09:00",
                 json!({"path": "/one.md", "text": "One.", "tags": ["docs"]}),
@@ -28,7 +28,7 @@ async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
             .await;
 
         // T-5.4a: the newer one lacks a tag.
-        let found = shelf
+        let found = setup
             .find(json!({"meta": {"tags": ["docs", "design"]}}))
             .await;
         assert_eq!(
@@ -42,15 +42,15 @@ async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
         );
 
         assert_eq!(
-            shelf.text(json!({"meta": {"tags": ["docs"]}})).await,
+            setup.text(json!({"meta": {"tags": ["docs"]}})).await,
             "One."
         );
 
         let body = json!({"meta": {"tags": ["design"]}, "default_tags": ["docs"], "strict": true});
-        assert_eq!(shelf.text(body).await, "Both.");
+        assert_eq!(setup.text(body).await, "Both.");
 
         // T-5.4b, K-19: the original list, flagged, with the reason.
-        let found = shelf
+        let found = setup
             .find(json!({"meta": {"tags": ["docs", "nowhere"]}}))
             .await;
         assert_eq!(
@@ -66,33 +66,33 @@ async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
                 .contains("file_ingest, docs, nowhere")
         );
 
-        let reply = shelf
+        let reply = setup
             .retrieve(&json!({"meta": {"tags": ["nowhere"]}, "strict": true}))
             .await;
         reply.assert_problem(404, "document_not_found");
         assert_eq!(reply.json()["context"]["filter"], "the required tags");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn the_named_file_wins_over_newer_ones_and_an_unknown_name_is_relaxed() {
-    for shelf in Shelf::each().await {
-        shelf
+    for setup in Setup::each().await {
+        setup
             .put_at(
                 "08:00",
                 json!({"path": "/x/plan.md", "text": "The plan.", "tags": ["docs"]}),
             )
             .await;
 
-        shelf
+        setup
             .put_at(
                 "09:00",
                 json!({"path": "/x/Plan.md", "text": "The other plan.", "tags": ["docs"]}),
             )
             .await;
 
-        shelf
+        setup
             .put_at(
                 "10:00",
                 json!({"path": "/x/new.md", "text": "Newer.", "tags": ["docs"]}),
@@ -105,7 +105,7 @@ async fn the_named_file_wins_over_newer_ones_and_an_unknown_name_is_relaxed() {
             ("Plan.md", "The other plan."),
             ("PLAN.md", "The other plan."),
         ] {
-            let found = shelf
+            let found = setup
                 .find(json!({"meta": {"filename": name, "tags": ["docs"]}}))
                 .await;
             assert_eq!(
@@ -115,7 +115,7 @@ async fn the_named_file_wins_over_newer_ones_and_an_unknown_name_is_relaxed() {
             );
         }
 
-        let found = shelf
+        let found = setup
             .find(json!({"meta": {"filename": "nobody.md", "tags": ["docs"]}}))
             .await;
         assert_eq!(
@@ -123,19 +123,19 @@ async fn the_named_file_wins_over_newer_ones_and_an_unknown_name_is_relaxed() {
             (&json!("Newer."), &json!("relaxed"))
         );
 
-        let reply = shelf
+        let reply = setup
             .retrieve(&json!({"meta": {"filename": "nobody.md"}, "strict": true}))
             .await;
         reply.assert_problem(404, "document_not_found");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn the_newest_of_a_moment_or_the_newest_of_all() {
-    for shelf in Shelf::each().await {
+    for setup in Setup::each().await {
         for (at, text) in [("08:00", "first"), ("09:00", "second"), ("10:00", "third")] {
-            shelf.file_at(at, "/a.md", text).await;
+            setup.file_at(at, "/a.md", text).await;
         }
 
         let as_of = |at: &str| json!({"meta": {"filename": "a.md"}, "as_of": moment(at)});
@@ -146,7 +146,7 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
             ("09:00", "second"),
             ("23:00", "third"),
         ] {
-            let found = shelf.find(as_of(at)).await;
+            let found = setup.find(as_of(at)).await;
             assert_eq!(
                 (&found["content"], &found["as_of_fallback"]),
                 (&json!(text), &json!(false)),
@@ -154,7 +154,7 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
             );
         }
 
-        let found = shelf.find(as_of("07:59")).await;
+        let found = setup.find(as_of("07:59")).await;
         assert_eq!(
             (&found["content"], &found["as_of_fallback"]),
             (&json!("third"), &json!(true))
@@ -163,19 +163,19 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
         assert_eq!(found["relaxed"][0]["filter"], "as_of");
         let mut strict = as_of("07:59");
         strict["strict"] = json!(true);
-        shelf
+        setup
             .retrieve(&strict)
             .await
             .assert_problem(404, "document_not_found");
 
         // Another offset is the same moment.
         let body = json!({"meta": {"filename": "a.md"}, "as_of": "2025-12-04T11:00:00+02:00"});
-        assert_eq!(shelf.text(body).await, "second");
+        assert_eq!(setup.text(body).await, "second");
 
         // K-20: the other choices do not look at it, and say so.
         for strategy in ["earliest", "longest", "score"] {
             let body = json!({"meta": {"filename": "a.md"}, "as_of": moment("07:00"), "strategy": strategy});
-            let found = shelf.find(body).await;
+            let found = setup.find(body).await;
             assert_eq!(
                 (&found["as_of_fallback"], &found["warnings"][0]["code"]),
                 (&json!(false), &json!("as_of_ignored"))
@@ -183,20 +183,20 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
 
             let mut body = json!({"meta": {"filename": "a.md"}, "as_of": moment("07:00"), "strategy": strategy});
             body["strict"] = json!(true);
-            shelf
+            setup
                 .retrieve(&body)
                 .await
                 .assert_problem(422, "invalid_request");
         }
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn neither_the_space_nor_the_user_is_ever_left() {
-    for shelf in Shelf::each().await {
-        shelf
+    for setup in Setup::each().await {
+        setup
             .put_at(
                 "08:00",
                 json!({"path": "/a.md", "text": "Ann's.", "user_id": "ann", "tags": ["docs"]}),
@@ -205,20 +205,20 @@ async fn neither_the_space_nor_the_user_is_ever_left() {
 
         // T-4.2d.
         let ann = json!({"meta": {"filename": "a.md", "tags": ["docs"]}, "user_id": "ann"});
-        assert_eq!(shelf.text(ann.clone()).await, "Ann's.");
+        assert_eq!(setup.text(ann.clone()).await, "Ann's.");
         for body in [
             json!({"meta": {"filename": "a.md", "tags": ["docs"]}}),
             json!({"meta": {"filename": "a.md"}, "user_id": "bob"}),
             json!({"meta": {"query": "Ann's"}, "user_id": "ANN", "strategy": "score"}),
             json!({"meta": {"tags": ["docs"]}, "user_id": "bob", "as_of": moment("09:00")}),
         ] {
-            shelf
+            setup
                 .retrieve(&body)
                 .await
                 .assert_problem(404, "document_not_found");
         }
 
-        let request = shelf
+        let request = setup
             .app
             .request(Method::POST, "/v1/documents/retrieve")
             .header("x-memoir-space", "other");
@@ -226,42 +226,42 @@ async fn neither_the_space_nor_the_user_is_ever_left() {
         send(request.json(&ann))
             .await
             .assert_problem(404, "document_not_found");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn what_is_not_eligible_or_has_no_text_is_not_there() {
-    for shelf in Shelf::each().await {
+    for setup in Setup::each().await {
         // T-2.4, T-7.1: only what was ingested takes part; a name alone is no source yet.
-        let reply = shelf
+        let reply = setup
             .app
             .post("/v1/sources", &json!({"path": "/registered/a.md"}))
             .await;
 
         assert_eq!(reply.status, 201);
-        shelf
+        setup
             .retrieve(&json!({"meta": {"filename": "a.md"}}))
             .await
             .assert_problem(404, "document_not_found");
 
-        let id = shelf.file_at("08:00", "/a.md", "Kept.").await;
-        shelf.file_at("09:00", "/b.md", "Other.").await;
+        let id = setup.file_at("08:00", "/a.md", "Kept.").await;
+        setup.file_at("09:00", "/b.md", "Other.").await;
         assert_eq!(
-            shelf.find(json!({"meta": {"filename": "a.md"}})).await["content"],
+            setup.find(json!({"meta": {"filename": "a.md"}})).await["content"],
             "Kept."
         );
 
         // R-RET-03.
         let change = |eligible: bool| {
-            let request = shelf
+            let request = setup
                 .app
                 .request(Method::PATCH, &format!("/v1/sources/{id}"));
             send(request.json(&json!({"eligible": eligible})))
         };
 
         assert_eq!(change(false).await.json()["eligible"], false);
-        let found = shelf.find(json!({"meta": {"filename": "a.md"}})).await;
+        let found = setup.find(json!({"meta": {"filename": "a.md"}})).await;
         assert_eq!(
             (&found["content"], &found["filename_filter"]),
             (&json!("Other."), &json!("relaxed"))
@@ -269,12 +269,12 @@ async fn what_is_not_eligible_or_has_no_text_is_not_there() {
 
         assert_eq!(change(true).await.json()["eligible"], true);
         assert_eq!(
-            shelf.text(json!({"meta": {"filename": "a.md"}})).await,
+            setup.text(json!({"meta": {"filename": "a.md"}})).await,
             "Kept."
         );
 
         // T-3.1: the tag that makes it a source cannot go.
-        let request = shelf
+        let request = setup
             .app
             .request(Method::PATCH, &format!("/v1/sources/{id}"))
             .json(&json!({"tags": ["x"]}));
@@ -282,33 +282,33 @@ async fn what_is_not_eligible_or_has_no_text_is_not_there() {
         send(request).await.assert_problem(422, "invalid_request");
         // What is removed is gone for good.
         send(
-            shelf
+            setup
                 .app
                 .request(Method::DELETE, &format!("/v1/sources/{id}")),
         )
         .await;
 
-        let reply = shelf
+        let reply = setup
             .retrieve(&json!({"meta": {"filename": "a.md"}, "strict": true}))
             .await;
         reply.assert_problem(404, "document_not_found");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
-    for shelf in Shelf::each().await {
-        let hidden = shelf.file_at("08:00", "/hidden/log.md", "Hidden.").await;
+    for setup in Setup::each().await {
+        let hidden = setup.file_at("08:00", "/hidden/log.md", "Hidden.").await;
         let shown = json!({"path": "/shown/log.md", "text": "Shown.", "tags": ["b"]});
-        shelf.put_at("07:00", shown).await;
-        let store = Store::connect(&load(&shelf.app.database.url, &[]).database)
+        setup.put_at("07:00", shown).await;
+        let store = Store::connect(&load(&setup.app.database.url, &[]).database)
             .await
             .unwrap();
         add_versions(&store, &hidden, 600).await;
 
         // T-5.4a: the tag decides, however many versions of the other there are.
-        let found = shelf
+        let found = setup
             .find(json!({"meta": {"filename": "log.md", "tags": ["b"]}, "strict": true}))
             .await;
         assert_eq!(
@@ -316,7 +316,7 @@ async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
             (&json!("Shown."), &json!(false))
         );
 
-        let change = shelf
+        let change = setup
             .app
             .request(Method::PATCH, &format!("/v1/sources/{hidden}"));
         assert_eq!(
@@ -324,12 +324,12 @@ async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
             200
         );
 
-        let found = shelf
+        let found = setup
             .find(json!({"meta": {"filename": "log.md"}, "strict": true}))
             .await;
         assert_eq!(found["content"], "Shown.");
         store.close().await;
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
