@@ -1,5 +1,5 @@
-//! Filing: batches in their frame, level by level, existing categories first, limits always (M-2,
-//! M-2A, K-06).
+//! Filing: batches in a fixed frame, level by level; existing categories are preferred and limits
+//! are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -259,7 +259,7 @@ async fn numbers_stay_the_same_on_every_level() {
         }
     }
 
-    // Each chunk's own levels come one after the other, one level a call.
+    // The levels of a chunk follow one another, one call per level.
     let mut levels: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for batch in job["batches"].as_array().unwrap() {
         for id in ordinals(batch) {
@@ -419,7 +419,8 @@ async fn at_the_limit_the_choice_is_closed_and_no_third_name_is_ever_stored() {
     let settings = [FLAT[0], ("TAXONOMY__MAX_CATEGORIES_DEFAULT", "2")];
     let ingest = Ingest::with(&settings).await;
 
-    // Three new names in one batch: the first two in the order of the chunks have the places.
+    // Three new names in one batch, room for two: the first two, in the order of the chunks, are
+    // created.
     ingest
         .succeed(&document(&["A", "B", "C"], &json!({})))
         .await;
@@ -432,7 +433,7 @@ async fn at_the_limit_the_choice_is_closed_and_no_third_name_is_ever_stored() {
     assert_eq!(line(&asked[1], "new categories:"), "not allowed");
     assert_eq!(ingest.names(1).await, ["A", "B"]);
 
-    // A model that insists is corrected, and its name is not stored.
+    // If the model repeats the name, it is corrected and the name is not stored.
     ingest.model.clear();
     ingest
         .model
@@ -451,7 +452,7 @@ async fn at_the_limit_the_choice_is_closed_and_no_third_name_is_ever_stored() {
     assert_eq!(ingest.names(1).await, ["A", "B"]);
     assert_eq!(job["result"]["categories_created"], 0);
 
-    // One that never gives in fails the job, and stores nothing.
+    // If the model never corrects the name, the job fails and stores nothing.
     ingest
         .model
         .always(classify(answer(&json!([{"id": 1, "category": "Third"}]))));

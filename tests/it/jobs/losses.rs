@@ -21,7 +21,7 @@ fn memoir(database: &TestDatabase) -> Binary {
         .env("MEMOIR__SERVER__SHUTDOWN_GRACE", "0")
 }
 
-/// The same on every engine, side by side: most of the time is spent waiting for leases.
+/// Runs on all engines in parallel, because most of the time is spent waiting for leases.
 async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestDatabase) -> F) {
     let mut all = tokio::task::JoinSet::new();
     for database in TestDatabase::each().await {

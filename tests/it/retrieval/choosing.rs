@@ -1,5 +1,4 @@
-//! Which of the versions that fit is given (T-2.3, T-5.6, T-8.3), and that it stays right in a
-//! crowd.
+//! Which of the matching versions is returned, also when there are many.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +26,7 @@ async fn the_same_data_have_five_answers() {
             setup.file_at(at, "/log.md", text).await;
         }
 
-        // T-2.3, T-5.6a to T-5.6d, T-8.3.
+        // Each strategy returns another version of the same data.
         let meta = json!({"filename": "log.md", "query": "whales in spring"});
         let mut answers = BTreeSet::new();
         for (body, wanted) in [
@@ -63,7 +62,7 @@ async fn the_same_data_have_five_answers() {
 #[tokio::test]
 async fn ties_go_to_the_longer_then_to_the_one_that_fits_then_to_the_first() {
     for setup in Setup::each().await {
-        // All came at the same moment.
+        // All were ingested at the same time.
         for (path, text) in [
             ("/1.md", "short"),
             ("/2.md", "a red boat"),
@@ -73,7 +72,7 @@ async fn ties_go_to_the_longer_then_to_the_one_that_fits_then_to_the_first() {
             setup.file_at("08:00", path, text).await;
         }
 
-        // T-5.6a, T-5.6c, T-5.6e.
+        // Ties: the longer text wins, then the better match, then the first version.
         for (strategy, query, wanted) in [
             ("latest", "kite", "/3.md"),
             ("latest", "boat", "/2.md"),
@@ -115,7 +114,7 @@ async fn k_limits_what_is_looked_at_and_not_what_is_right() {
                 .await;
         }
 
-        // T-4.2e.
+        // `k` limits the candidates.
         for (k, wanted) in [(1, 1), (5, 5), (50, 12)] {
             let body = json!({"meta": {"filename": "a.md"}, "k": k, "explain": true});
             assert_eq!(
@@ -168,7 +167,7 @@ async fn words_find_a_document_without_its_name() {
             json!({"provider": "Jodrell Bank"}),
             json!({"filename": "quasar.md"}),
         ] {
-            // Thirty are newer, and only three are looked at more closely.
+            // Thirty versions are newer, and only three are scored.
             let body = json!({"meta": meta, "strategy": "score", "k": 3});
             assert_eq!(
                 setup.find(body).await["metadata"]["path"],
@@ -223,7 +222,7 @@ async fn finds_the_right_version_among_a_thousand() {
     }
 }
 
-/// Sources with versions, past the models.
+/// Writes sources with versions directly to the store, without models.
 async fn fill(store: &Store, sources: i64, versions: i64) {
     let space = Space::default();
     let mut tx = store.begin().await.unwrap();

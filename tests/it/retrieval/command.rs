@@ -1,4 +1,4 @@
-//! `memoir doc`, as it is typed.
+//! `memoir doc`, run as a user runs it.
 
 use std::process::Command;
 
@@ -35,7 +35,7 @@ async fn a_document_on_the_command_line() {
     let server = format!("http://{}", setup.app.address);
     let url = setup.app.database.url.clone();
 
-    // The source itself, to the byte, and nothing else.
+    // The text byte for byte, and nothing else.
     let told = doc(
         &[
             "plan.md",
@@ -72,7 +72,7 @@ async fn a_document_on_the_command_line() {
 
     assert_eq!(text, "# Plan, second");
 
-    // What was relaxed is talk, and does not get into the source.
+    // Notes about ignored filters go to stderr, not into the text.
     let (fine, text, notes) = doc(&["nobody.md", "--tag", "docs", "--server", &server], &url);
     assert_eq!((fine, text.as_str()), (true, "# Plan, second"));
     assert!(

@@ -1,4 +1,4 @@
-//! What a caller says, what is looked for, and what comes back (T-1 to T-4, T-5.0 to T-5.3, T-6).
+//! What a caller can send, what memoir searches for, and what it returns.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
             .file_at("09:00", "/home/me/docs/other.md", "Another one, and newer.")
             .await;
 
-        // T-1.1, T-2.5, T-4.3: one content, byte for byte.
+        // Exactly one text, byte for byte.
         let found = setup
             .find(json!({"meta": {"filename": "memory_storage.md"}}))
             .await;
@@ -28,11 +28,11 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
         );
 
         assert_eq!(found["source"]["id"], json!(id));
-        // T-1.2: no candidates unless they are asked for.
+        // Candidates are returned only on request.
         assert_eq!(found["explain"], Value::Null);
         assert!(found.get("candidates").is_none());
 
-        // T-4.1: what was not said is told.
+        // The response contains the defaults of omitted fields.
         assert_eq!(
             (&found["k"], &found["strategy"], &found["as_of"]),
             (&json!(50), &json!("latest"), &Value::Null)
@@ -43,7 +43,7 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
             (&json!("default"), &json!(false))
         );
 
-        // T-3.1 to T-3.5.
+        // The metadata of the version.
         let metadata = &found["metadata"];
         assert_eq!(metadata["kind"], "file_ingest");
         assert_eq!(metadata["filename"], "memory_storage.md");
@@ -56,7 +56,7 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
                 .contains(&json!("file_ingest"))
         );
 
-        // T-4.2a: both spellings, and the path's last segment.
+        // Both spellings of the field, and the last segment of a path.
         for meta in [
             json!({"file_name": "memory_storage.md"}),
             json!({"filename": " ", "file_name": "memory_storage.md"}),
@@ -90,7 +90,6 @@ async fn plain_text_is_the_content_and_nothing_else() {
             send(request.json(&json!({"meta": meta})))
         };
 
-        // T-2.1.
         let reply = ask(json!({"filename": "a.md"})).await;
         assert_eq!(
             (reply.status.as_u16(), reply.text.as_str()),
@@ -146,7 +145,7 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
             setup.find(body).await["explain"].clone()
         };
 
-        // T-5.2a, T-5.2b, T-5.2c, T-4.2c.
+        // The search query is composed of the given fields, in a fixed order.
         for (meta, query) in [
             (
                 json!({"provider": "evert", "note": "of May", "topic": "design"}),
@@ -163,7 +162,8 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
             assert_eq!(explained(meta, Value::Null).await["query"], query);
         }
 
-        // T-4.2f, T-5.1: file_ingest first, each once, in order; null asks for it all the same.
+        // `file_ingest` comes first, then each tag once, in order; null also requires
+        // `file_ingest`.
         let tags = explained(json!({"tags": ["docs", "base", "docs"]}), json!(["base"])).await["required_tags"].clone();
         assert_eq!(tags, json!(["file_ingest", "base", "docs"]));
         assert_eq!(
@@ -171,13 +171,13 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
             json!(["file_ingest"])
         );
 
-        // T-5.0, T-8.1.
+        // One round trip to the store is enough.
         assert_eq!(
             explained(json!({"topic": "x"}), Value::Null).await["store_queries"],
             1
         );
 
-        // T-5.3.
+        // A candidate has its text and its metadata.
         let candidate = explained(json!({}), Value::Null).await["candidates"][0].clone();
         assert_eq!(candidate["content"], "Text.");
         assert_eq!(candidate["tags"], json!(["file_ingest", "base", "docs"]));
@@ -195,11 +195,11 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
     let setup = Setup::each().await.swap_remove(0);
     setup.file_at("08:00", "/a.md", "Text.").await;
 
-    // T-4.2b.
+    // Unknown and empty fields are ignored.
     let meta = json!({"filename": "a.md", "colour": "red", "confidence": 0.5, "topic": null, "note": "", "tags": null});
     assert_eq!(setup.text(json!({"meta": meta})).await, "Text.");
 
-    // T-4.2e, T-4.2g, T-4.2h.
+    // Invalid values are named.
     for (body, field, word) in [
         (json!({}), "meta", "missing"),
         (json!({"meta": "a.md"}), "meta", "expected"),
@@ -245,7 +245,7 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
         assert!(error["message"].as_str().unwrap().contains(word), "{error}");
     }
 
-    // T-5.7: what has no content is not let in.
+    // A text without content is rejected.
     for text in ["", " \n"] {
         let reply = setup
             .app
@@ -260,7 +260,7 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
 #[tokio::test]
 async fn names_and_paths_are_kept_as_they_were_given() {
     for setup in Setup::each().await {
-        // T-3.3, T-3.4: a base name, and an absolute path that stays.
+        // Only the last segment becomes the name; an absolute path is kept.
         setup
             .put_at("08:00", json!({"filename": "a/b/c.md", "text": "No path."}))
             .await;
@@ -284,7 +284,8 @@ async fn names_and_paths_are_kept_as_they_were_given() {
             "C:\\docs\\d.md"
         );
 
-        // A name may hold whatever a file system allows; nothing of it is a pattern.
+        // A name may contain any character that a file system allows, and is never treated as a
+        // pattern.
         for name in [
             "100%_sure?.md",
             "it's \"here\".md",
@@ -352,7 +353,7 @@ async fn the_examples_of_the_seed() {
             .await;
 
         let meta = json!({"filename": "memory_storage.md", "topic": "llm-thalamus memory design", "tags": tags});
-        // T-6.1.
+        // Without a time: the latest version.
         let found = setup.find(json!({"meta": meta})).await;
         assert_eq!(found["content"], "# Memory storage, third");
         assert_eq!(
@@ -360,7 +361,7 @@ async fn the_examples_of_the_seed() {
             (&json!(false), &json!("applied"))
         );
 
-        // T-6.2.
+        // With a time: the version that was current then.
         let body =
             json!({"meta": meta, "strategy": "latest", "as_of": "2025-12-04T09:00:00+00:00"});
         let found = setup.find(body).await;
@@ -369,7 +370,7 @@ async fn the_examples_of_the_seed() {
             (&json!("# Memory storage, second"), &json!(false))
         );
 
-        // T-6.3.
+        // Other strategies.
         for strategy in ["earliest", "longest"] {
             let text = setup
                 .text(json!({"meta": meta, "strategy": strategy}))
@@ -387,7 +388,7 @@ async fn the_examples_of_the_seed() {
 #[tokio::test]
 async fn every_ingestion_stays_a_version_and_the_clock_of_the_request_counts() {
     for setup in Setup::each().await {
-        // T-2.2: identical content included.
+        // Identical content also creates a version.
         for (at, text) in [("08:00", "Same."), ("08:01", "Same."), ("08:02", "Other.")] {
             setup.file_at(at, "/a.md", text).await;
         }
@@ -403,7 +404,7 @@ async fn every_ingestion_stays_a_version_and_the_clock_of_the_request_counts() {
             .await
             .json();
 
-        // T-3.5, K-64.
+        // The time of a version is the time of its request.
         let times: Vec<Value> = ["08:02", "08:01", "08:00"]
             .map(|at| json!(moment(at).replace('Z', ".000000Z")))
             .to_vec();

@@ -1,5 +1,4 @@
-//! What passes the filters, and what happens where nothing does (T-2.4, T-4.2, T-5.4, T-5.5, T-7,
-//! K-19, K-20).
+//! What the filters accept, and what happens if nothing matches.
 
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
@@ -27,7 +26,7 @@ async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
             )
             .await;
 
-        // T-5.4a: the newer one lacks a tag.
+        // The newer source lacks a tag.
         let found = setup
             .find(json!({"meta": {"tags": ["docs", "design"]}}))
             .await;
@@ -49,7 +48,7 @@ async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
         let body = json!({"meta": {"tags": ["design"]}, "default_tags": ["docs"], "strict": true});
         assert_eq!(setup.text(body).await, "Both.");
 
-        // T-5.4b, K-19: the original list, flagged, with the reason.
+        // If no source has the tags, the filter is ignored and listed with the reason.
         let found = setup
             .find(json!({"meta": {"tags": ["docs", "nowhere"]}}))
             .await;
@@ -99,7 +98,7 @@ async fn the_named_file_wins_over_newer_ones_and_an_unknown_name_is_relaxed() {
             )
             .await;
 
-        // K-20: the name as given before another case, and both before whatever is newer.
+        // The exact name is preferred to one in another case, and both to anything newer.
         for (name, text) in [
             ("plan.md", "The plan."),
             ("Plan.md", "The other plan."),
@@ -139,7 +138,7 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
         }
 
         let as_of = |at: &str| json!({"meta": {"filename": "a.md"}, "as_of": moment(at)});
-        // T-4.2h, T-5.5: the moment itself counts.
+        // A version ingested exactly at `as_of` counts.
         for (at, text) in [
             ("08:00", "first"),
             ("08:59", "first"),
@@ -168,11 +167,11 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
             .await
             .assert_problem(404, "document_not_found");
 
-        // Another offset is the same moment.
+        // The same time with another offset.
         let body = json!({"meta": {"filename": "a.md"}, "as_of": "2025-12-04T11:00:00+02:00"});
         assert_eq!(setup.text(body).await, "second");
 
-        // K-20: the other choices do not look at it, and say so.
+        // The other strategies ignore `as_of`, with a warning.
         for strategy in ["earliest", "longest", "score"] {
             let body = json!({"meta": {"filename": "a.md"}, "as_of": moment("07:00"), "strategy": strategy});
             let found = setup.find(body).await;
@@ -203,7 +202,7 @@ async fn neither_the_space_nor_the_user_is_ever_left() {
             )
             .await;
 
-        // T-4.2d.
+        // Each user has sources of their own.
         let ann = json!({"meta": {"filename": "a.md", "tags": ["docs"]}, "user_id": "ann"});
         assert_eq!(setup.text(ann.clone()).await, "Ann's.");
         for body in [
@@ -233,7 +232,7 @@ async fn neither_the_space_nor_the_user_is_ever_left() {
 #[tokio::test]
 async fn what_is_not_eligible_or_has_no_text_is_not_there() {
     for setup in Setup::each().await {
-        // T-2.4, T-7.1: only what was ingested takes part; a name alone is no source yet.
+        // Only ingested sources are candidates; a registered source without a text is not.
         let reply = setup
             .app
             .post("/v1/sources", &json!({"path": "/registered/a.md"}))
@@ -252,7 +251,7 @@ async fn what_is_not_eligible_or_has_no_text_is_not_there() {
             "Kept."
         );
 
-        // R-RET-03.
+        // A source that is not eligible is not found.
         let change = |eligible: bool| {
             let request = setup
                 .app
@@ -273,14 +272,14 @@ async fn what_is_not_eligible_or_has_no_text_is_not_there() {
             "Kept."
         );
 
-        // T-3.1: the tag that makes it a source cannot go.
+        // The tag `file_ingest` cannot be removed.
         let request = setup
             .app
             .request(Method::PATCH, &format!("/v1/sources/{id}"))
             .json(&json!({"tags": ["x"]}));
 
         send(request).await.assert_problem(422, "invalid_request");
-        // What is removed is gone for good.
+        // A deleted source is not found.
         send(
             setup
                 .app
@@ -307,7 +306,7 @@ async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
             .unwrap();
         add_versions(&store, &hidden, 600).await;
 
-        // T-5.4a: the tag decides, however many versions of the other there are.
+        // The tag decides, however many versions the other source has.
         let found = setup
             .find(json!({"meta": {"filename": "log.md", "tags": ["b"]}, "strict": true}))
             .await;
@@ -333,7 +332,7 @@ async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
     }
 }
 
-/// Versions of a source, past the models.
+/// Writes versions of a source directly to the store, without models.
 async fn add_versions(store: &Store, id: &str, count: i64) {
     let (space, id) = (Space::default(), id.parse::<SourceId>().unwrap());
     let mut tx = store.begin().await.unwrap();

@@ -1,4 +1,4 @@
-//! The manifest and what changed between two versions (R-ING-01, R-ING-05, T-2.2, T-3.1).
+//! The manifest, and the differences between two versions.
 
 use memoir::base::hash::sha256_hex;
 use reqwest::Method;
@@ -36,7 +36,6 @@ async fn the_manifest_has_what_the_file_is() {
             .await;
 
         let manifest = setup.app.get("/v1/manifest").await.json();
-        // R-ING-05, T-3.1, T-3.2.
         let wanted = json!({
             "source_id": id, "user_id": "default", "path": "/docs/a.MD", "filename": "a.MD", "kind": "file_ingest",
             "type": "md", "sha256": sha256_hex(text.as_bytes()), "size_bytes": text.len(), "mtime": mtime,
@@ -57,7 +56,7 @@ async fn the_manifest_has_what_the_file_is() {
         );
 
         assert_eq!(manifest["next_cursor"], Value::Null);
-        // As it was.
+        // As of an earlier time.
         let then = setup
             .app
             .get(&format!("/v1/manifest?as_of={}", moment("08:30")))
@@ -160,7 +159,6 @@ async fn five_kinds_of_files_are_taken_and_no_other() {
         send(request.body(form))
     };
 
-    // R-ING-01.
     for name in ["a.txt", "a.md", "a.json", "a.yml", "a.yaml"] {
         assert_eq!(upload(name).await.status, 202, "{name}");
     }
