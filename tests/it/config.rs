@@ -1,4 +1,4 @@
-//! Settings: layers, types, secrets, and messages that say how to mend them.
+//! Settings: layers, types, secrets, and messages that say how to fix errors.
 
 use std::collections::HashMap;
 

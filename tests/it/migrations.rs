@@ -1,5 +1,5 @@
-//! The schema: the same on three engines, safe to migrate from several processes, refused when it
-//! is newer.
+//! The schema: the same on three engines, safe to migrate from several processes, rejected if it is
+//! newer than the binary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -184,7 +184,7 @@ async fn a_newer_or_changed_schema_is_refused() {
             "{error}"
         );
 
-        // The lock was given back, or this would wait for it.
+        // The lock was released; otherwise this would wait for it.
         database
             .execute("DELETE FROM schema_migrations WHERE version = 9998")
             .await;
@@ -192,7 +192,8 @@ async fn a_newer_or_changed_schema_is_refused() {
     }
 }
 
-/// MySQL commits each table by itself: a start that died halfway must not stop the next one.
+/// MySQL commits each table separately: a migration that died halfway must not prevent the next
+/// start.
 #[tokio::test]
 async fn a_migration_that_died_halfway_is_finished_by_the_next_start() {
     let Some(database) = TestDatabase::mysql().await else {
@@ -241,7 +242,8 @@ async fn what_somebody_dropped_is_named() {
     }
 }
 
-/// Rules that the database itself keeps, whatever the code does (M-3.5, M-3.6, D-2).
+/// Rules that the database itself enforces, whatever the code does: the tree, unique names, and no
+/// references between spaces.
 #[tokio::test]
 async fn the_schema_keeps_its_own_rules() {
     let category = |id: i64, space: &str, parent: &str, key: i64, level: i64, name: &str| {
@@ -291,7 +293,7 @@ async fn the_schema_keeps_its_own_rules() {
             assert!(outcome.is_err(), "{:?} accepted {bad}", database.engine);
         }
 
-        // What hangs on a source goes with it.
+        // Everything that belongs to a source is deleted with it.
         database
             .execute("DELETE FROM sources WHERE space = 'a'")
             .await;

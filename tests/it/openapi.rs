@@ -1,4 +1,4 @@
-//! The committed OpenAPI documents are fresh, and fit for client generators.
+//! The committed OpenAPI documents are up to date and suitable for client generators.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -77,7 +77,7 @@ fn every_operation_has_one_success_and_one_error_schema() {
     let document: Value = serde_json::from_str(&to_json(Version::V3_1)).unwrap();
     for (place, operation) in operations(&document) {
         let responses = operation["responses"].as_object().unwrap();
-        // A job that will bring the answer is another thing than the answer.
+        // A job that will contain the answer has another schema than the answer.
         let job = |response: &Value| {
             response["content"]
                 .to_string()

@@ -1,4 +1,4 @@
-//! What happens when the database is slow, away, full or crowded.
+//! What happens when the database is slow, unreachable, full or busy.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use crate::support::app::{TestApp, load, send};
 use crate::support::database::TestDatabase;
 use crate::support::proxy::{Door, Proxy};
 
-/// sqlx 0.9.0 gives a connection back inside an open transaction when the future of its `begin` is
-/// dropped halfway; unrelated work then fails. Ours must not.
+/// sqlx 0.9.0 returns a connection with an open transaction to the pool if the future of its
+/// `begin` is dropped; unrelated work then fails. memoir's transactions must not do this.
 #[tokio::test]
 async fn a_begin_that_is_dropped_halfway_harms_nobody() {
     for database in TestDatabase::each().await {
@@ -32,8 +32,8 @@ async fn a_begin_that_is_dropped_halfway_harms_nobody() {
             }
 
             assert_eq!(store.find_source(&space, &id).await.unwrap(), None);
-            // A statement that fails shows a transaction that somebody left open: it would abort it
-            // for the next one.
+            // A failing statement reveals a transaction that was left open, because it aborts it
+            // for the next user of the connection.
             let mut tx = store.begin().await.unwrap();
             let key = format!("k{round}");
             let (now, expired) = (Timestamp::from_micros(1), Timestamp::from_micros(0));
@@ -83,7 +83,7 @@ async fn sixteen_writers_never_meet_a_lock() {
     }
 }
 
-/// Two services on one SQLite file, as when one is started by mistake or during a change-over.
+/// Two services on one SQLite file, as happens by mistake or during an upgrade.
 #[tokio::test]
 async fn two_services_share_one_sqlite_file() {
     let database = Arc::new(TestDatabase::sqlite());
@@ -115,7 +115,7 @@ async fn two_services_share_one_sqlite_file() {
     );
 }
 
-/// A database behind a door, for each engine that is a server.
+/// A database behind a proxy, for each engine that is a server.
 async fn behind_a_door(settings: &[(&str, &str)]) -> Vec<(TestApp, Proxy)> {
     let mut all = Vec::new();
     for database in [TestDatabase::postgres().await, TestDatabase::mysql().await]
@@ -188,7 +188,7 @@ async fn a_short_loss_is_not_even_noticed() {
     }
 }
 
-/// Connections stay open and nothing comes through them, as behind a firewall that forgot them.
+/// Connections stay open but transfer nothing, as behind a firewall that dropped its state.
 #[tokio::test]
 async fn a_black_hole_holds_up_neither_requests_nor_jobs_nor_a_stop() {
     let settings = [

@@ -86,7 +86,7 @@ async fn two_keys_in_one_request_are_refused() {
         send(request).await.assert_problem(400, "malformed_request");
     }
 
-    // Nor where no key is needed.
+    // Nor if the service needs no key.
     let open = TestApp::spawn().await;
     let request = open
         .request(Method::GET, "/v1/info")
@@ -134,7 +134,7 @@ async fn metrics_of_all_spaces_want_an_admin_of_all_spaces() {
     );
 }
 
-/// Every operation of the API that names an id, tried from another space (D-2).
+/// Every operation that takes an id, tried from another space, because spaces share no data.
 #[tokio::test]
 async fn a_foreign_id_does_not_exist() {
     let app = guarded().await;
@@ -218,7 +218,7 @@ async fn without_keys_every_space_is_open_and_apart() {
     );
 }
 
-/// A page on the web must not reach an open service through a name that it points at this machine.
+/// A web page must not reach an open service through a host name that it points at this machine.
 #[tokio::test]
 async fn without_keys_only_names_of_this_machine_are_served() {
     let app = TestApp::spawn().await;

@@ -1,4 +1,4 @@
-//! Every class of bad input answers a 4xx problem document, and the service goes on.
+//! Every kind of bad input gets a 4xx problem document, and the service keeps running.
 
 use reqwest::Method;
 use serde_json::json;
@@ -265,7 +265,7 @@ async fn a_wrong_method_names_the_right_ones() {
     assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
 }
 
-/// A database may refuse to compare what it cannot store.
+/// A database may fail to compare values that it cannot store.
 #[tokio::test]
 async fn strange_filters_and_forged_cursors_are_no_server_error() {
     use base64::Engine as _;
@@ -299,8 +299,8 @@ async fn strange_filters_and_forged_cursors_are_no_server_error() {
                 )
             };
 
-            // Taken apart and put together again it still works, so only the id can be what is
-            // refused below.
+            // A cursor that is decoded and encoded again still works, so only the id can cause the
+            // rejection below.
             assert_eq!(app.get(&with(&cursor)).await.status, 200);
             for id in ["\0", "日", "x", "'", ""] {
                 cursor["after"][1] = id.into();

@@ -1,4 +1,4 @@
-//! More connections than there are places.
+//! More connections than `server.max_connections`.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ async fn finish(mut stream: TcpStream) -> String {
     read_one(&mut stream).await
 }
 
-/// The answer to a request on a connection of its own.
+/// The response to a request on its own connection.
 async fn ask(app: &TestApp, path: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     until_closed(&mut open(app, request.as_bytes()).await).await
 }
 
-/// Asks until the answer has this status.
+/// Repeats the request until the response has this status.
 async fn ask_until(app: &TestApp, path: &str, status: &str) -> String {
     let began = Instant::now();
     loop {
@@ -41,7 +41,7 @@ fn problem(answer: &str) -> serde_json::Value {
 
 #[tokio::test]
 async fn the_connection_that_is_idle_longest_gives_way() {
-    // Nobody would be closed for being slow while this test runs.
+    // No connection reaches its timeout while this test runs.
     let app = TestApp::with(&[
         ("SERVER__MAX_CONNECTIONS", "8"),
         ("SERVER__HEADER_TIMEOUT", "3600"),
@@ -73,7 +73,7 @@ async fn the_connection_that_is_idle_longest_gives_way() {
         let mut first = held.remove(0);
         until_closed(&mut first).await;
 
-        // Its place is taken again, so that the next one has to give way.
+        // Its slot is used again, so that the next connection is closed.
         held.push(open(&app, b"").await);
         let untouched = &mut held[last - 1 - given];
         untouched.write_all(request).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_request_in_progress_keeps_its_place_and_probes_get_in() {
     ]
     .into_iter();
 
-    // Longer than the time after which an idle connection gives way.
+    // Longer than the time after which an idle connection may be closed.
     tokio::time::sleep(Duration::from_millis(700)).await;
 
     let answer = ask(&app, "/v1/info").await;

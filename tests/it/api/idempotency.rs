@@ -40,7 +40,7 @@ async fn a_repeated_request_has_one_effect_and_one_answer() {
             201
         );
 
-        // After a day the key is free again, and the path is taken.
+        // After a day the key is free again, but the path exists.
         app.clock.advance_seconds(24 * 60 * 60 + 1);
         create(&app, "k-1", "default", &body)
             .await

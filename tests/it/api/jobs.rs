@@ -175,7 +175,7 @@ async fn only_a_job_that_is_over_can_be_tried_again() {
     );
 }
 
-/// The log of batches and of model calls comes with the job.
+/// A job includes its log of batches and model calls.
 #[tokio::test]
 async fn batches_and_calls_come_with_the_job() {
     for database in TestDatabase::each().await {
@@ -214,7 +214,7 @@ async fn the_queue_can_be_measured() {
     }
 }
 
-/// What a request about many jobs says.
+/// The response to a bulk request.
 async fn change_many(
     app: &TestApp,
     space: &str,
@@ -249,7 +249,7 @@ async fn many_jobs_are_cancelled_and_tried_again_in_one_space_only() {
         let mut ids = Vec::new();
 
         for n in 0..7 {
-            // Three at 12:00:00, four a minute later.
+            // Three jobs at 12:00:00, four a minute later.
             if n == 3 {
                 app.clock.advance_seconds(60);
             }
@@ -304,7 +304,7 @@ async fn many_jobs_are_cancelled_and_tried_again_in_one_space_only() {
     }
 }
 
-/// Jobs that run are stopped, and failed ones are found by the code of their error.
+/// Running jobs are stopped, and failed ones are found by their error code.
 #[tokio::test]
 async fn many_jobs_are_chosen_by_state_and_error() {
     for database in TestDatabase::each().await {
@@ -462,8 +462,8 @@ async fn a_retry_of_many_stops_at_a_full_queue() {
     }
 }
 
-/// After an outage all is tried again, but not what a newer text has overtaken: it would become the
-/// latest version.
+/// After an outage all jobs are retried, except those with a text that a newer one has superseded:
+/// it would become the latest version.
 #[tokio::test]
 async fn a_retry_of_many_leaves_overtaken_texts_alone() {
     for database in TestDatabase::each().await {

@@ -1,5 +1,4 @@
-//! API keys with a life: made, shown once, limited, expired, revoked; and the role that every route
-//! needs.
+//! API keys: created, shown once, limited, expired, revoked; and the role that each route needs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +35,7 @@ async fn post(app: &TestApp, key: &str, path: &str, body: &Value) -> Reply {
     call(app, key, Method::POST, path, Some(body)).await
 }
 
-/// Makes a key; gives its id and its secret.
+/// Creates a key and returns its id and secret.
 async fn make(app: &TestApp, key: &str, body: &Value) -> (String, String) {
     let made = post(app, key, "/v1/admin/keys", body).await;
     assert_eq!(made.status, 201, "{}", made.text);
@@ -92,7 +91,7 @@ async fn a_key_is_shown_once_and_stored_hashed() {
                 && listed.text.contains("config-")
         );
 
-        // Nowhere in the database, in no column of any table that may hold it.
+        // The secret is in no column of any table that could contain it.
         let mut connection = app.database.connect().await;
         let row = sqlx::query("SELECT key_sha256, prefix, limits_json FROM api_keys")
             .fetch_one(&mut connection)
@@ -157,8 +156,8 @@ async fn keys_are_listed_in_pages() {
         .assert_problem(422, "invalid_request");
 }
 
-/// Every operation of the source, with a key of each role: what the source says is what
-/// happens.
+/// Calls every operation of the OpenAPI document with a key of each role: the documented role is
+/// enforced.
 #[tokio::test]
 async fn every_route_needs_the_role_that_the_document_names() {
     let app = TestApp::with(&[("AUTH__KEYS", KEYS)]).await;
@@ -203,7 +202,7 @@ async fn every_route_needs_the_role_that_the_document_names() {
                 );
             }
 
-            // What changes something is never for readers.
+            // A reader may not change anything.
             let only_reads = method == Method::GET || role == "read";
             assert!(
                 only_reads || ["user", "admin"].contains(&role),
@@ -353,7 +352,7 @@ async fn a_revoked_key_opens_nothing_in_any_process() {
         .await;
 
         assert_eq!(get(&here, &secret, "/v1/sources").await.status, 200);
-        // Made here, it opens there within the time that is promised.
+        // A key created in one process works in the other within the documented time.
         let seen = until(&there, &secret, 200).await;
         assert!(seen < Duration::from_secs(10), "{seen:?}");
 
@@ -377,7 +376,7 @@ async fn a_revoked_key_opens_nothing_in_any_process() {
             "once more is fine"
         );
 
-        // A change does not bring it back.
+        // A change does not reactivate it.
         call(
             &there,
             "root-key",
@@ -404,8 +403,8 @@ async fn a_revoked_key_opens_nothing_in_any_process() {
     }
 }
 
-/// How long it takes until a key is answered like this; a busy machine gets more time than is
-/// promised.
+/// Measures the time until requests with a key get this status; a busy machine gets more than the
+/// documented time.
 async fn until(app: &TestApp, key: &str, status: u16) -> Duration {
     let began = Instant::now();
     while get(app, key, "/v1/sources").await.status != status {
@@ -427,7 +426,7 @@ async fn unknown_keys_cost_no_query() {
         .await
         .assert_problem(401, "unauthorized");
 
-    // Without its table every look at it would fail.
+    // Without its table, every lookup would fail.
     app.database.execute("DROP TABLE api_keys").await;
     for number in 0..50 {
         get(&app, &format!("guess-{number}"), "/v1/sources")
@@ -537,8 +536,7 @@ async fn a_key_names_only_its_models() {
     assert_eq!(test.model.requests().len(), 0);
 }
 
-/// Whatever asks a model counts for the key: a request that is waited for, and a job that it has
-/// queued.
+/// Every model call counts for the key: those of a request and those of a job that it queued.
 #[tokio::test]
 async fn a_keys_day_is_capped_over_requests_and_jobs() {
     for database in TestDatabase::each().await {
@@ -573,7 +571,7 @@ async fn a_keys_day_is_capped_over_requests_and_jobs() {
         assert!(!refused.header("retry-after").is_empty());
         assert_eq!(test.model.requests().len(), 4, "{engine:?}");
 
-        // Another key of the same space is not held up.
+        // Another key of the same space is not affected.
         assert_eq!(
             post(&test.app, &free, "/v1/models/probe", &json!({}))
                 .await
@@ -663,8 +661,7 @@ async fn no_key_makes_one_that_is_worth_more() {
     }
 }
 
-/// Without a key the service is open to this machine; the first key closes it, also for other
-/// processes.
+/// Without a key, the service is open to this machine; the first key closes it in all processes.
 #[tokio::test]
 async fn the_first_key_closes_an_open_service() {
     for database in TestDatabase::each().await {
@@ -685,7 +682,7 @@ async fn the_first_key_closes_an_open_service() {
             .assert_problem(401, "unauthorized");
         assert_eq!(get(&app, &secret, "/v1/info").await.status, 200);
 
-        // It stays closed when the last key is revoked.
+        // It stays closed after the last key is revoked.
         let path = format!(
             "/v1/admin/keys/{}",
             made.json()["key"]["id"].as_str().unwrap()
@@ -705,7 +702,7 @@ async fn the_first_key_closes_an_open_service() {
     }
 }
 
-/// A row that an older or newer memoir wrote may be unreadable; it must not open the service.
+/// A row from an older or newer memoir may be unreadable; it must not open the service.
 #[tokio::test]
 async fn a_key_that_cannot_be_read_keeps_the_service_closed() {
     for database in TestDatabase::each().await {
@@ -758,7 +755,7 @@ async fn used_at(app: &TestApp, path: &str, moment: &str) {
     }
 }
 
-/// Receipts go after 90 days unless the settings say otherwise; the service does that by itself.
+/// The service deletes receipts after 90 days unless the settings say otherwise.
 #[tokio::test]
 async fn receipts_are_kept_for_90_days() {
     for database in TestDatabase::each().await {
@@ -767,7 +764,7 @@ async fn receipts_are_kept_for_90_days() {
         let app = TestApp::at(&url, Arc::clone(&database), &[]).await;
         app.finish().await;
 
-        // The clock of the tests stands at 2026-01-31.
+        // The test clock is at 2026-01-31.
         for (id, day) in [("old", "2025-11-01"), ("young", "2025-11-04")] {
             let at = memoir::base::clock::Timestamp::parse_rfc3339(&format!("{day}T00:00:00Z"))
                 .unwrap()

@@ -21,7 +21,7 @@ async fn patch(app: &TestApp, id: &str, body: &Value, if_match: Option<&str>) ->
     send(request).await
 }
 
-/// The whole life of a source, equal on every engine (M-0.3).
+/// The whole life of a source; every engine gives the same responses.
 #[tokio::test]
 async fn a_source_lives_and_goes_the_same_on_every_engine() {
     for database in TestDatabase::each().await {
@@ -176,7 +176,7 @@ async fn pages_hold_every_source_once_in_order() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         for n in 0..23 {
-            // Runs of equal times: the id must break the tie.
+            // Sources with equal times are ordered by id.
             if n % 5 == 0 {
                 app.clock.advance_seconds(1);
             }

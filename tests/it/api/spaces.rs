@@ -1,4 +1,4 @@
-//! Whole spaces: listed, measured, removed; nothing of another space is touched.
+//! Whole spaces: listed, counted, deleted; no other space is affected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ async fn call(
     .await
 }
 
-/// Puts something into every table that the API can fill.
+/// Fills every table that the API can fill.
 async fn fill(app: &TestApp, space: &str) {
     for name in ["a.md", "b.md"] {
         let text = json!({"text": format!("# {space}\n\nLighthouses of {space} warn ships of rocks, says {name}."),
@@ -66,13 +66,12 @@ async fn fill(app: &TestApp, space: &str) {
     .await;
 
     assert_eq!(answer.status, 200, "{}", answer.text);
-    // Receipts and calls are written by and by; whoever reads one waits for both.
+    // Receipts and calls are written with a delay; reading a receipt waits for both.
     let receipt = format!("/v1/queries/{}", answer.json()["id"].as_str().unwrap());
     let receipt = call(app, "root-key", space, Method::GET, &receipt, None).await;
     assert_eq!(receipt.status, 200);
 
-    // Categories of a space of that name that was removed before would stand beside their
-    // namesakes.
+    // Categories left over from a deleted space with the same name would be listed twice.
     for level in receipt.json()["levels"].as_array().unwrap() {
         let labels: Vec<_> = level["options"]
             .as_array()
@@ -267,7 +266,7 @@ async fn a_removed_space_leaves_nothing_and_touches_no_other() {
 
         assert_eq!(snapshot(&app.database, "two").await, before, "{engine:?}");
 
-        // What is kept in memory is gone, too, and the space can be filled again.
+        // The caches are cleared too, and the space can be filled again.
         let search = json!({"query": "lighthouses"});
         let found = |space| {
             call(
@@ -337,7 +336,7 @@ async fn the_jobs_of_a_removed_space_are_cancelled() {
             .json();
         assert_eq!(receipt["jobs_cancelled"], 3, "{receipt}");
 
-        // The worker is free for others, and writes nothing more.
+        // The worker is free for other jobs and writes nothing more.
         let brief = json!({"steps": 1, "effect": true});
         let queued = call(
             &app,
@@ -363,7 +362,7 @@ async fn the_jobs_of_a_removed_space_are_cancelled() {
     }
 }
 
-/// A table that is added later must be in the list, or a removed space would leave rows behind.
+/// A new table must be added to the list, or a deleted space would leave rows behind.
 #[tokio::test]
 async fn every_table_of_a_space_is_known() {
     for database in TestDatabase::each().await {
@@ -374,7 +373,7 @@ async fn every_table_of_a_space_is_known() {
             .collect();
 
         assert_eq!(known.len(), SPACE_TABLES.len(), "one is listed twice");
-        // Numbers alone, which must go on growing.
+        // Only numbers, which must keep growing.
         known.insert("counters".to_owned());
         assert_eq!(
             space_tables(&app.database).await,
@@ -387,7 +386,7 @@ async fn every_table_of_a_space_is_known() {
     }
 }
 
-/// Tables that have a column `space`, by the database's own word.
+/// Tables with a column `space`, according to the database's catalogue.
 async fn space_tables(database: &TestDatabase) -> BTreeSet<String> {
     let sql = match database.engine {
         Engine::Sqlite => {

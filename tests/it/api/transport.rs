@@ -1,4 +1,4 @@
-//! Clients that are slow, idle, many, or gone.
+//! Clients that are slow, idle, too many, or disconnected.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub async fn open(app: &TestApp, bytes: &[u8]) -> TcpStream {
     stream
 }
 
-/// A request in progress: its handler waits for a body of so many bytes.
+/// A request in progress: its handler waits for a body of this size.
 pub async fn busy(app: &TestApp, bytes: usize) -> TcpStream {
     let head = format!(
         "POST /v1/tokens/count HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
@@ -98,7 +98,7 @@ async fn an_oversized_or_broken_head_is_refused() {
         (query.as_bytes(), &["431 head_too_large", "414 uri_too_long"]),
         (b"NONSENSE\r\n\r\n", &["400 malformed_request"]),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nNo colon\r\n\r\n", &["400 malformed_request"]),
-        // HTTP/2 is not spoken; the connection is closed.
+        // HTTP/2 is not supported; the connection is closed.
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[""]),
         (
             b"POST /v1/sources HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}",
@@ -106,7 +106,7 @@ async fn an_oversized_or_broken_head_is_refused() {
         ),
     ] {
         let mut stream = TcpStream::connect(app.address).await.unwrap();
-        // The server may answer and close before all is written.
+        // The server may respond and close before everything is written.
         let _ = stream.write_all(bytes).await;
         let answer = until_closed(&mut stream).await;
         let code = answer.split_once("\r\n\r\n").map_or(String::new(), |(head, body)| {
@@ -125,8 +125,7 @@ async fn an_oversized_or_broken_head_is_refused() {
     assert_eq!(app.get("/health/live").await.status, 200);
 }
 
-/// An answer that comes before the body was read must not break the connection for the next
-/// request.
+/// A response before the body was read must not break the connection for the next request.
 #[tokio::test]
 async fn a_connection_survives_an_early_answer() {
     let app = TestApp::with(&[("AUTH__KEYS", r#"[{"key":"k","space":"*"}]"#)]).await;
@@ -152,7 +151,7 @@ async fn a_connection_survives_an_early_answer() {
     }
 }
 
-/// Reads one answer.
+/// Reads one response.
 pub async fn read_one(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     let mut buffer = [0; 4096];
@@ -173,7 +172,7 @@ pub async fn read_one(stream: &mut TcpStream) -> String {
     }
 }
 
-/// Requests in hand are finished when the service stops; new ones are not taken.
+/// When the service stops, it finishes running requests and accepts no new ones.
 #[tokio::test]
 async fn a_stop_lets_the_request_in_hand_finish() {
     let app = TestApp::spawn().await;

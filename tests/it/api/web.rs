@@ -8,7 +8,7 @@ use crate::support::app::{TestApp, send};
 const MOST_BYTES: usize = 200 * 1024;
 const MOST_LINES: usize = 400;
 
-/// The names that the page's files give of each other: links, imports, the sample.
+/// The files that the page's files refer to: links, imports, the sample.
 fn named_files(text: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for prefix in ["\"assets/", "\"./"] {

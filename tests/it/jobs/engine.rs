@@ -1,4 +1,4 @@
-//! What the engine does within one process, on every engine.
+//! The job engine within one process, on every database.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -123,7 +123,8 @@ async fn a_failed_job_can_be_tried_again_without_repeating_what_it_finished() {
         let (status, _) = api.post("default", &format!("/v1/jobs/{id}/retry")).await;
         assert_eq!(status, 202);
 
-        // The attempts are counted anew, so the first one fails again; but no step was begun again.
+        // Attempts are counted from the start, so the first one fails again; but no finished step
+        // is repeated.
         assert_eq!(api.finished("default", &id).await["state"], "failed");
         assert_eq!(
             std::fs::read_to_string(&log).unwrap().lines().count(),
@@ -139,7 +140,7 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "1")]).await;
         let api = Api::at(app.address);
 
-        // How long a job takes that has nothing to do, on a machine that may be busy.
+        // The duration of a job without work, on a machine that may be busy.
         let began = Instant::now();
         let trifle = api.queue("default", &json!({})).await.unwrap();
         api.finished("default", &trifle).await;
@@ -159,7 +160,7 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
         let (status, job) = api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
         assert_eq!((status, &job["state"]), (200, &json!("cancelled")));
 
-        // The only worker is free again when the next job is done.
+        // The only worker is free again once the next job is done.
         let began = Instant::now();
         let next = api.queue("default", &json!({})).await.unwrap();
         assert_eq!(api.finished("default", &next).await["state"], "succeeded");
@@ -175,7 +176,7 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
     }
 }
 
-/// One terminal state each, and the effect is there exactly if the job succeeded.
+/// Each job has one final state, and its effect exists only if it succeeded.
 #[tokio::test]
 async fn cancel_and_finish_race_and_one_wins() {
     for database in TestDatabase::each().await {
@@ -230,7 +231,7 @@ async fn cancel_and_finish_race_and_one_wins() {
     }
 }
 
-/// A space with thousands of waiting jobs does not hold up another's single one.
+/// A space with thousands of waiting jobs does not delay the single job of another.
 #[tokio::test]
 async fn spaces_take_turns() {
     for database in TestDatabase::each().await {
@@ -270,7 +271,7 @@ async fn a_full_queue_says_so() {
     refused.assert_problem(429, "queue_full");
     assert_eq!(refused.header("retry-after"), "10");
 
-    // Another space has a queue of its own, and a job that leaves makes room.
+    // Another space has its own queue, and a finished job makes room.
     let api = Api::at(app.address);
     assert!(api.queue("other", &json!({})).await.is_some());
     let first = app.get("/v1/jobs").await.json()["items"][2]["id"]
@@ -311,8 +312,8 @@ async fn old_jobs_are_pruned_with_their_details_and_others_are_kept() {
     }
 }
 
-/// Cancelled and tried again before its first run has noticed: the first run ends, and the second
-/// can be cancelled too.
+/// A job that is cancelled and retried before its first run notices: the first run ends, and the
+/// second can be cancelled too.
 #[tokio::test]
 async fn two_runs_of_one_job_do_not_get_mixed_up() {
     for database in TestDatabase::each().await {
@@ -348,7 +349,7 @@ async fn two_runs_of_one_job_do_not_get_mixed_up() {
             200
         );
 
-        // Both places are free again when two jobs run at the same time, long before the first runs
+        // Both workers are free once two jobs run at the same time, long before the first runs
         // would have ended.
         let began = Instant::now();
         for _ in 0..2 {
@@ -372,7 +373,7 @@ async fn two_runs_of_one_job_do_not_get_mixed_up() {
     }
 }
 
-/// A statement that fails every time costs attempts, and the job comes to its end.
+/// A statement that always fails uses up attempts, and the job ends.
 #[tokio::test]
 async fn a_job_that_the_database_refuses_comes_to_an_end() {
     let app = TestApp::with(&[PROBES, QUICK_RETRY]).await;
@@ -398,7 +399,7 @@ async fn a_job_that_the_database_refuses_comes_to_an_end() {
     assert_eq!(job["last_errors"].as_array().unwrap().len(), 3);
 }
 
-/// Jobs that wait for their next attempt neither fill the queue nor hold its place.
+/// Jobs that wait for their next attempt neither fill the queue nor block it.
 #[tokio::test]
 async fn a_job_in_its_pause_does_not_disturb_the_order() {
     for database in TestDatabase::each().await {

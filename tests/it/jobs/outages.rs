@@ -1,4 +1,4 @@
-//! The database goes away under load: no job is lost, and none fails.
+//! The database becomes unreachable under load: no job is lost, and none fails.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn restarts_of_postgresql_lose_no_job_and_fail_none() {
         ("fast", 2500),
         ("immediate", 2500),
     ] {
-        // One of many chunks, so that it is under way when the database goes.
+        // A text with many chunks, so that its job is running when the database stops.
         let text = "The harbour lay still that morning, and nobody spoke of it. ".repeat(6000);
         let body = json!({"text": text, "options": {"batch_size": 1, "indexes": ["taxonomy"]}});
         let sent = client()

@@ -1,4 +1,4 @@
-//! What models get wrong (F9, F10), in every output mode: a valid answer or a clear error, within
+//! Errors of models, in every output mode: the result is a valid answer or a clear error, within
 //! the retry budget, and never an invalid value.
 
 use memoir::llm::LlmError;
@@ -32,7 +32,7 @@ fn remove(pointer: &str) -> Fault {
     }
 }
 
-/// A spoilt answer, and the outcome of its attempt. Each is mended by one more call.
+/// An invalid answer, and the outcome of its attempt. One more call fixes each.
 fn spoilt() -> Vec<(&'static str, Fault, &'static str)> {
     let long = "x".repeat(10_000);
     vec![
@@ -138,7 +138,7 @@ fn spoilt() -> Vec<(&'static str, Fault, &'static str)> {
     ]
 }
 
-/// Answers that are fine as they are, however they are wrapped.
+/// Answers that are valid, however they are wrapped.
 fn tolerated() -> Vec<(&'static str, Fault)> {
     vec![
         (
@@ -224,7 +224,7 @@ async fn names_that_differ_in_case_or_width_are_the_category_that_is_there() {
     assert_eq!(second.value.chunks[0].category, "Gamma/Delta");
 }
 
-/// M-2A.9: the others are not processed again.
+/// Valid chunks are not requested again.
 #[tokio::test]
 async fn only_the_chunks_that_were_wrong_are_asked_again() {
     for (mode, _) in MODES {
@@ -240,7 +240,7 @@ async fn only_the_chunks_that_were_wrong_are_asked_again() {
     }
 }
 
-/// However many are wrong, the others are kept.
+/// However many items are invalid, the others are kept.
 #[tokio::test]
 async fn half_of_a_large_batch_may_be_wrong() {
     let texts: Vec<String> = (1..=50).map(|number| format!("text {number}")).collect();
@@ -309,7 +309,7 @@ async fn a_closed_choice_is_in_the_schema_and_is_kept() {
     }
 }
 
-/// K-09: up to 250, however long their names are.
+/// The schema lists up to 250 names, however long they are.
 #[tokio::test]
 async fn a_choice_of_long_names_is_in_the_schema_too() {
     let names: Vec<String> = (0..250)
@@ -343,7 +343,7 @@ async fn a_choice_too_large_for_a_schema_is_checked_here() {
     assert!(!door.model.requests()[0].body.to_string().contains("enum"));
 }
 
-/// M-5.2 and K-47: the budget is one repair of the whole and one of single chunks.
+/// The retry budget is one request for the whole answer and one for single chunks.
 #[tokio::test]
 async fn a_model_that_never_learns_is_given_up_and_the_reason_is_said() {
     for (mode, _) in MODES {
@@ -406,7 +406,7 @@ async fn retries_can_be_switched_off() {
 async fn an_answer_that_was_cut_off_is_split_and_never_asked_as_it_was() {
     for (mode, _) in MODES {
         let door = Door::with(&in_mode(mode)).await;
-        // Three chunks or more are too much for this model.
+        // This model truncates answers for three chunks or more.
         door.model.set_rule(|seen| {
             let count = seen.user.matches("Chunk ").count();
             let reply = Reply::sensible(seen);
@@ -479,7 +479,6 @@ async fn a_model_that_declines_is_an_error_of_its_own() {
     }
 }
 
-/// M-4.1.2.
 #[tokio::test]
 async fn ranks_that_break_a_rule_are_refused_and_asked_again() {
     let selections = |list: &[(&str, i64)]| {
@@ -514,7 +513,6 @@ async fn ranks_that_break_a_rule_are_refused_and_asked_again() {
     }
 }
 
-/// M-9.B3.6 and K-38.
 #[tokio::test]
 async fn only_summaries_that_are_too_long_are_asked_again_and_then_taken_as_they_are() {
     let task = |retries| Summarize {
@@ -547,7 +545,6 @@ async fn only_summaries_that_are_too_long_are_asked_again_and_then_taken_as_they
     assert_eq!(answered.value.summaries[0].summary, "far too long for that");
 }
 
-/// M-2B.6.
 #[tokio::test]
 async fn a_helper_that_stays_too_long_is_cut_at_a_sentence() {
     let door = Door::open().await;
@@ -571,7 +568,7 @@ async fn a_helper_that_stays_too_long_is_cut_at_a_sentence() {
     assert!(tokens <= 300, "{tokens}");
 }
 
-/// Text that pretends to end its frame stays inside it (K-51).
+/// A text that imitates the end of its block stays inside the block.
 #[tokio::test]
 async fn a_chunk_cannot_forge_another() {
     let door = Door::open().await;

@@ -1,4 +1,4 @@
-//! The ledger counts every attempt, on every engine, and caps are met before a call is made.
+//! The ledger counts every attempt, on every engine, and caps are checked before a call.
 
 use memoir::base::ids::{JobId, Space};
 use memoir::config::llm::Caps;
@@ -283,7 +283,7 @@ async fn a_spaces_day_holds_against_many_at_once() {
     );
 }
 
-/// Whatever a provider counts: the ledger stays sound, and caps hold.
+/// Whatever counts a provider reports, the ledger stays valid and caps hold.
 #[tokio::test]
 async fn absurd_counts_of_a_provider_harm_nothing() {
     for database in TestDatabase::each().await {
@@ -336,7 +336,7 @@ async fn absurd_counts_of_a_provider_harm_nothing() {
     }
 }
 
-/// A commit whose answer was lost may have been done: writing it again changes nothing.
+/// A commit whose response was lost may have taken effect, so writing it again must change nothing.
 #[tokio::test]
 async fn a_call_that_is_written_twice_counts_once() {
     for database in TestDatabase::each().await {
@@ -364,7 +364,7 @@ async fn a_call_that_is_written_twice_counts_once() {
     }
 }
 
-/// A cap must be seen, not papered over by a cheaper model.
+/// A cap must be reported, not hidden by a cheaper model.
 #[tokio::test]
 async fn a_cap_does_not_turn_to_the_fallback_model() {
     let door = Door::with(&[("LLM__FALLBACK_MODEL", "openai_stub:small")]).await;

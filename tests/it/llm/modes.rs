@@ -1,5 +1,5 @@
-//! Providers that will not have a mode, a schema or a parameter (F11): asked otherwise, once, and
-//! remembered.
+//! Providers that reject an output mode, a schema or a parameter: memoir finds another form once
+//! and remembers it.
 
 use memoir::scripted_model::{Fault, OutputMode, Reply, ScriptedModel};
 
@@ -24,7 +24,7 @@ async fn a_refused_mode_falls_to_the_next_once_and_is_remembered() {
         }
 
         assert_eq!(modes(&door.model), [Native, Tool, Tool], "{kind}");
-        // Another model of the same provider is another matter.
+        // Another model of the same provider is not affected.
         let other = door.session().with_model(Some(format!("{kind}:other")));
         door.llm.ask(&other, five_chunks()).await.unwrap();
         assert_eq!(modes(&door.model)[3..], [Native, Tool], "{kind}");
@@ -196,8 +196,8 @@ async fn a_refusal_about_something_else_changes_nothing() {
     assert_eq!(modes(&door.model)[1], OutputMode::Native);
 }
 
-/// A model that does not know tools writes something else; then it gets the schema in words, and
-/// keeps it if that helps.
+/// A model that does not support tools writes something else; it then gets the schema in the
+/// prompt, permanently if that helps.
 #[tokio::test]
 async fn a_model_that_ignores_tools_is_asked_in_words() {
     let door = Door::with(&in_mode("tool")).await;
@@ -218,8 +218,8 @@ async fn a_model_that_ignores_tools_is_asked_in_words() {
     );
 }
 
-/// Limits in the schema are for models that need them: small ones on one's own server that went on
-/// without an end.
+/// Only models that need them get limits in the schema: small ones on a local server whose answer
+/// was truncated.
 #[tokio::test]
 async fn a_model_that_was_cut_off_gets_limits_from_then_on() {
     let door = Door::open().await;

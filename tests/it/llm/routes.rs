@@ -1,4 +1,4 @@
-//! Models, probes and usage over HTTP, and a job that meets a provider's refusal.
+//! Models, probes and usage over HTTP, and a job whose provider rejects its key.
 
 use memoir::scripted_model::{Fault, ScriptedModel};
 use serde_json::{Value, json};
@@ -136,7 +136,7 @@ async fn a_probe_tells_what_a_model_can_do_or_what_is_wrong_with_it() {
     );
 }
 
-/// A probe is about one model: no other answers in its place.
+/// A probe tests one model; no other model answers instead.
 #[tokio::test]
 async fn a_probe_does_not_turn_to_the_fallback_model() {
     let model = ScriptedModel::local().await.unwrap();
@@ -159,14 +159,14 @@ async fn a_probe_does_not_turn_to_the_fallback_model() {
         (&json!(false), &json!(3))
     );
 
-    // And it asks also while the provider is left alone, which is how one finds out that it is
-    // back.
+    // The probe also calls a provider that is temporarily avoided, to find out whether it has
+    // recovered.
     model.clear_faults();
     let probe = app.post("/v1/models/probe", &json!({})).await.json();
     assert_eq!(probe["ok"], true, "{probe}");
 }
 
-/// Providers and gateways quote what they were sent.
+/// Providers and gateways quote the request in their errors.
 #[tokio::test]
 async fn a_secret_that_a_provider_quotes_is_not_passed_on() {
     let model = ScriptedModel::local().await.unwrap();
@@ -299,7 +299,7 @@ async fn usage_is_paged_and_filtered_and_belongs_to_its_space() {
         .assert_problem(400, "invalid_cursor");
 }
 
-/// The job waits with a remediation, and goes on where it stopped, on every engine.
+/// The job waits with a remedy and resumes where it stopped, on every engine.
 #[tokio::test]
 async fn a_job_stopped_by_a_wrong_key_goes_on_after_it_is_mended() {
     for database in TestDatabase::each().await {

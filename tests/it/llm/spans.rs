@@ -1,5 +1,5 @@
-//! Spans go to the collector that is configured, by the names of the conventions, and never hold a
-//! text.
+//! Spans go to the configured collector, use the names of the OpenTelemetry conventions, and never
+//! contain text.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,5 @@
-//! Providers that are busy, away or in trouble (F6, F7, F8): patience, a breaker, the fallback
-//! model, and an end.
+//! Providers that are busy, unreachable or failing: retries, the circuit breaker, the fallback
+//! model, and timeouts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ async fn the_wait_is_as_long_as_the_provider_says() {
         }
     }
 
-    // Google says it in the body.
+    // Google sends it in the body.
     let door = Door::open().await;
     let body =
         json!({"error": {"code": 429, "message": "quota", "details": [{"retryDelay": "0.3s"}]}})
@@ -183,7 +183,7 @@ async fn a_wait_that_is_too_long_counts_as_away() {
     assert_eq!(error.code(), "llm_unavailable");
     assert!(begun.elapsed() < Duration::from_secs(20) && door.model.requests().len() == 1);
 
-    // Nobody else asks before that time, and nobody waits for it inside.
+    // No other caller sends a request before that time, and none waits for it inside the call.
     let next = tokio::time::timeout(
         Duration::from_secs(20),
         door.llm.ask(&door.session(), five_chunks()),
@@ -200,7 +200,7 @@ async fn a_wait_that_is_too_long_counts_as_away() {
     assert!((3000..=3600).contains(&wait.as_secs()), "{wait:?}");
     assert_eq!(door.model.requests().len(), 1, "nothing was sent");
 
-    // Whoever tries the model does not keep to it, and opens the way for everybody.
+    // A probe ignores the wait, and its success ends it for all callers.
     assert!(
         door.llm
             .probe(door.session())
@@ -213,11 +213,11 @@ async fn a_wait_that_is_too_long_counts_as_away() {
     door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 }
 
-/// One caller's 429 holds the others of the same provider too.
+/// A 429 for one caller delays all callers of the same provider.
 #[tokio::test]
 async fn everybody_waits_when_one_is_told_to() {
     let door = Door::open().await;
-    // The first call of all takes longer: a client is made.
+    // The first call takes longer, because it creates the client.
     door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     door.model.clear();
@@ -308,7 +308,6 @@ async fn a_provider_that_stays_away_ends_the_tries() {
     );
 }
 
-/// F8.
 #[tokio::test]
 async fn a_wrong_key_or_model_is_said_at_once() {
     for (mode, _) in MODES {
@@ -344,8 +343,8 @@ async fn a_wrong_key_or_model_is_said_at_once() {
                 assert_eq!(error.code(), wanted, "{kind} {code} {error}");
                 assert_eq!(door.model.requests().len(), 1, "{kind} {code}: no retry");
                 assert!(!error.remediation().is_empty());
-                // A name that the request gave is its own affair; a key and an account are waited
-                // for.
+                // A wrong model name in a request fails at once; jobs wait for a valid key and for
+                // credit.
                 assert_eq!(
                     error.may_pass(),
                     [401, 402, 429].contains(&code),
@@ -412,7 +411,6 @@ async fn the_breaker_opens_and_a_single_probe_closes_it() {
     door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 }
 
-/// R-SAF-A3.
 #[tokio::test]
 async fn the_fallback_model_is_asked_once() {
     let door = Door::with(&[("LLM__FALLBACK_MODEL", "anthropic_stub:small")]).await;
@@ -452,7 +450,7 @@ async fn the_fallback_model_is_asked_once() {
         1
     );
 
-    // Once, also when its answer has to be split.
+    // Only once, even if its answer has to be split.
     door.model.clear();
     door.model.clear_faults();
     door.model.always(step(status(503, &[], ""), "m"));
@@ -472,7 +470,7 @@ async fn the_fallback_model_is_asked_once() {
         "the first model is not asked again"
     );
 
-    // Also for answers that stay invalid; but a wrong key must be seen.
+    // Also for answers that stay invalid; but a wrong key must be reported.
     for (fault, calls) in [
         (Fault::RawText { text: "no".into() }, 3),
         (status(401, &[], ""), 1),
@@ -485,7 +483,7 @@ async fn the_fallback_model_is_asked_once() {
     }
 }
 
-/// A second look at what is filed is not worth it.
+/// A second look at filed chunks is not worth the cost of another model.
 #[tokio::test]
 async fn what_is_for_one_model_is_not_asked_of_another() {
     let door = Door::with(&[("LLM__FALLBACK_MODEL", "anthropic_stub:small")]).await;
@@ -581,7 +579,7 @@ async fn requests_keep_to_the_providers_pace() {
             .all(Result::is_ok)
     );
 
-    // Six may go at once; the seventh and eighth wait a turn of 1.1 s each.
+    // Six may start at once; the seventh and eighth wait 1.1 s each.
     assert!(
         begun.elapsed() >= Duration::from_secs(2),
         "{:?}",

@@ -1,5 +1,4 @@
-//! The requests themselves, as each kind of provider gets them, and what is read out of its
-//! answers.
+//! The requests that each kind of provider receives, and how its responses are read.
 
 use memoir::llm::Task as _;
 use serde_json::{Value, json};
@@ -8,7 +7,7 @@ use crate::support::door::{Door, MODES, choice, five_chunks, in_mode};
 
 const KINDS: [&str; 3] = ["openai_stub", "anthropic_stub", "gemini_stub"];
 
-/// The one request of a call, with what every run changes left out.
+/// The only request of a call, without the parts that change with every run.
 async fn sent(kind: &str, mode: &'static str) -> Value {
     let door = Door::with(&in_mode(mode)).await;
     let session = door
@@ -167,7 +166,7 @@ async fn extra_headers_are_sent_and_no_key_means_no_authorization() {
     );
 }
 
-/// The frame is what the seeds say, and the same every time: providers' caches live on that.
+/// The prompt is the same every time, because providers' caches depend on it.
 #[tokio::test]
 async fn the_prompt_is_the_frame_and_nothing_that_changes() {
     let door = Door::open().await;
@@ -214,7 +213,7 @@ async fn stages_can_have_models_of_their_own() {
     assert_eq!(models, ["m", "chooser"]);
 }
 
-/// What the environment holds for others is not sent to anybody.
+/// Variables of the environment that are meant for other programs are not sent.
 #[tokio::test]
 async fn nothing_of_the_environment_is_sent_along() {
     let door = Door::open().await;
@@ -240,7 +239,7 @@ async fn nothing_of_the_environment_is_sent_along() {
     }
 }
 
-/// A model may be named by a request, and its name becomes part of an address at some providers.
+/// A request may name a model, and for some providers the name becomes part of a URL.
 #[tokio::test]
 async fn a_models_name_leads_nowhere_else() {
     let door = Door::open().await;

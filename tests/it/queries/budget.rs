@@ -1,4 +1,4 @@
-//! PRUNE: what the prompt takes, what is dropped, and what is refused (M-9.B1, M-9.B2, D-7).
+//! PRUNE: the size of the prompt, what is dropped, and what is rejected.
 
 use memoir::base::tokens::TokenCounter;
 use memoir::scripted_model::Reply;
@@ -15,7 +15,7 @@ fn words(word: &str, count: usize) -> String {
     format!("{word} ").repeat(count)
 }
 
-/// Three leaves whose ranks go up from C to E: by order C is last.
+/// Three leaves whose ranks rise from C to E, so that C comes last.
 async fn three_leaves(desk: &Desk) {
     let (c, d, e) = (words("cedar", 100), words("daisy", 100), words("elm", 100));
     desk.library
@@ -68,7 +68,7 @@ async fn the_estimate_can_be_recomputed() {
         .fold(sent, |sent, text| sent.replacen(text.as_str(), "", 1));
     let chars = i64::try_from(fixed.chars().count()).unwrap();
 
-    // The last line break of the frame is not sent.
+    // The last line break of the prompt is not sent.
     assert_eq!(estimate["fixed_prompt_char_count"], chars + 1);
     let whole = tokens(&request.system) + tokens(&request.user);
     assert_eq!(estimate["final_prompt_token_count"], whole);
@@ -121,7 +121,7 @@ async fn what_fits_exactly_is_kept_and_one_token_less_drops_the_lowest_rank() {
     assert!(!sent.user.contains("cedar") && sent.user.contains("daisy"));
     assert!(desk.seen("summarize").is_empty());
 
-    // Much less: two are dropped, the lowest first.
+    // A much smaller budget: two paths are dropped, the lowest rank first.
     let result = desk.ask_well(body(&json!({"max_token_budget": 320}))).await;
     assert_eq!(
         each(&result["dropped_paths"], "path"),
@@ -131,8 +131,8 @@ async fn what_fits_exactly_is_kept_and_one_token_less_drops_the_lowest_rank() {
     desk.close().await;
 }
 
-/// What counts is what is sent: with the schema in words where the model needs that, and with
-/// quotation marks that must not end a chunk. The numbers that are told stay those of the texts.
+/// The budget applies to what is sent, including a schema in the prompt and escaped quotation
+/// marks. The reported counts are those of the texts.
 #[tokio::test]
 async fn the_budget_holds_for_what_is_sent_in_every_output_mode() {
     for mode in ["native", "tool", "prompted"] {
@@ -191,7 +191,7 @@ async fn the_budget_holds_for_what_is_sent_in_every_output_mode() {
                     "{mode}"
                 );
 
-                // No more is left out than must be.
+                // No more than necessary is dropped.
                 if strategy == "PRUNE" && budget < 2000 {
                     assert!(whole > budget - 200, "{mode} {whole} of {budget}");
                 }
@@ -214,7 +214,7 @@ async fn without_rankings_the_last_path_goes_first() {
     let desk = Desk::open().await;
     let (c, d) = (words("cedar", 100), words("daisy", 100));
 
-    // Two parents: the order is by level 1, the mean rank is another matter.
+    // Two parents: paths are ordered by their rank on level 1, not by the mean rank.
     desk.library
         .add("/1.txt", &[(&["A", "B", "C"], &c), (&["X", "Y", "Z"], &d)])
         .await;
@@ -277,8 +277,7 @@ async fn an_overfull_leaf_is_trimmed_or_refused() {
     let all = total(&Desk::answered(&ask(json!({})).await));
     let result = Desk::answered(&ask(json!({"max_token_budget": all - 1})).await);
 
-    // The chunk that holds the query's rare word stays, and the first of the others; in their
-    // order.
+    // The chunk with the query's rare word stays, and the first of the others, in their order.
     assert_eq!(texts(&result), [texts_of[0].clone(), texts_of[2].clone()]);
     assert_eq!(each(&result["dropped_chunks"], "reason"), ["over_budget"]);
     assert_eq!(result["dropped_paths"], json!([]));
@@ -301,7 +300,7 @@ async fn an_overfull_leaf_is_trimmed_or_refused() {
         );
     }
 
-    // Not even one fits.
+    // Not even one chunk fits.
     let refused = ask(json!({"max_token_budget": 150})).await;
     refused.assert_problem(422, "budget_exceeded");
     assert!(refused.json()["context"]["responses"].is_array());

@@ -1,4 +1,4 @@
-//! `memoir ask`, as it is typed.
+//! `memoir ask`, run as a user runs it.
 
 use std::process::Command;
 

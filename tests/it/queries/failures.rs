@@ -1,5 +1,4 @@
-//! What is refused, and what a model can do wrong: each has its problem, with the calls that were
-//! made (M-5, M-7.4).
+//! Invalid queries and model errors: each gets its problem code, with the calls made so far.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +64,7 @@ async fn a_question_that_breaks_a_rule_is_refused_before_anything_is_asked() {
         assert_eq!(reply.json()["errors"][0]["field"], format!("{field}[0]"));
     }
 
-    // All that is wrong is told at once.
+    // All errors are reported at once.
     let reply = desk.ask(json!({"query": "", "n": 0, "limit": 0})).await;
     assert_eq!(reply.json()["errors"].as_array().unwrap().len(), 3);
     desk.ask(json!({"query": "?", "model": "nobody:x"}))
@@ -77,7 +76,7 @@ async fn a_question_that_breaks_a_rule_is_refused_before_anything_is_asked() {
     assert_ne!(fits.status.as_u16(), 422, "{}", fits.text);
     desk.model.clear();
 
-    // SUMMARIZE needs more than its headroom (K-38).
+    // SUMMARIZE needs a budget above its headroom.
     let reply =
         desk.ask(json!({"query": "?", "prompt_limiting_strategy": "SUMMARIZE", "max_token_budget": 1024})).await;
     reply.assert_problem(422, "invalid_request");

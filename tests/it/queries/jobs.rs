@@ -1,4 +1,4 @@
-//! Queries that nobody waits for: jobs of their own kind.
+//! Queries that run as jobs.
 
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ async fn with_a_key_an_answer_is_paid_once() {
         1
     );
 
-    // What failed is not kept: asked again, it may succeed.
+    // A failed answer is not stored, because a repeated query may succeed.
     let unknown =
         json!({"query": "plants", "source_ids": ["01890000-0000-7000-8000-000000000000"]});
     let other = || {
@@ -124,7 +124,7 @@ async fn with_a_key_an_answer_is_paid_once() {
     desk.close().await;
 }
 
-/// An answer holds chunks, which are kept in one place.
+/// An answer contains chunks, which must be stored in one place only.
 #[tokio::test]
 async fn an_answer_is_kept_for_its_key_for_an_hour_and_not_where_nothing_is() {
     let hour = 60 * 60 * 1_000_000;

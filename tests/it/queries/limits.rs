@@ -1,4 +1,4 @@
-//! Known before it is spent: estimates, and queries that are refused before their first call.
+//! Estimates, and queries that are rejected before their first call.
 
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ async fn an_estimate_bounds_what_every_strategy_takes() {
         );
 
         assert!(bound["cost_usd"].as_f64().unwrap() > 0.0);
-        // Exact counts of what the frames hold, a little more at the most.
+        // The estimate is at most slightly above the exact count.
         for (level, call) in bound["levels"].as_array().unwrap().iter().zip(&calls) {
             let counter = memoir::base::tokens::TokenCounter::for_model(Some("gpt-4o"));
             let sent =
@@ -108,7 +108,7 @@ async fn an_estimate_bounds_what_every_strategy_takes() {
     desk.close().await;
 }
 
-/// Also with what is said of the sources, and with a schema in words.
+/// Also with helpers of sources, and with the schema in the prompt.
 #[tokio::test]
 async fn an_estimate_bounds_whatever_stands_in_a_question() {
     for mode in ["native", "tool", "prompted"] {
@@ -149,7 +149,7 @@ async fn an_estimate_bounds_whatever_stands_in_a_question() {
                 let counter = memoir::base::tokens::TokenCounter::for_model(Some("gpt-4o"));
 
                 for call in desk.seen("select") {
-                    // K-40: of four sources none is described.
+                    // With four sources, no helper is included.
                     let described = call.user.matches("Source ").count();
                     assert_eq!(
                         described,
@@ -227,7 +227,7 @@ async fn a_question_that_may_take_too_much_is_refused_before_its_first_call() {
     desk.ask_well(json!({"query": "plants", "max_calls": 4, "max_cost_usd": 1.0}))
         .await;
 
-    // A retry counts when it happens.
+    // A retry counts only when it happens.
     desk.model.push(memoir::scripted_model::Fault::RawText {
         text: "no".to_owned(),
     });

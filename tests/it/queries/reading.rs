@@ -1,4 +1,4 @@
-//! What is read of the leaves, in which order, and of which sources (M-4.3, M-9.D, D-2, K-18).
+//! Which chunks of the leaves are read, in which order, and from which sources.
 
 use serde_json::{Value, json};
 
@@ -138,7 +138,7 @@ async fn pages_and_limits_keep_the_order() {
     desk.close().await;
 }
 
-/// A chosen path that the limit left nothing for cannot be in the answer, and that is told.
+/// If the limit leaves no chunks for a chosen path, the result says so.
 #[tokio::test]
 async fn paths_beyond_the_limit_are_told() {
     let desk = Desk::open().await;
@@ -162,7 +162,7 @@ async fn paths_beyond_the_limit_are_told() {
     let replay = desk.app.post(&again, &json!({})).await.json();
     assert_eq!(replay["identical"], true, "{replay}");
 
-    // Whoever only reads goes on with the cursor.
+    // With `mode: retrieve`, the cursor returns the rest.
     let mut pages = body;
     pages["mode"] = json!("retrieve");
     assert_eq!(desk.ask_well(pages).await["dropped_paths"], json!([]));
@@ -219,7 +219,7 @@ async fn only_what_the_documents_say_now_unless_told_otherwise() {
         .await;
     let second = desk.library.now();
 
-    // Says the same as the second, and shares its chunks.
+    // Has the same text as the second version and shares its chunks.
     desk.library.add_version(&source, 3, &[]).await;
     desk.library
         .add_version(&source, 4, &[(HERE, "fourth")])
@@ -345,7 +345,7 @@ async fn a_scope_shows_only_the_categories_that_hold_something_of_it() {
         ["\"no_chunks_found\""]
     );
 
-    // What retrieval may not use is not found.
+    // Sources that are not eligible are not found.
     let patch = desk
         .app
         .request(Method::PATCH, &format!("/v1/sources/{other}"))
@@ -364,7 +364,7 @@ async fn a_scope_shows_only_the_categories_that_hold_something_of_it() {
     desk.close().await;
 }
 
-/// Categories that only hold what is switched off, or that are gone, are not shown to anybody.
+/// Deleted categories, and categories that contain only excluded sources, are not options.
 #[tokio::test]
 async fn what_is_switched_off_or_removed_leads_nobody_astray() {
     for database in TestDatabase::each().await {

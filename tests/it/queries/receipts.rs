@@ -1,4 +1,4 @@
-//! Receipts and replays: what remains of a query, and what it proves (M-0.2, M-9.A11).
+//! Receipts and replays: what is stored of a query, and that a replay reproduces it.
 
 use memoir::model::llm_call::Payer;
 use serde_json::{Value, json};
@@ -135,7 +135,7 @@ async fn receipts_are_listed_newest_first_in_their_space() {
     desk.close().await;
 }
 
-/// A result but for its times.
+/// A result without its times.
 fn timeless(mut result: Value) -> String {
     for time in ["elapsed_ms", "total_latency"] {
         result[time] = Value::Null;
@@ -163,7 +163,7 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
     desk.library.describe(&source, "A list.").await;
     desk.library.category(&["Plants", "Small", "Bare"]).await;
 
-    // Twice wrong on the way, which is part of the record.
+    // Two invalid answers, which are part of the record.
     desk.model.push(memoir::scripted_model::Fault::RawText {
         text: "{}".to_owned(),
     });
@@ -186,8 +186,8 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
     let failed = desk.ask(json!({"query": "small bare plants?"})).await;
     failed.assert_problem(404, "no_chunks_found");
 
-    // Everything moves on: chunks to another leaf, new ones in the same leaves, new categories,
-    // another version, another helper.
+    // Everything changes: chunks move to another leaf, new ones are filed in the same leaves; there
+    // are new categories, another version and another helper.
     let leaf = |name: &str| format!("(SELECT id FROM categories WHERE name = '{name}')");
     let moved = format!(
         "UPDATE chunks SET category_id = {} WHERE category_id = {}",
@@ -262,7 +262,7 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
         "and nothing is kept of it"
     );
 
-    // A source that is gone cannot be replayed, and that is told.
+    // A query on a deleted source cannot be replayed, and the response says so.
     let gone = desk
         .app
         .request(reqwest::Method::DELETE, &format!("/v1/sources/{source}"));
@@ -404,7 +404,7 @@ async fn old_receipts_go_with_their_calls_and_the_sums_of_their_days_stay() {
         .ask_well(json!({"query": "plants of today", "mode": "retrieve"}))
         .await);
 
-    // Everything of the ledger is written once it was looked at.
+    // Reading the ledger waits until it is written.
     let spent = desk.app.get("/v1/usage?from=2000-01-01").await.json()["totals"].clone();
     assert!(spent["calls"].as_i64().unwrap() >= 2, "{spent}");
     let before = memoir::base::clock::Clock::now(&*desk.app.clock).minus_seconds(60 * 60);

@@ -1,5 +1,4 @@
-//! The settings of queries: their defaults, their rules, and that they are seen (M-9.C, M-7A.1,
-//! K-38).
+//! The settings of queries: their defaults, their rules, and that they can be read.
 
 use std::collections::HashMap;
 
@@ -57,7 +56,7 @@ fn a_budget_must_be_there() {
     }
 }
 
-/// Of two providers only the one that the query names is asked, and nothing goes to the other.
+/// Only the provider that the query names is called.
 #[tokio::test]
 async fn a_question_may_name_its_model() {
     let other = ScriptedModel::local().await.unwrap();

@@ -1,4 +1,4 @@
-//! SUMMARIZE: the ratio, the parts, the exact frame, retries and the two last checks (M-9.B3).
+//! SUMMARIZE: the ratio, the parts, the exact prompt, retries and the two final checks.
 
 use memoir::base::tokens::TokenCounter;
 use memoir::scripted_model::{Reply, Seen};
@@ -55,7 +55,7 @@ fn asked(seen: &Seen) -> Vec<(i64, i64, i64)> {
     seen.user.lines().filter_map(line).collect()
 }
 
-/// A model whose summaries have as many characters as this makes of the target.
+/// A model whose summaries have the length that this function computes from the target.
 fn summarizing(desk: &Desk, length: impl Fn(&Seen, i64, i64) -> i64 + Send + Sync + 'static) {
     desk.model.set_rule(move |seen| {
         if seen.stage != "summarize" {
@@ -131,7 +131,7 @@ async fn everything_is_shortened_by_the_same_ratio_in_parts_that_fit() {
     );
 
     assert!(calls[0].user.starts_with(&head));
-    // All of them are used, none is dropped, and the prompt holds the summaries.
+    // All chunks are used, none is dropped, and the prompt contains the summaries.
     assert_eq!(result["used_chunks"].as_array().unwrap().len(), 6);
     assert_eq!(
         (&result["dropped_paths"], &result["dropped_chunks"]),
@@ -181,7 +181,7 @@ async fn a_budget_without_room_is_refused() {
     desk.ask(long).await.assert_problem(422, "budget_too_small");
     assert!(desk.seen("summarize").is_empty());
 
-    // One chunk that no call can hold.
+    // One chunk that is too large for any call.
     let leaf: &[&str] = &["A", "B", "C"];
     desk.library
         .add("/2.txt", &[(leaf, &words("oak", 1000))])
@@ -328,7 +328,7 @@ async fn summaries_of_many_tokens_are_not_sent() {
             return Reply::sensible(seen);
         }
 
-        // As many characters as allowed, but each of them several tokens.
+        // As many characters as allowed, but several tokens per character.
         let summary = |(id, _, target): (i64, i64, i64)| {
             json!({"chunk_id": id, "summary": "𒀱".repeat(usize::try_from(target).unwrap())})
         };

@@ -1,5 +1,4 @@
-//! The walk: who is asked what on which level, what is chosen, and what is left behind (M-4.1,
-//! M-4.2, M-8).
+//! The walk: the model calls on each level, what is chosen, and what is dropped.
 
 use memoir::scripted_model::Fault;
 use serde_json::{Value, json};
@@ -174,7 +173,7 @@ async fn every_strategy_chooses_so_many_per_level() {
             [6, 7, 7],
             7,
         ),
-        // No more than there are options.
+        // Not more than the number of options.
         (
             json!({"strategy": "branch_out", "n": 7, "n2": 5, "per_level_max": 50}),
             [7, 12, 17],
@@ -257,7 +256,7 @@ async fn one_parent_left_means_names_again() {
         .await;
     assert!(desk.seen("select")[2].user.contains("\n- Old\n"));
 
-    // A parent of which no child was chosen.
+    // A parent without a chosen child.
     assert_eq!(
         result["dropped_paths"],
         json!([{"path": ["Stones"], "reason": "not_selected"}])
@@ -419,7 +418,7 @@ async fn ranks_and_names_that_break_a_rule_are_asked_again() {
         let repair = &desk.model.requests()[1].user;
         assert!(repair.contains(why), "{why}: {repair}");
 
-        // Twice wrong is an error that names the rule, with the calls that were made.
+        // Two invalid answers are an error that names the rule and lists the calls.
         desk.model.push(Fault::RawAnswer {
             json: json!({"selections": wrong.clone()}),
         });

@@ -1,4 +1,4 @@
-//! Every protocol in every mode: what is understood of the request, and how the answer is worded.
+//! Every protocol in every mode: how the request is parsed, and what the response looks like.
 
 use super::common::*;
 use memoir::scripted_model::*;

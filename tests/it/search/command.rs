@@ -1,4 +1,4 @@
-//! `memoir search`, as it is typed.
+//! `memoir search`, run as a user runs it.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! One ranking everywhere: three databases, in memory or by the engine's own full-text index.
+//! The same ranking on three databases, in memory and with the engine's own full-text index.
 
 use memoir::base::ids::random_fraction;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Setup;
 use crate::support::database::TestDatabase;
 
-/// A small generator with a seed, so that a failure can be repeated.
+/// A small random generator with a seed, so that a failure can be reproduced.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -18,7 +18,7 @@ impl Dice {
         usize::try_from((self.0 >> 33) % most as u64).unwrap()
     }
 
-    /// Words as common as in a language: the first often, the last hardly ever.
+    /// Words with the frequencies of a language: the first often, the last rarely.
     pub fn text(&mut self, words: usize) -> String {
         const WORDS: [&str; 40] = [
             "the",
@@ -139,7 +139,7 @@ async fn every_engine_gives_the_same_order_in_memory_and_in_the_database() {
             }
         }
 
-        // The same database without memory to spare.
+        // The same database without memory for the index.
         let small = crate::support::app::TestApp::at(
             &setup.app.database.url,
             std::sync::Arc::clone(&setup.app.database),
@@ -209,7 +209,7 @@ async fn filters_hold_where_the_space_does_not_fit_into_memory() {
         }
 
         for kind in ["keyword", "hybrid"] {
-            // Only another user's source has the rarest word.
+            // Only another user's source contains the rarest word.
             for filters in [json!({"user_id": "bob"}), json!({"tags": ["of_bob"]})] {
                 let body =
                     json!({"query": "saffron budget", "type": kind, "k": 1, "filters": filters});

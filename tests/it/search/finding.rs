@@ -167,7 +167,7 @@ async fn only_what_a_document_says_now_is_found_unless_the_time_is_named() {
             assert_eq!(setup.paths(before).await, Vec::<String>::new());
         }
 
-        // The same text once more is a version that shares its chunks.
+        // The same text again is a version that shares its chunks.
         setup.app.clock.advance_seconds(60);
         setup
             .bring("/plan.md", "The heron nests by the weir.")
@@ -252,7 +252,7 @@ async fn filters_hold_and_never_leak() {
             );
         }
 
-        // What is switched off, and what is gone, is not found from that moment on.
+        // Excluded and deleted sources are not found from then on.
         setup.change(&ann, &json!({"eligible": false})).await;
         setup.remove(&plain).await;
         for kind in KINDS {
@@ -456,7 +456,7 @@ async fn processes_that_share_a_database_find_the_same() {
             app: TestApp::at(&database.url.clone(), database, &[]).await,
         };
 
-        // Both hold the vectors in memory before anything changes.
+        // Both have the vectors in memory before anything changes.
         let question =
             json!({"query": "a kite above the dunes", "type": "semantic", "min_score": 0.3});
         for setup in [&here, &there] {

@@ -1,4 +1,4 @@
-//! What a text is made found by: `ingestion.indexes`, for all or for one.
+//! How a text can be found: `ingestion.indexes`, as a setting and per request.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ async fn a_text_for_searches_alone_asks_no_model() {
             json!([])
         );
 
-        // The same again shares what is there.
+        // The same text again shares the chunks.
         let again = ingest.run(&body).await;
         assert_eq!(again["result"]["shares_chunks_of_version"], 1, "{again}");
         ingest.app.finish().await;
@@ -116,7 +116,7 @@ async fn a_text_may_also_just_be_kept() {
             .json();
 
         assert_eq!(version["version"], 2, "{version}");
-        // Brought again to be found, it is.
+        // Ingested again with an index, it is found.
         setup.bring("/v.md", TEXT).await;
         assert_eq!(setup.paths(json!({"query": "violin"})).await, ["/v.md"]);
         setup.app.finish().await;

@@ -1,5 +1,5 @@
-//! A space that does not fit into memory, where PostgreSQL has pgvector: the database compares, the
-//! order is the same.
+//! A space that does not fit into memory, on PostgreSQL with pgvector: the database compares the
+//! vectors, and the order is the same.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ async fn pgvector_finds_what_memory_finds() {
             .await;
     }
 
-    // The extension comes later than the first texts.
+    // The extension is created after the first texts.
     let database = Arc::clone(&setup.app.database);
     setup.app.finish().await;
     database.execute("CREATE EXTENSION vector").await;
@@ -52,7 +52,8 @@ async fn pgvector_finds_what_memory_finds() {
     })
     .await;
 
-    // One whose copy is gone is not found by meaning any more: it is the copies that are compared.
+    // A chunk without a copy is no longer found by meaning, which shows that the copies are
+    // compared.
     let lost = roomy
         .bring("/lost.md", "A zeppelin over the glacier.")
         .await;
@@ -66,7 +67,7 @@ async fn pgvector_finds_what_memory_finds() {
     assert_eq!(small.paths(asked.clone()).await, ["/lost.md"]);
     let one = "(SELECT c.id FROM search_entries c JOIN sources s ON s.id = c.group_id WHERE s.path = '/lost.md')";
 
-    // Again and again: one that is still copying puts it back.
+    // Repeated, because a process that is still copying may restore it.
     until("pgvector is asked", async || {
         database
             .execute(&format!(
@@ -84,7 +85,7 @@ async fn pgvector_finds_what_memory_finds() {
         .await;
     compare(&small, &roomy, &mut dice, &["semantic", "hybrid"]).await;
 
-    // Former versions are in the table, too, and nobody's business.
+    // Earlier versions are in the table too, but are not searched.
     for number in 0..10 {
         roomy.bring(&format!("/{number}.md"), &dice.text(200)).await;
     }
@@ -101,7 +102,7 @@ async fn pgvector_finds_what_memory_finds() {
     roomy.app.finish().await;
 }
 
-/// The database and the memory find the same.
+/// The database and the in-memory index find the same chunks.
 async fn compare(small: &Setup, roomy: &Setup, dice: &mut Dice, kinds: &[&str]) {
     for query in (0..6).map(|_| dice.text(5)).collect::<Vec<_>>() {
         for kind in kinds {
