@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_space_name_is_checked() {
+    fn rejects_invalid_space_names() {
         for good in ["default", "a", "team_7-b", &"x".repeat(64)] {
             assert!(good.parse::<Space>().is_ok(), "{good}");
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_sort_by_age_and_take_one_spelling() {
+    fn ids_sort_by_age_and_have_one_spelling() {
         let (first, second) = (SourceId::new(), SourceId::new());
         assert!(first < second);
         assert_eq!(

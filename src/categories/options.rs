@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_twice_is_there_once() {
+    fn an_option_that_is_read_twice_is_listed_once() {
         let option = |id, parent_id| CategoryOption {
             id,
             parent_id,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_removal_begins_anew_once_and_leaves_walks_under_way_what_they_have() {
+    async fn a_deletion_reloads_the_options_and_does_not_affect_running_walks() {
         let folder = tempfile::tempdir().unwrap();
         let environment = HashMap::from([(
             "DATABASE_URL".to_owned(),

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_folded_onto_what_is_there() {
+    fn similar_names_match_existing_categories() {
         let mut tree = tree(2, &serde_json::json!({}), "level");
         tree.load(&[stored(7, None, 1, "Finance")]);
         let node = tree.choose(ROOT, " FINANCE ").unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_level_makes_no_more() {
+    fn a_full_level_gets_no_new_category() {
         let mut tree = tree(1, &serde_json::json!({"1": 2}), "level");
         assert!(tree.choose(ROOT, "A").is_some() && tree.choose(ROOT, "B").is_some());
         assert!(!tree.may_create(ROOT));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_category_is_made_only_with_a_place_for_a_leaf_below_it() {
+    fn a_category_is_created_only_with_room_for_a_leaf_below_it() {
         let mut tree = tree(3, &serde_json::json!({"3": 2}), "level");
         let a = tree.choose(ROOT, "A").unwrap();
         let b = tree.choose(ROOT, "B").unwrap();
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn some_places_are_kept_for_new_subjects() {
+    fn some_room_is_reserved_for_new_subjects() {
         let mut tree = tree(2, &serde_json::json!({}), "level");
         let banking = tree.choose(ROOT, "Banking").unwrap();
         let made = (0..128)
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn new_branches_have_room_when_finer_leaves_have_none() {
+    fn new_branches_have_room_when_existing_ones_have_none() {
         let mut tree = tree(3, &serde_json::json!({}), "level");
         let money = tree.choose(ROOT, "Money").unwrap();
         let cards = tree.choose(money, "Cards").unwrap();
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_that_end_early_need_places_only_where_they_end() {
+    fn branches_that_end_early_need_room_only_below_their_end() {
         // Created by a user: two levels are full, and only leaves are missing.
         let by_hand = [
             stored(1, None, 1, "A"),
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_per_parent_counts_its_children_alone() {
+    fn a_limit_per_parent_counts_only_its_children() {
         let mut tree = tree(2, &serde_json::json!({"1": 2, "2": 1}), "parent");
         for parent in ["A", "B"] {
             let node = tree.choose(ROOT, parent).unwrap();
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_made_meanwhile_is_the_same_category() {
+    fn a_category_created_in_the_meantime_is_reused() {
         let mut tree = tree(2, &serde_json::json!({}), "level");
         let a = tree.choose(ROOT, "A").unwrap();
         tree.load(&[stored(5, None, 1, "a")]);

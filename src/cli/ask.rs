@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_told_as_an_answer_a_tree_and_a_bill() {
+    fn prints_the_answer_the_walk_and_the_cost() {
         let rank = |rank: i64, best: i64| json!({"ranked_relevance": rank, "best": best});
         let result = json!({
             "id": "q1", "answer": "Forty-two [7].", "elapsed_ms": 12.4, "warnings": [],

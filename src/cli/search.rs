@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_told_as_a_list() {
+    fn prints_results_as_a_list() {
         let result = json!({
             "items": [{"rank": 1, "score": 0.8125, "path": "/a.md", "chunk_id": 7, "text_content": "One\n two  three."}],
             "timings": {"total_ms": 2.25},

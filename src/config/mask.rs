@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_string_loses_its_password_only() {
+    fn only_the_password_of_a_connection_string_is_masked() {
         for (given, shown) in [
             (
                 "postgres://me:s3cret@db:5432/memoir",

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn admits_ignorance() {
+    fn says_so_if_the_chunks_do_not_answer() {
         let chunks = [AnswerChunk {
             chunk_id: 7,
             path: "",

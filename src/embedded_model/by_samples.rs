@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_in_the_wrong_place_moves_and_others_stay() {
+    fn a_misfiled_chunk_moves_and_others_stay() {
         let stray = [
             "Why was my exchange rate so low?",
             "Where is the card that I ordered?",

@@ -350,7 +350,7 @@ mod tests {
     const FEE: &str = "Why was I charged a fee for using my card abroad?";
 
     #[test]
-    fn broad_above_narrow() {
+    fn broad_names_are_above_narrow_ones() {
         for (level, depth, parent, text, wanted) in [
             (1, 3, vec![], SHUTTLE, "Science"),
             (2, 3, vec!["Science"], SHUTTLE, "Space"),
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn existing_names_are_joined() {
+    fn existing_names_are_reused() {
         for (level, categories, may_create, text, wanted) in [
             (
                 1,
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_of_one_subject_keeps_its_enquiries_and_no_others() {
+    fn a_store_of_one_subject_accepts_only_texts_on_that_subject() {
         let samples = [
             "When will my new card arrive?",
             "Why was I charged a fee for using my card abroad?",
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_one_call_see_each_others_names() {
+    fn chunks_of_one_call_share_new_names() {
         let chunks = [
             (1, "Кошка спит дома. Кошка ест."),
             (2, "Кошка ест рыбу. Кошка спит."),
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_at_any_depth_gets_a_lawful_name() {
+    fn any_text_at_any_depth_gets_a_valid_name() {
         let giant = "x".repeat(1_000_000);
         let texts = [
             "",
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_questions_get_equal_answers() {
+    fn equal_requests_get_equal_answers() {
         let ask = || {
             file(
                 2,

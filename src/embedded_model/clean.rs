@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_what_tells_the_subject() {
+    fn keeps_the_words_that_show_the_subject() {
         for (text, wanted) in [
             (
                 "From: a@b.org\nSubject: Oil prices\n\nOil rose.",

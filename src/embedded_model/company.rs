@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_texts_are_no_measure_of_others() {
+    fn identical_texts_do_not_count_as_neighbours() {
         let texts = [vec!["Payment received"; 16]];
         for (text, most) in [
             ("Payment received", 0.1),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_far_and_too_little_says_nothing() {
+    fn an_unrelated_text_is_far_and_few_texts_give_no_result() {
         let texts: Vec<String> = (0..16)
             .map(|n| format!("Why was my card payment number {n} declined?"))
             .collect();

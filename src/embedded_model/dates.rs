@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_forms() {
+    fn reads_dates_in_many_forms() {
         for (text, wanted) in [
             ("2024-03-05", Some("2024-03-05")),
             ("2024-03-05T10:11:12Z", Some("2024-03-05")),

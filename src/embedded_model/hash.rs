@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_and_every_border_counts() {
+    fn every_byte_and_every_boundary_changes_the_hash() {
         let texts = [
             "",
             "a",

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people() {
+    fn recognises_names_of_people() {
         for (value, wanted) in [
             ("Jane Doe <jane@x.org>", Some("Jane Doe")),
             ("jane@x.org (Jane Doe)", Some("Jane Doe")),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_of_texts() {
+    fn reads_the_headers_of_texts() {
         let fields = ["author", "from", "byline"];
         for (text, wanted) in [
             (

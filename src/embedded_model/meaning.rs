@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_names_are_kin_to_subjects() {
+    fn names_outside_the_inventory_are_similar_to_its_subjects() {
         for (name, subject) in [
             ("Outer space", "Space"),
             ("Football matches", "Team sports"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn many_names_do_not_pile_up_or_change() {
+    fn the_cache_is_bounded_and_changes_no_result() {
         let before = Choice::new("Whales").vector;
         for n in 0..2 * KEPT {
             let _ = Choice::new(&format!("Name {n}"));

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tidy_names() {
+    fn tidies_names() {
         for (phrase, wanted) in [
             ("white whale", Some("White whale")),
             ("a/b\u{7}c", Some("A b c")),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_name_is_never_the_parents() {
+    fn a_new_name_is_never_that_of_the_parent() {
         let parents = ["General", "Details", "Notes"];
         let name = first_free(std::iter::once("notes".to_string()), &parents);
         assert!(!same(&name, "Notes"));

@@ -189,7 +189,7 @@ mod tests {
     use crate::embedded_model::profile;
 
     #[test]
-    fn phrases_come_from_the_chunk() {
+    fn phrases_are_taken_from_the_chunk() {
         for (text, wanted) in [
             (
                 "The white whale. Ahab hunts the white whale across the sea.",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_say_about_nothing() {
+    fn an_empty_text_has_no_phrases() {
         for text in ["", "   ", "12 34", "🙂🙂"] {
             assert!(key_phrases(text, &table::ZERO, 3).len() <= 1, "{text}");
         }

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readable_and_code() {
+    fn distinguishes_prose_from_code() {
         for (text, readable, code) in [
             (
                 "The shuttle reached its orbit after the launch.",

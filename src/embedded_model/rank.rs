@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stems_meet() {
+    fn words_with_the_same_stem_match() {
         for (a, b) in [
             ("refunds", "refunded"),
             ("closing", "closed"),

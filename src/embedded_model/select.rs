@@ -182,7 +182,7 @@ mod tests {
     ];
 
     #[test]
-    fn ordinary_questions_find_their_category() {
+    fn ordinary_queries_find_their_category() {
         let mut right = 0;
         for (question, wanted, others) in QUESTIONS {
             let mut options: Vec<&str> = others.split(", ").collect();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn edges() {
+    fn handles_empty_duplicate_and_unknown_input() {
         assert!(select("x", &[], &[], 3).is_empty());
         assert!(select("x", &["A"], &[], 0).is_empty());
         assert_eq!(select("", &["A", "A"], &[], 5), vec![("A".to_string(), 1)]);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_inside_counts_more_than_a_name_and_nothing_is_found_in_an_empty_one() {
+    fn contents_count_more_than_names_and_empty_categories_are_not_selected() {
         let holding = |texts: &[&str]| {
             let spread = texts.iter().map(|text| (*text).into()).collect();
             CategoryContents {

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_of_many_kinds() {
+    fn splits_many_kinds_of_sentences() {
         for (text, wanted) in [
             ("One. Two! Three?", vec!["One.", "Two!", "Three?"]),
             (
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_keep_to_the_limit() {
+    fn shortened_texts_keep_to_the_limit() {
         for (text, limit, wanted) in [
             ("short", 10, "short"),
             ("one two three", 8, "one two"),

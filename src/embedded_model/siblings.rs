@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_changes_nothing() {
+    fn caching_changes_no_result() {
         let texts: Vec<String> = (0..40)
             .map(|n| format!("Question {n} about cards, rates and top-ups"))
             .collect();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_and_its_home_are_looked_at_closely() {
+    fn the_nearest_category_and_the_current_one_are_compared_in_detail() {
         let texts: Vec<String> = (0..2 * NEAR)
             .map(|n| format!("A question about matter number {n}"))
             .collect();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_looks_like_a_border_is_none() {
+    fn a_text_that_looks_like_a_separator_is_not_one() {
         let split = fingerprint(fingerprint(0, &["a"]), &["b"]);
         for other in [["a", "+", "b"].as_slice(), &["a", "b"], &["a", "", "b"]] {
             assert_ne!(split, fingerprint(0, other), "{other:?}");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_is_harmless() {
+    fn unknown_words_are_harmless() {
         let mut siblings = SampledSiblings::of(&[], &[]);
         let read = siblings.read(&sketch(""));
         siblings.lay(3, &read);

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_hold_and_nothing_is_lost_entirely() {
+    fn summaries_keep_to_the_limit_and_are_not_empty() {
         let long = "word ".repeat(5_000);
         let giant = "x".repeat(1_000_000);
         let mail = "From: a@b.org\nDate: today\n\nThe refund was paid on Monday. It took two weeks. We are sorry for the delay in this matter.";
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_telling_sentences_stay() {
+    fn the_most_informative_sentences_stay() {
         let text = "The harbour of Hull handles grain. Hm. Grain ships leave the harbour daily. \
                     My aunt likes tea. The harbour exports grain to many ports.";
         let out = shorten(text, 80);

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_asset_is_whole() {
+    fn the_asset_is_complete() {
         assert_eq!(rows(), 29_528);
     }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_compared_as_their_vectors_are() {
+    fn comparing_rows_equals_comparing_vectors() {
         let vector = |id| {
             let mut sum = ZERO;
             add_row(&mut sum, id, 1.0);

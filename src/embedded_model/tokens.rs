@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_splits() {
+    fn splits_known_words() {
         for (text, count) in [
             ("", 0),
             ("   \n\t", 0),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn words_keep_their_place_in_the_text() {
+    fn words_keep_their_position_in_the_text() {
         let text = "Ünder the Bridge!";
         let mut seen = Vec::new();
         for_each_word(text, |bytes, word| {

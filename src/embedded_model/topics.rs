@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_fit_for_a_folder_and_found_again() {
+    fn every_topic_name_is_valid_and_found_again() {
         let all = inventory();
         for (number, topic) in all.topics.iter().enumerate() {
             assert!(topic.name.split(' ').count() <= 4, "{}", topic.name);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn compounds_are_read_back() {
+    fn compound_names_are_resolved() {
         let all = inventory();
         for name in [
             "Payment card fees",

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn near_words_count_as_well_as_equal_ones() {
+    fn similar_words_count_like_equal_ones() {
         let stolen = "My card was stolen";
         assert!((likeness(stolen, stolen) - 1.0).abs() < 1e-4);
         assert!(
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn both_directions_agree_and_memory_changes_nothing() {
+    fn the_comparison_is_symmetric_and_caching_changes_nothing() {
         let texts = [
             "My card was stolen",
             "Where is my card?",

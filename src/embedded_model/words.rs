@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_words() {
+    fn classifies_words() {
         for (word, wanted) in [
             ("the", Kind::Stop),
             ("?", Kind::Stop),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn singulars() {
+    fn finds_singulars() {
         for (word, wanted) in [
             ("cards", "card"),
             ("currencies", "currency"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_words_tell_languages() {
+    fn recognises_languages_by_stop_words() {
         assert_eq!(languages_of("nicht"), 1 << 1);
         assert!(is_stop("the"));
         assert!(!is_stop("whale"));

@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_found_in_what_small_models_write_around_it() {
+    fn finds_json_in_the_text_of_small_models() {
         let wanted = Some(json!({"answer": "a {b} c"}));
         for text in [
             r#"{"answer": "a {b} c"}"#,
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_cannot_be_stored_are_missing_from_the_record() {
+    fn items_with_nul_are_not_recorded() {
         let items = Items {
             list: "chunks",
             id: "id",
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_call_written_as_text_is_read() {
+    fn reads_a_tool_call_written_as_text() {
         let wanted = json!({"chunks": []});
         for text in [
             r#"{"name": "classify", "arguments": {"chunks": []}}"#,
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_braces_do_not_take_for_ever() {
+    fn a_million_braces_are_parsed_quickly() {
         assert_eq!(find_json(&"{".repeat(10_000)), None);
         assert_eq!(find_json(&"{\"a\":".repeat(2_000)), None);
     }

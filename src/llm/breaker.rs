@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_opens_after_failures_in_a_row_and_a_success_forgives_them() {
+    async fn opens_after_consecutive_failures_and_a_success_resets_the_count() {
         let breaker = Breaker::new(3, COOLDOWN);
         for _ in 0..5 {
             breaker.admit().ok().unwrap().failed();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_request_at_a_time_looks_whether_it_is_back() {
+    async fn one_request_at_a_time_checks_for_recovery() {
         let breaker = tripped();
         tokio::time::advance(COOLDOWN).await;
         let probe = breaker.admit().ok().unwrap();

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_go_out_in_requests_that_are_not_too_large() {
+    fn texts_are_split_into_requests_within_the_limit() {
         assert!(batches(&[]).is_empty());
         assert_eq!(batches(&["a"; 130]), [0..64, 64..128, 128..130]);
         let long = "x".repeat(CHARS - 1);

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn no_minute_sees_more_than_its_limit() {
+    async fn no_minute_exceeds_the_limit() {
         for limit in [1, 2, 6, 60, 600] {
             let gate = Gate::new(100, limit, 0);
             let start = Instant::now();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tokens_have_a_pace_of_their_own() {
+    async fn tokens_have_their_own_limit() {
         let gate = Gate::new(100, 0, 6000);
         let start = Instant::now();
         for _ in 0..3 {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_goes_away_gives_the_turn_back() {
+    async fn a_dropped_caller_releases_its_turn() {
         let gate = Gate::new(100, 6, 0);
         drop(gate.enter(0).await);
         for _ in 0..50 {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_closed_gate_holds_everybody() {
+    async fn a_closed_gate_delays_all_callers() {
         let gate = Gate::new(2, 0, 0);
         gate.hold_for(Duration::from_secs(7));
         gate.hold_for(Duration::from_secs(3));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shut_gate_turns_everybody_away_at_once() {
+    async fn a_shut_gate_rejects_all_callers_at_once() {
         let gate = Gate::new(1, 0, 0);
         let inside = gate.enter(0).await.unwrap();
         let waiting = gate.enter(0);

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_read_as_people_would() {
+    fn interprets_rejections_of_many_providers() {
         use Objection::{Mode as Form, Parameter as P, Schema};
 
         for (message, wanted) in [

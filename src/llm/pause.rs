@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn lets_one_probe_through_at_a_growing_interval() {
+    async fn allows_one_probe_at_a_growing_interval() {
         let pauses = paused(401);
         for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
             tokio::time::advance(Duration::from_secs(seconds - 1)).await;
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_probe_that_met_something_else_is_repeated() {
+    async fn a_probe_with_another_outcome_is_repeated() {
         let pauses = paused(402);
         tokio::time::advance(FIRST_INTERVAL).await;
         pauses
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_text_that_is_refused_by_a_model_that_answers_pauses_nobody() {
+    async fn a_rejected_text_does_not_pause_a_model_that_answers_others() {
         let pauses = paused(403);
         let refuse = || {
             pauses
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_concerns_one_model_pauses_that_model() {
+    async fn a_rejection_of_one_model_pauses_only_that_model() {
         for (code, others_go_on) in [(401, false), (402, false), (403, true), (404, true)] {
             let pauses = paused(code);
             assert!(pauses.refusal("m").is_some(), "{code}");

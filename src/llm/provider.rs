@@ -406,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_known_by_what_the_error_names_itself() {
+    fn rejections_are_recognised_by_their_error_code() {
         let refusal = |status, body: &str| {
             let (message, codes) = (message_of(body), codes_of(body));
             ProviderError::Status {
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn the_readable_part_of_an_error_is_found_in_every_shape() {
+    fn finds_the_message_in_every_error_format() {
         for (body, wanted) in [
             (r#"{"error":{"message":"no","code":"bad"}}"#, "no (bad)"),
             (

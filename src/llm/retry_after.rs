@@ -77,7 +77,7 @@ mod tests {
     type Headers = &'static [(&'static str, &'static str)];
 
     #[test]
-    fn every_form_is_read() {
+    fn reads_every_form_of_retry_after() {
         let now = Timestamp::parse_rfc3339("2026-11-15T12:00:00Z").unwrap();
         let cases: &[(Headers, &str, Option<u64>)] = &[
             (&[("retry-after", "2")], "", Some(2000)),

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_read_back() {
+    fn states_can_be_formatted_and_parsed() {
         for state in JobState::ALL {
             assert_eq!(JobState::parse(state.as_str()), Some(state));
         }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_final_stays_unless_it_is_queued_again() {
+    fn a_final_state_changes_only_by_a_retry() {
         for state in JobState::ALL.into_iter().filter(|state| state.is_final()) {
             for next in JobState::ALL {
                 assert_eq!(

@@ -70,13 +70,13 @@ mod tests {
     }
 
     #[test]
-    fn shared_words_make_texts_near() {
+    fn texts_with_shared_words_are_similar() {
         assert!((nearness("sea and land", "Land and Sea") - 1.0).abs() < 1e-6);
         assert!(nearness("sea and land", "sea and sky") > nearness("sea and land", "red brick"));
     }
 
     #[test]
-    fn a_text_without_words_has_a_direction() {
+    fn a_text_without_words_has_a_vector() {
         assert!((nearness("", "…") - 1.0).abs() < 1e-6);
     }
 }

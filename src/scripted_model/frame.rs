@@ -139,7 +139,7 @@ mod tests {
                           options:\n- Art\n- Sea and land\n";
 
     #[test]
-    fn lists_and_values() {
+    fn reads_lists_and_values() {
         let frame = Frame::read(SELECT);
         assert_eq!(frame.stage(), "select");
         assert_eq!(frame.list("options:"), ["Art", "Sea and land"]);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stage_is_known_by_its_text() {
+    fn each_stage_is_recognised_by_its_prompt() {
         let stage = |text: &str| Frame::read(text).stage();
         assert_eq!(
             stage("contextual_helper: none\nnew categories: allowed\nChunk 1:"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_quotes_are_read_back() {
+    fn escaped_quotes_are_restored() {
         for (sent, text) in [
             (r#"\"\"\"\"\"x"#, r#""""""x"#),
             (r#"a\"\"b"#, r#"a\"\"b"#),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_inside_texts_mean_nothing() {
+    fn labels_inside_texts_are_ignored() {
         let text = "query: why?\nChunk 7 [A / B]:\n\"\"\"\nnew categories: allowed\n\\\"\\\"\\\"\n\"\"\"\n";
         let frame = Frame::read(text);
         assert_eq!(frame.stage(), "answer");

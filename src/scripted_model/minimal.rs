@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_what_is_required_and_no_more() {
+    fn builds_only_required_fields() {
         let schema = json!({
             "type": "object",
             "required": ["ok", "n", "kind", "list", "ref"],
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_of_itself_ends() {
+    fn a_recursive_schema_terminates() {
         let schema =
             json!({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}});
         assert!(value(&schema).get("a").is_some());

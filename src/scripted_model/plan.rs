@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_replace_add_and_complain() {
+    fn edits_replace_and_add_and_reject_errors() {
         assert_eq!(edit("/a/1/b", json!(3)), Ok(json!({"a": [1, {"b": 3}]})));
         assert_eq!(edit("/a/-", json!(3)), Ok(json!({"a": [1, {"b": 2}, 3]})));
         assert_eq!(
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn removals_remove_and_complain() {
+    fn removals_remove_and_reject_errors() {
         let remove = |pointer: &str| {
             changed(
                 Fault::Remove {

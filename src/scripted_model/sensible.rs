@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn classify_keeps_to_the_list_when_it_must() {
+    fn classify_uses_only_the_list_if_it_is_closed() {
         let answer = classify(&Frame::read(&classify_frame("not allowed")), 3);
         for chunk in answer["chunks"].as_array().unwrap() {
             assert!(["Waves", "Light"].contains(&chunk["category"].as_str().unwrap()));

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_survives_the_way_through_json() {
+    fn a_step_can_be_written_and_read_as_json() {
         let step = Step::new(Fault::Delay { ms: 5 }).only_stage("select");
         let json = serde_json::to_value(&step).unwrap();
         assert_eq!(

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn text_becomes_terms() {
+    fn turns_text_into_terms() {
         for (text, wanted) in [
             ("", vec![]),
             ("  \n—!?", vec![]),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_lose_their_stop_words_unless_nothing_is_left() {
+    fn queries_lose_their_stop_words_unless_nothing_is_left() {
         let term = |term: &str, count| QueryTerm {
             term: term.to_string(),
             count,
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_plain_and_tell_terms_apart() {
+    fn tokens_are_plain_and_unique_per_term() {
         assert_eq!(token("a"), "qaa");
         assert_eq!(token("é"), "quc3a9");
         for term in ["x", "wing", "東京", "дома"] {

@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_space_is_called_as_all_of_them_are() {
+    fn no_space_can_have_the_name_for_all_spaces() {
         assert!(ALL_SPACES.parse::<Space>().is_err());
     }
 }

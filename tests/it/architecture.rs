@@ -213,7 +213,7 @@ fn imports_only_point_down() {
 }
 
 #[test]
-fn the_map_lists_the_floors_in_order() {
+fn the_table_lists_the_layers_in_order() {
     let order: Vec<&str> = MAY_IMPORT.iter().map(|(folder, _)| *folder).collect();
     for (index, (folder, allowed)) in MAY_IMPORT.iter().enumerate() {
         for name in *allowed {
@@ -248,7 +248,7 @@ fn the_map_lists_the_floors_in_order() {
 }
 
 #[test]
-fn crates_stay_in_their_rooms() {
+fn crates_are_used_only_in_their_folders() {
     for source in sources() {
         for (name, rooms) in ONLY_IN {
             let uses = named_after(&source.text, "use ").contains(*name)
@@ -263,7 +263,7 @@ fn crates_stay_in_their_rooms() {
 }
 
 #[test]
-fn every_file_says_what_it_is_for_and_stays_small() {
+fn every_file_states_its_purpose_and_stays_small() {
     for source in sources() {
         assert!(
             source.text.starts_with("//!"),

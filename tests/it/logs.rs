@@ -7,7 +7,7 @@ use crate::support::binary::Binary;
 use crate::support::probes::Api;
 
 #[test]
-fn the_log_tells_routes_and_times_and_no_text() {
+fn the_log_contains_routes_and_times_but_no_text() {
     let memoir = Binary::new()
         .env("MEMOIR__TELEMETRY__LOG_LEVEL", "trace")
         .env("MEMOIR__TELEMETRY__LOG_FORMAT", "json")
@@ -95,7 +95,7 @@ fn the_log_tells_routes_and_times_and_no_text() {
 
 /// Prompts, model outputs and provider messages never reach the log, whatever goes wrong.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_log_knows_nothing_of_what_models_are_told_or_say() {
+async fn the_log_contains_no_prompts_and_no_model_outputs() {
     let model = ScriptedModel::local().await.unwrap();
     let memoir = Binary::new()
         .env("MEMOIR__TELEMETRY__LOG_LEVEL", "trace")

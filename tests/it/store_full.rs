@@ -51,7 +51,7 @@ impl Drop for SmallDisk {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_and_passes_without_a_restart() {
+async fn a_full_disk_is_reported_and_recovers_without_a_restart() {
     let Some(disk) = SmallDisk::mount() else {
         eprintln!("skipped: this process may not mount a small file system");
         return;
@@ -123,7 +123,7 @@ async fn a_full_disk_is_told_and_passes_without_a_restart() {
 
 /// A job that meets a full disk waits for space and uses up no attempt.
 #[tokio::test]
-async fn a_job_waits_for_room_on_the_disk() {
+async fn a_job_waits_for_disk_space() {
     let Some(disk) = SmallDisk::mount() else {
         eprintln!("skipped: this process may not mount a small file system");
         return;
@@ -185,7 +185,7 @@ async fn a_job_waits_for_room_on_the_disk() {
 
 /// The readiness check notices on its own, not only after a request has failed.
 #[tokio::test]
-async fn readiness_tries_a_write() {
+async fn readiness_tests_a_write() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         // Equivalent to a full disk: the table of the test write cannot be written.
@@ -220,7 +220,7 @@ async fn readiness_tries_a_write() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_told_at_once() {
+fn a_file_that_is_not_a_database_is_reported_at_once() {
     // A pool that waited for its timeout would take this long.
     let memoir = Binary::new()
         .env("DATABASE_URL", "sqlite://notes.txt")
@@ -258,7 +258,7 @@ fn a_file_that_is_no_database_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_missing_table_ends_the_start() {
+async fn a_missing_table_prevents_the_start() {
     for database in TestDatabase::each().await {
         let memoir = Binary::new().env("DATABASE_URL", &database.url);
         assert_eq!(memoir.run(&["migrate"]).status.code(), Some(0));

@@ -34,7 +34,7 @@ async fn add(store: &Store, space: &Space, source: &Source) -> Result<(), StoreE
 }
 
 #[tokio::test]
-async fn the_store_tells_the_same_story_everywhere() {
+async fn the_store_behaves_the_same_on_every_engine() {
     for database in TestDatabase::each().await {
         let store = Store::connect(&load(&database.url, &[]).database)
             .await

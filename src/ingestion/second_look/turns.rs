@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_has_a_turn_before_long() {
+    fn every_chunk_is_examined_in_turn() {
         for out_of in [1, 7, 100, 2_310] {
             let mut seen = vec![0; out_of];
             for write in 0..out_of as u64 {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_document_looks_at_no_more_than_it_may() {
+    fn a_large_source_examines_a_limited_number_of_chunks() {
         assert_eq!(turns(3, 1_000_000, 100_000).len(), MOST);
         assert!(turns(3, 1_000, 5).len() <= 5);
         assert!(turns(3, 1, 0).is_empty() && turns(3, 0, 5).is_empty());

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_one_of_a_category_stays() {
+    fn the_last_chunk_of_a_category_stays() {
         let chunk_move = |chunk_id, from, to| Move {
             chunk_id,
             filed_at: 0,

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_frame_is_the_one_of_the_design() {
+    fn the_prompt_has_exactly_this_form() {
         let chunk = Evidence {
             chunk_id: 12,
             path: "A / B".into(),

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_is_the_one_of_the_design() {
+    fn the_prompt_has_exactly_this_form() {
         assert_eq!(
             task(true).frame(),
             "contextual_helper: A letter. Of 1900.\nlevel: 2 of 3\nparent: Physics\ncategories:\n- Quantum\n- Optics\n\
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_is_closed_where_the_choice_is() {
+    fn a_closed_choice_closes_the_schema() {
         let mut schema = schema::of::<Classify>();
         assert_eq!(
             schema.to_string(),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_folded_onto_those_that_are_there_and_nonsense_is_refused() {
+    fn similar_names_match_existing_ones_and_invalid_ones_are_rejected() {
         let long = "x".repeat(101);
         for (given, may_create, wanted) in [
             (" quantum ", false, Some("Quantum")),

@@ -269,13 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_is_the_one_of_the_design() {
+    fn the_prompt_has_exactly_this_form() {
         let wanted = "filename: a.md\ntitle: none\nmetadata: tags=a, b; note=x\nChunk 1:\n\"\"\"\nText\n\"\"\"";
         assert_eq!(task().frame(), wanted);
     }
 
     #[test]
-    fn a_helper_that_stays_too_long_is_cut_at_a_sentence() {
+    fn a_helper_that_is_too_long_is_shortened_at_a_sentence() {
         let settled = task().settle(output("One."));
         assert_eq!(settled.paragraph(), "Author: Ada. One.");
         let long = task().settle(output(&"A sentence of some words here. ".repeat(80)));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_is_cut_whatever_makes_it_too_long() {
+    fn a_helper_is_shortened_whichever_field_is_too_long() {
         let chinese = "这份文件描述了港口的日常工作".repeat(80);
         let names = "Ada Lovelace, ".repeat(200);
         for (author, topic, summary) in [

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_is_the_one_of_the_design() {
+    fn the_prompt_has_exactly_this_form() {
         assert_eq!(
             task().frame(),
             "contextual_helper: none\nquery: What is light?\nlevel: 1 of 3\nselect: at most 2\noptions:\n- Optics\n- Sound\n- Heat"
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_obey_every_rule() {
+    fn invalid_ranks_are_rejected() {
         for (given, fine) in [
             (vec![("Optics", 2), ("Heat", 1)], true),
             (vec![("optics", 2)], true),

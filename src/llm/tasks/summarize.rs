@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_frame_is_the_one_of_the_seed() {
+    fn the_prompt_has_exactly_this_form() {
         let chunk = SummarizeChunk {
             chunk_id: 7,
             text: "Größe".into(),

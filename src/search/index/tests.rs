@@ -47,7 +47,7 @@ fn found(index: &Index, question: &PreparedQuery) -> Vec<(i64, f64)> {
 }
 
 #[test]
-fn documents_that_are_gone_count_for_nothing() {
+fn deleted_sources_do_not_count() {
     let texts = [
         (1, "a", "red fox"),
         (2, "b", "red hen and a red barn"),
@@ -80,7 +80,7 @@ fn documents_that_are_gone_count_for_nothing() {
 }
 
 #[test]
-fn vectors_of_another_model_count_once_they_are_all_there() {
+fn vectors_of_another_model_are_used_once_they_are_complete() {
     let mut index = Index::default();
     index.add(&[row(1, "a", "one"), row(5, "a", "two"), row(9, "a", "three")]);
     index.set_groups(&sources(&["a"]));
@@ -121,7 +121,7 @@ fn vectors_of_another_model_count_once_they_are_all_there() {
 }
 
 #[test]
-fn a_document_that_goes_and_comes_again_is_found_and_goes_again() {
+fn a_source_can_be_deleted_added_and_deleted_again() {
     let mut index = Index::default();
     let old = row(1, "a", "red fox");
     index.add(&[old, row(2, "b", "red hen"), row(3, "c", "red barn")]);
@@ -158,7 +158,7 @@ fn a_document_that_goes_and_comes_again_is_found_and_goes_again() {
 }
 
 #[test]
-fn former_versions_do_not_make_a_word_look_common() {
+fn earlier_versions_do_not_make_a_word_common() {
     let mut index = Index::default();
     let versions = (1..=30).map(|n| EntryRow {
         version_id: n,
@@ -197,7 +197,7 @@ fn former_versions_do_not_make_a_word_look_common() {
 }
 
 #[test]
-fn a_long_document_leaves_room_for_others() {
+fn a_long_source_does_not_crowd_out_others() {
     let mut index = Index::default();
     let vector = |entry_id: i64, numbers: [f32; 2]| VectorRow {
         entry_id,

@@ -100,7 +100,7 @@ async fn bodies_share_a_budget() {
 }
 
 #[tokio::test]
-async fn a_client_that_vanishes_gives_its_memory_back() {
+async fn a_disconnected_client_releases_its_memory() {
     let app = TestApp::with(&[("LIMITS__BODY_MEMORY", "1048576")]).await;
     let mut vanishing = busy(&app, 1_000_000).await;
     vanishing.write_all(&vec![b' '; 300_000]).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_client_that_vanishes_gives_its_memory_back() {
 }
 
 #[tokio::test]
-async fn one_body_alone_always_fits() {
+async fn a_single_body_always_fits() {
     let app = TestApp::with(&[
         ("LIMITS__BODY_MEMORY", "1048576"),
         ("LIMITS__MAX_BODY_BYTES", "4194304"),

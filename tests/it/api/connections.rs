@@ -40,7 +40,7 @@ fn problem(answer: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn the_connection_that_is_idle_longest_gives_way() {
+async fn the_longest_idle_connection_is_closed_first() {
     // No connection reaches its timeout while this test runs.
     let app = TestApp::with(&[
         ("SERVER__MAX_CONNECTIONS", "8"),
@@ -84,7 +84,7 @@ async fn the_connection_that_is_idle_longest_gives_way() {
 }
 
 #[tokio::test]
-async fn a_request_in_progress_keeps_its_place_and_probes_get_in() {
+async fn running_requests_keep_their_connection_and_health_probes_are_answered() {
     let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS", "3")]).await;
     let mut working = [
         busy(&app, 12).await,
@@ -120,7 +120,7 @@ async fn a_request_in_progress_keeps_its_place_and_probes_get_in() {
 }
 
 #[tokio::test]
-async fn idle_connections_do_not_use_the_reserve_up() {
+async fn idle_connections_do_not_use_up_the_reserve() {
     let app = TestApp::with(&[
         ("SERVER__MAX_CONNECTIONS", "2"),
         ("SERVER__HEADER_TIMEOUT", "3600"),
@@ -142,7 +142,7 @@ async fn idle_connections_do_not_use_the_reserve_up() {
 }
 
 #[tokio::test]
-async fn one_address_can_be_limited() {
+async fn connections_per_address_can_be_limited() {
     let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS_PER_ADDRESS", "2")]).await;
     let working = [busy(&app, 12).await, busy(&app, 12).await];
     let answer = ask(&app, "/v1/info").await;

@@ -159,7 +159,7 @@ async fn keys_are_listed_in_pages() {
 /// Calls every operation of the OpenAPI document with a key of each role: the documented role is
 /// enforced.
 #[tokio::test]
-async fn every_route_needs_the_role_that_the_document_names() {
+async fn every_route_requires_its_documented_role() {
     let app = TestApp::with(&[("AUTH__KEYS", KEYS)]).await;
     let document: Value = app.get("/openapi.json").await.json();
     let mut tried = 0;
@@ -240,7 +240,7 @@ async fn every_route_needs_the_role_that_the_document_names() {
 }
 
 #[tokio::test]
-async fn a_reader_asks_and_changes_nothing() {
+async fn a_reader_can_query_but_change_nothing() {
     let test = Ingest::with(&[("AUTH__KEYS", KEYS), ("LLM__MODEL", "local:embedded")]).await;
     let app = &test.app;
     let ingestion =
@@ -294,7 +294,7 @@ async fn a_reader_asks_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_opens_nothing_once_it_has_expired() {
+async fn rejects_an_expired_key() {
     for database in TestDatabase::each().await {
         let keys = r#"[{"name": "root", "key": "root-key", "space": "*", "role": "admin"},
             {"name": "brief", "key": "brief-key", "expires": "2026-01-31T13:00:00Z"}]"#;
@@ -337,7 +337,7 @@ async fn a_key_opens_nothing_once_it_has_expired() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_opens_nothing_in_any_process() {
+async fn every_process_rejects_a_revoked_key() {
     for database in TestDatabase::each().await {
         let database = Arc::new(database);
         let url = database.url.clone();
@@ -420,7 +420,7 @@ async fn until(app: &TestApp, key: &str, status: u16) -> Duration {
 }
 
 #[tokio::test]
-async fn unknown_keys_cost_no_query() {
+async fn unknown_keys_cause_no_database_query() {
     let app = TestApp::with(&[("AUTH__KEYS", KEYS)]).await;
     get(&app, "guess", "/v1/sources")
         .await
@@ -436,7 +436,7 @@ async fn unknown_keys_cost_no_query() {
 }
 
 #[tokio::test]
-async fn requests_a_minute_are_counted_over_all_processes() {
+async fn requests_per_minute_are_counted_across_processes() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let database = Arc::new(database);
@@ -484,7 +484,7 @@ async fn requests_a_minute_are_counted_over_all_processes() {
 }
 
 #[tokio::test]
-async fn many_at_once_stay_within_the_limit() {
+async fn concurrent_requests_stay_within_the_limit() {
     let keys = r#"[{"name": "quick", "key": "quick-key", "requests_per_minute": 100}]"#;
     let app = TestApp::with(&[("AUTH__KEYS", keys)]).await;
     let asking = (0..200).map(|_| get(&app, "quick-key", "/v1/info"));
@@ -502,7 +502,7 @@ async fn many_at_once_stay_within_the_limit() {
 }
 
 #[tokio::test]
-async fn a_key_names_only_its_models() {
+async fn a_key_can_use_only_its_models() {
     let keys = r#"[{"name": "cheap", "key": "cheap-key", "models": ["local:*"]}]"#;
     let test = Ingest::with(&[("AUTH__KEYS", keys)]).await;
     let other = "openai_stub:m";
@@ -538,7 +538,7 @@ async fn a_key_names_only_its_models() {
 
 /// Every model call counts for the key: those of a request and those of a job that it queued.
 #[tokio::test]
-async fn a_keys_day_is_capped_over_requests_and_jobs() {
+async fn the_daily_cap_of_a_key_covers_requests_and_jobs() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let keys = r#"[{"name": "root", "key": "root-key", "space": "*", "role": "admin"}]"#;
@@ -584,7 +584,7 @@ async fn a_keys_day_is_capped_over_requests_and_jobs() {
 }
 
 #[tokio::test]
-async fn an_admin_of_one_space_manages_that_space_alone() {
+async fn an_admin_of_one_space_manages_only_that_space() {
     let app = TestApp::with(&[("AUTH__KEYS", KEYS)]).await;
     let (of_b, _) = make(&app, "root-key", &json!({"name": "b", "space": "b"})).await;
     let (of_a, _) = make(&app, "admin-of-a", &json!({"name": "a"})).await;
@@ -622,7 +622,7 @@ async fn an_admin_of_one_space_manages_that_space_alone() {
 }
 
 #[tokio::test]
-async fn no_key_makes_one_that_is_worth_more() {
+async fn no_key_creates_a_key_with_more_rights() {
     let keys = r#"[{"name": "root", "key": "root-key", "space": "*", "role": "admin"},
         {"name": "brief", "key": "brief-key", "space": "*", "role": "admin", "expires": "2026-02-28T00:00:00Z"},
         {"name": "slow", "key": "slow-key", "space": "*", "role": "admin", "requests_per_minute": 60}]"#;
@@ -704,7 +704,7 @@ async fn the_first_key_closes_an_open_service() {
 
 /// A row from an older or newer memoir may be unreadable; it must not open the service.
 #[tokio::test]
-async fn a_key_that_cannot_be_read_keeps_the_service_closed() {
+async fn an_unreadable_key_keeps_the_service_closed() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         let admin = json!({"name": "root", "space": "*", "role": "admin"});
@@ -725,7 +725,7 @@ async fn a_key_that_cannot_be_read_keeps_the_service_closed() {
 }
 
 #[tokio::test]
-async fn the_use_of_a_key_is_noted_now_and_then() {
+async fn the_last_use_of_a_key_is_recorded_at_intervals() {
     let app = TestApp::with(&[("AUTH__KEYS", KEYS)]).await;
     let (id, secret) = make(&app, "root-key", &json!({"name": "wiki"})).await;
     let path = format!("/v1/admin/keys/{id}");

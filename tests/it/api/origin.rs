@@ -32,7 +32,7 @@ async fn ask(
 }
 
 #[tokio::test]
-async fn a_foreign_page_changes_nothing() {
+async fn a_page_of_another_origin_changes_nothing() {
     let keys = ("AUTH__KEYS", r#"[{"key":"k","space":"*","role":"admin"}]"#);
     for settings in [vec![], vec![keys], vec![("SERVER__CORS_ORIGINS", TRUSTED)]] {
         let trusts = settings
@@ -131,7 +131,7 @@ async fn every_operation_that_changes_something_is_guarded() {
 
 /// The requests of `fetch` with `mode: "no-cors"`, and of a form without a script.
 #[tokio::test]
-async fn the_simple_requests_of_a_foreign_page_are_refused() {
+async fn rejects_simple_requests_from_a_page_of_another_origin() {
     let app = TestApp::spawn().await;
     let part = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\nplanted\r\n--b--\r\n";
     for (kind, body) in [
@@ -155,7 +155,7 @@ async fn the_simple_requests_of_a_foreign_page_are_refused() {
 }
 
 #[tokio::test]
-async fn an_origin_that_is_given_twice_is_foreign() {
+async fn a_repeated_origin_header_counts_as_another_origin() {
     let app = TestApp::spawn().await;
     let own = format!("http://{}", app.address);
     let request = app

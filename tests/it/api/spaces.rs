@@ -114,7 +114,7 @@ async fn fill(app: &TestApp, space: &str) {
 }
 
 #[tokio::test]
-async fn spaces_are_listed_and_measured() {
+async fn spaces_are_listed_and_counted() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let app = TestApp::on(database, &[("AUTH__KEYS", KEYS)]).await;
@@ -231,7 +231,7 @@ async fn spaces_are_listed_and_measured() {
 }
 
 #[tokio::test]
-async fn a_removed_space_leaves_nothing_and_touches_no_other() {
+async fn deleting_a_space_deletes_everything_and_affects_no_other() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let app = TestApp::on(database, &[("AUTH__KEYS", KEYS)]).await;
@@ -307,7 +307,7 @@ async fn a_removed_space_leaves_nothing_and_touches_no_other() {
 }
 
 #[tokio::test]
-async fn the_jobs_of_a_removed_space_are_cancelled() {
+async fn deleting_a_space_cancels_its_jobs() {
     for database in TestDatabase::each().await {
         let settings = [
             ("AUTH__KEYS", KEYS),
@@ -364,7 +364,7 @@ async fn the_jobs_of_a_removed_space_are_cancelled() {
 
 /// A new table must be added to the list, or a deleted space would leave rows behind.
 #[tokio::test]
-async fn every_table_of_a_space_is_known() {
+async fn deletion_covers_every_table_with_a_space() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         let mut known: BTreeSet<String> = SPACE_TABLES

@@ -40,7 +40,7 @@ pub async fn until_closed(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn half_a_head_and_an_idle_connection_are_closed_in_time() {
+async fn closes_incomplete_heads_and_idle_connections_after_the_timeout() {
     let app = TestApp::with(&[("SERVER__HEADER_TIMEOUT", "1")]).await;
     let request = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for bytes in [
@@ -63,7 +63,7 @@ async fn half_a_head_and_an_idle_connection_are_closed_in_time() {
 }
 
 #[tokio::test]
-async fn a_body_that_trickles_in_is_given_up() {
+async fn rejects_a_body_that_arrives_too_slowly() {
     let app = TestApp::with(&[("SERVER__BODY_TIMEOUT", "1")]).await;
     let head =
         "POST /v1/tokens/count HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
@@ -81,7 +81,7 @@ async fn a_body_that_trickles_in_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_oversized_or_broken_head_is_refused() {
+async fn rejects_an_oversized_or_malformed_head() {
     let app = TestApp::spawn().await;
     let long = format!(
         "GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n",
@@ -127,7 +127,7 @@ async fn an_oversized_or_broken_head_is_refused() {
 
 /// A response before the body was read must not break the connection for the next request.
 #[tokio::test]
-async fn a_connection_survives_an_early_answer() {
+async fn a_connection_survives_an_early_response() {
     let app = TestApp::with(&[("AUTH__KEYS", r#"[{"key":"k","space":"*"}]"#)]).await;
     let body = format!(r#"{{"text":"{}"}}"#, "x".repeat(200_000));
     let mut stream = TcpStream::connect(app.address).await.unwrap();
@@ -174,7 +174,7 @@ pub async fn read_one(stream: &mut TcpStream) -> String {
 
 /// When the service stops, it finishes running requests and accepts no new ones.
 #[tokio::test]
-async fn a_stop_lets_the_request_in_hand_finish() {
+async fn shutdown_waits_for_running_requests() {
     let app = TestApp::spawn().await;
     let mut stream = busy(&app, 12).await;
     stream.write_all(br#"{"text""#).await.unwrap();
@@ -192,7 +192,7 @@ async fn a_stop_lets_the_request_in_hand_finish() {
 }
 
 #[tokio::test]
-async fn clients_that_vanish_leave_nothing_behind() {
+async fn disconnected_clients_leave_no_state() {
     let app = TestApp::spawn().await;
     let body = json!({"filename": "gone.md"});
     for n in 0..200_u64 {
@@ -215,7 +215,7 @@ async fn clients_that_vanish_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_loses_its_place() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let app = TestApp::with(&[
         ("SERVER__MAX_CONNECTIONS", "1"),
         ("SERVER__WRITE_TIMEOUT", "1"),

@@ -22,7 +22,7 @@ async fn made(app: &TestApp, body: Value) -> i64 {
 }
 
 #[tokio::test]
-async fn every_rule_of_the_hierarchy_is_kept() {
+async fn the_rules_of_the_hierarchy_are_enforced() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let app = TestApp::on(database, &[("TAXONOMY__HIERARCHY_DEPTH", "2")]).await;
@@ -118,7 +118,7 @@ async fn every_rule_of_the_hierarchy_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_that_make_the_same_root_at_once_one_succeeds() {
+async fn one_of_many_concurrent_requests_creates_the_root() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let app = Arc::new(TestApp::on(database, &[]).await);
@@ -147,7 +147,7 @@ async fn of_many_that_make_the_same_root_at_once_one_succeeds() {
 }
 
 #[tokio::test]
-async fn lists_come_in_pages_and_in_the_same_order_every_time() {
+async fn lists_are_paged_in_a_stable_order() {
     let ingest = Ingest::with(&[("TAXONOMY__HIERARCHY_DEPTH", "2")]).await;
     let paths: Vec<String> = (0..12).map(|n| format!("A{}/B{}", n % 3, n % 4)).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
@@ -312,7 +312,7 @@ async fn plan(database: &TestDatabase, sql: &str) -> String {
 
 /// Checks the query plans of the database directly.
 #[tokio::test]
-async fn the_database_itself_knows_the_indexes() {
+async fn the_database_uses_the_indexes() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, &[("TAXONOMY__MAX_CATEGORIES_DEFAULT", "500")]).await;
         let paths: Vec<String> = (0..100)
@@ -366,7 +366,7 @@ async fn the_database_itself_knows_the_indexes() {
 
 /// The valid ranges of the settings.
 #[test]
-fn settings_of_filing_have_their_limits() {
+fn settings_of_filing_are_validated() {
     let load = |settings: &Value| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("memoir.json");
@@ -459,7 +459,7 @@ fn settings_of_filing_have_their_limits() {
 }
 
 #[tokio::test]
-async fn a_hierarchy_may_be_a_hundred_levels_deep() {
+async fn a_hierarchy_can_be_a_hundred_levels_deep() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, &[("TAXONOMY__HIERARCHY_DEPTH", "100")]).await;
@@ -499,7 +499,7 @@ async fn a_hierarchy_may_be_a_hundred_levels_deep() {
 
 /// A category that was created manually has no leaf once the level below is full.
 #[tokio::test]
-async fn a_parent_that_can_have_no_child_any_more_is_not_offered() {
+async fn a_parent_without_room_for_children_is_not_offered() {
     let settings = [
         ("TAXONOMY__HIERARCHY_DEPTH", "2"),
         ("TAXONOMY__MAX_CATEGORIES_PER_LEVEL", r#"{"2": 1}"#),
@@ -533,7 +533,7 @@ async fn a_parent_that_can_have_no_child_any_more_is_not_offered() {
 }
 
 #[tokio::test]
-async fn another_depth_is_refused_while_chunks_hang_on_the_old_one() {
+async fn rejects_another_depth_while_chunks_are_filed() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, &[("TAXONOMY__HIERARCHY_DEPTH", "2")]).await;
@@ -574,7 +574,7 @@ async fn another_depth_is_refused_while_chunks_hang_on_the_old_one() {
 }
 
 #[tokio::test]
-async fn empty_categories_can_be_removed_and_others_cannot() {
+async fn only_empty_categories_can_be_deleted() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, &[]).await;
@@ -621,7 +621,7 @@ async fn empty_categories_can_be_removed_and_others_cannot() {
 }
 
 #[tokio::test]
-async fn a_full_level_is_told() {
+async fn a_full_level_raises_a_warning() {
     let ingest = Ingest::with(&[("TAXONOMY__MAX_CATEGORIES_DEFAULT", "2")]).await;
     let first = ingest.succeed(&document(&["A/B/C"], &json!({}))).await;
     assert_eq!(first["warnings"], json!([]));

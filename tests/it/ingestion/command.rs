@@ -53,7 +53,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_from_the_command_line() {
+async fn ingests_files_from_the_command_line() {
     let service = Ingest::with(FLAT).await;
     let server = format!("http://{}", service.app.address);
     let folder = folder();
@@ -153,7 +153,7 @@ async fn files_from_the_command_line() {
 }
 
 #[test]
-fn what_cannot_be_brought_in_is_told() {
+fn reports_what_cannot_be_ingested() {
     let folder = folder();
     for (arguments, wanted) in [
         (&["c.pdf"][..], "the file type of"),
@@ -183,7 +183,7 @@ fn what_cannot_be_brought_in_is_told() {
 }
 
 #[test]
-fn files_are_brought_in_without_a_service() {
+fn ingests_files_without_a_service() {
     let (folder, database) = (folder(), TestDatabase::sqlite());
     let here = [("DATABASE_URL", database.url.as_str())];
     let (code, told, problem) = ingest(
@@ -220,7 +220,7 @@ fn files_are_brought_in_without_a_service() {
 
 /// `-` reads the output of another program.
 #[test]
-fn what_is_piped_in_is_a_document() {
+fn ingests_standard_input_as_a_source() {
     let (folder, database) = (folder(), TestDatabase::sqlite());
     let run = |arguments: &[&str], piped: &str| {
         use std::io::Write as _;
@@ -282,7 +282,7 @@ fn what_is_piped_in_is_a_document() {
 
 /// Named pipes, circular links, and paths with detours.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_file_once_and_nothing_that_never_ends() {
+async fn ingests_every_file_once_and_skips_named_pipes() {
     let service = Ingest::with(FLAT).await;
     let server = format!("http://{}", service.app.address);
     let folder = folder();

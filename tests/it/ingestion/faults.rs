@@ -41,7 +41,7 @@ fn answer(chunks: &Value) -> Fault {
 
 /// Faults that pass or that a repeated request fixes: one attempt, three chunks, nothing else.
 #[tokio::test]
-async fn what_passes_costs_no_attempt_and_leaves_no_trace() {
+async fn temporary_faults_use_up_no_attempt_and_leave_no_trace() {
     let in_the_past = [("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT")];
     let cases: Vec<(&str, Fault, u64)> = vec![
         ("429 in seconds", status(429, &[("retry-after", "0")]), 1),
@@ -157,7 +157,7 @@ async fn what_passes_costs_no_attempt_and_leaves_no_trace() {
 
 /// A truncated answer is requested again in halves; the same request is never repeated.
 #[tokio::test]
-async fn what_was_cut_off_is_asked_in_parts() {
+async fn truncated_answers_are_requested_in_parts() {
     let ingest = Ingest::with(FLAT).await;
     ingest
         .model
@@ -187,7 +187,7 @@ async fn what_was_cut_off_is_asked_in_parts() {
 /// A permanent fault ends the job: nothing is written, and once the fault is fixed, a retry
 /// continues.
 #[tokio::test]
-async fn what_does_not_pass_fails_clearly_and_can_be_retried() {
+async fn permanent_faults_fail_with_a_reason_and_can_be_retried() {
     let cases = [
         ("away", status(503, &[]), "llm_unavailable", 2),
         (
@@ -262,7 +262,7 @@ async fn what_does_not_pass_fails_clearly_and_can_be_retried() {
 /// memoir does not call a busy provider for as long as the provider asks, and the job uses up no
 /// attempt.
 #[tokio::test]
-async fn a_job_waits_for_a_model_that_is_busy() {
+async fn a_job_waits_for_a_busy_model() {
     let patient = ("LLM__TRANSPORT__RETRY_AFTER_CAP", "1");
     let breaker = [
         ("LLM__TRANSPORT__BREAKER_FAILURES", "3"),
@@ -375,7 +375,7 @@ async fn a_job_waits_for_a_model_that_is_busy() {
 }
 
 #[tokio::test]
-async fn a_provider_that_refuses_connections_is_told_and_the_job_goes_on_elsewhere() {
+async fn an_unreachable_provider_fails_the_job_and_a_retry_succeeds_with_another() {
     let nowhere = (
         "LLM__PROVIDERS__OPENAI_STUB__BASE_URL",
         "http://127.0.0.1:1/v1",
@@ -397,7 +397,7 @@ async fn a_provider_that_refuses_connections_is_told_and_the_job_goes_on_elsewhe
 
 /// The fallback model makes the calls at which the first model fails.
 #[tokio::test]
-async fn the_fallback_model_files_what_the_first_cannot() {
+async fn the_fallback_model_files_what_the_first_model_cannot() {
     let other = memoir::scripted_model::ScriptedModel::local()
         .await
         .unwrap();
@@ -437,7 +437,7 @@ async fn the_fallback_model_files_what_the_first_cannot() {
 }
 
 #[tokio::test]
-async fn one_chunk_that_stays_invalid_is_named_and_alone_asked_again() {
+async fn only_the_chunk_that_stays_invalid_is_requested_again() {
     for value in [
         json!(7),
         json!("x".repeat(5000)),
@@ -482,7 +482,7 @@ async fn one_chunk_that_stays_invalid_is_named_and_alone_asked_again() {
 /// Names that look the same to a reader become one category, within one answer, across answers, and
 /// on every engine.
 #[tokio::test]
-async fn spellings_of_a_name_are_one_category() {
+async fn spellings_of_one_name_become_one_category() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, FLAT).await;
@@ -527,7 +527,7 @@ async fn spellings_of_a_name_are_one_category() {
 }
 
 #[tokio::test]
-async fn a_cap_stops_the_job_and_once_it_is_raised_nothing_is_asked_twice() {
+async fn a_cap_stops_the_job_and_a_retry_repeats_no_call() {
     let cap = ("LLM__CAPS__JOB__CALLS", "3");
     let ingest = Ingest::with(&[FLAT, &[cap]].concat()).await;
     let body = document(
@@ -569,7 +569,7 @@ async fn a_cap_stops_the_job_and_once_it_is_raised_nothing_is_asked_twice() {
 
 /// If no helper can be generated, the job fails before anything is filed.
 #[tokio::test]
-async fn faults_of_the_description_are_faults_of_the_job() {
+async fn faults_while_generating_the_helper_are_faults_of_the_job() {
     let ingest = Ingest::with(FLAT).await;
     for (fault, code) in [
         (

@@ -37,7 +37,7 @@ async fn helpers(ingest: &Ingest, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_document_is_described_once_and_every_prompt_says_it() {
+async fn a_helper_is_generated_once_and_part_of_every_prompt() {
     let ingest = Ingest::new().await;
     ingest.model.push(helper_says(json!({
         "author": "Grace Hill", "date": null, "topic": "Compilers", "summary": "Notes on\na compiler."
@@ -95,7 +95,7 @@ async fn a_document_is_described_once_and_every_prompt_says_it() {
 }
 
 #[tokio::test]
-async fn it_is_made_from_the_name_the_title_and_the_first_chunks_in_this_order() {
+async fn a_helper_is_generated_from_name_title_and_first_chunks() {
     let ingest = Ingest::with(FLAT).await;
     let paragraph = |number| format!("Paragraph {number} {}.\n\n", "tells of matters ".repeat(30));
     let body = (0..60).map(paragraph).collect::<Vec<_>>().concat();
@@ -143,7 +143,7 @@ async fn it_is_made_from_the_name_the_title_and_the_first_chunks_in_this_order()
 }
 
 #[tokio::test]
-async fn one_that_is_too_long_is_asked_again_and_then_cut() {
+async fn a_helper_that_is_too_long_is_requested_again_and_then_shortened() {
     let ingest = Ingest::with(FLAT).await;
     let long = |n: usize| {
         let sentence = |n| format!("Sentence number {n} goes on for a while. ");
@@ -176,7 +176,7 @@ async fn one_that_is_too_long_is_asked_again_and_then_cut() {
 }
 
 #[tokio::test]
-async fn without_permission_to_generate_the_job_waits_for_its_user() {
+async fn a_job_waits_for_the_users_helper_if_none_may_be_generated() {
     let ingest = Ingest::with(FLAT).await;
     let body = document(
         &["A", "B"],
@@ -322,7 +322,7 @@ async fn without_permission_to_generate_the_job_waits_for_its_user() {
 }
 
 #[tokio::test]
-async fn four_times_unknown_is_an_answer_and_a_cancel_leaves_nothing() {
+async fn four_unknown_fields_are_valid_and_a_cancelled_job_stores_nothing() {
     let ingest = Ingest::with(&[FLAT[0], ("INGESTION__AUTO_SOURCE_IDENTIFICATION", "false")]).await;
     let id = ingest.queue(&document(&["A"], &json!({}))).await;
     ingest.awaiting(&id).await;
@@ -409,7 +409,7 @@ async fn four_times_unknown_is_an_answer_and_a_cancel_leaves_nothing() {
 
 /// A source that is not filed gets a helper too.
 #[tokio::test]
-async fn a_document_that_is_not_filed_is_described_from_its_text() {
+async fn a_source_that_is_not_filed_gets_a_helper_from_its_text() {
     let ingest = Ingest::with(FLAT).await;
     for indexes in [json!(["semantic"]), json!([])] {
         let body =
@@ -434,7 +434,7 @@ async fn a_document_that_is_not_filed_is_described_from_its_text() {
 }
 
 #[tokio::test]
-async fn a_users_description_wins_until_a_new_one_is_asked_for() {
+async fn a_users_helper_stays_until_it_is_regenerated() {
     let ingest = Ingest::with(FLAT).await;
     let path = |more: Value| {
         let mut body = json!({"path": "/a.md", "title": "T1"});
@@ -570,7 +570,7 @@ async fn a_users_description_wins_until_a_new_one_is_asked_for() {
 
 /// Small models omit fields instead of returning null.
 #[tokio::test]
-async fn a_model_may_leave_out_what_it_does_not_know() {
+async fn a_model_may_omit_fields_of_a_helper() {
     let ingest = Ingest::with(FLAT).await;
     ingest
         .model

@@ -197,12 +197,12 @@ async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestData
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn random_kills_lose_no_chunk_and_double_none() {
+async fn random_kills_lose_and_duplicate_no_chunk() {
     on_each(|database| killed_at_random(database, json!({}))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn random_kills_between_batches_lose_no_chunk_and_double_none() {
+async fn random_kills_between_batches_lose_and_duplicate_no_chunk() {
     on_each(|database| killed_at_random(database, json!({"transaction_scope": "batch"}))).await;
 }
 
@@ -232,7 +232,7 @@ async fn killed_at_random(database: TestDatabase, options: Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn a_death_at_every_fail_point_loses_no_chunk_and_doubles_none() {
+async fn kills_at_every_fail_point_lose_and_duplicate_no_chunk() {
     on_each(killed_at_each_point).await;
 }
 
@@ -267,7 +267,7 @@ async fn killed_at_each_point(database: TestDatabase) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn a_stop_hands_the_job_back_at_no_cost() {
+async fn shutdown_returns_the_job_to_the_queue_without_repeating_calls() {
     on_each(stopped).await;
 }
 

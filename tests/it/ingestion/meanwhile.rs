@@ -15,7 +15,7 @@ use crate::support::ingest::{Ingest, count, document, until};
 const AT_ONCE: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_and_a_write_race_and_one_wins() {
+async fn either_the_cancellation_or_the_write_wins() {
     for database in TestDatabase::each().await {
         let rounds: u64 = if database.engine == Engine::Postgres {
             500
@@ -102,7 +102,7 @@ async fn race(ingest: Arc<Ingest>, round: u64, pause: Duration) -> usize {
 /// Requests that change or delete a source take their locks in the same order as the job that
 /// writes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_are_changed_while_they_are_written() {
+async fn sources_can_be_changed_while_they_are_written() {
     const DOCUMENTS: usize = 4;
     for database in TestDatabase::each().await {
         let engine = database.engine;
@@ -163,7 +163,7 @@ async fn documents_are_changed_while_they_are_written() {
 /// A source that is deleted when a part of it is written: its job ends, keeps no log if logs are
 /// off, and can be retried from the start.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_that_is_written_by_parts_is_removed() {
+async fn a_source_can_be_deleted_between_its_batches() {
     for database in TestDatabase::each().await {
         let settings = [
             ("TAXONOMY__HIERARCHY_DEPTH", "1"),

@@ -121,7 +121,7 @@ impl Space {
 }
 
 #[tokio::test]
-async fn what_lies_in_the_wrong_place_moves_to_the_right_one() {
+async fn a_misfiled_chunk_moves_to_the_better_category() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let space = Space::on(database, &[STRAY], &[]).await;
@@ -168,7 +168,7 @@ async fn what_lies_in_the_wrong_place_moves_to_the_right_one() {
 }
 
 #[tokio::test]
-async fn who_does_not_want_it_or_counts_calls_keeps_everything_in_its_place() {
+async fn nothing_moves_if_the_second_look_is_off_or_calls_are_capped() {
     for setting in [
         ("TAXONOMY__SECOND_LOOK", "false"),
         ("LLM__CAPS__SPACE_DAY__CALLS", "100000"),
@@ -184,7 +184,7 @@ async fn who_does_not_want_it_or_counts_calls_keeps_everything_in_its_place() {
 }
 
 #[tokio::test]
-async fn what_has_changed_since_it_was_looked_at_is_left_alone() {
+async fn a_chunk_that_has_changed_in_the_meantime_does_not_move() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let space = Space::on(database, &[STRAY, "former", "removed"], &[]).await;

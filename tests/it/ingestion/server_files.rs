@@ -10,7 +10,7 @@ use crate::support::app::{TestApp, send};
 const TEXT: &str = "The violin maker chose spruce for the belly and maple for the back.";
 
 #[tokio::test]
-async fn a_file_below_the_root_can_be_named_and_nothing_else() {
+async fn only_files_below_the_root_can_be_ingested_by_path() {
     let (root, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
     let at = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
     std::fs::create_dir(root.path().join("deep")).unwrap();

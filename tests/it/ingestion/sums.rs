@@ -8,7 +8,7 @@ use crate::support::ingest::{Ingest, count, document, until};
 
 /// Failed attempts count too.
 #[tokio::test]
-async fn the_result_has_the_sums_of_all_attempts() {
+async fn the_result_contains_the_totals_of_all_attempts() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let prices = (
@@ -53,7 +53,7 @@ async fn the_result_has_the_sums_of_all_attempts() {
 
 /// PostgreSQL plans with the statistics of the last ANALYZE.
 #[tokio::test]
-async fn the_planner_is_told_of_a_bulk_load() {
+async fn tables_are_analyzed_after_a_bulk_load() {
     for database in TestDatabase::each()
         .await
         .into_iter()

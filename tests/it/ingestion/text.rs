@@ -37,7 +37,7 @@ fn warnings(job: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn texts_are_cut_where_they_may_be_and_lose_nothing() {
+async fn texts_are_split_at_delimiters_without_loss() {
     let ingest = Ingest::with(FLAT).await;
     // Chunks end at delimiters.
     let clauses =
@@ -124,7 +124,7 @@ async fn texts_are_cut_where_they_may_be_and_lose_nothing() {
 }
 
 #[tokio::test]
-async fn whatever_characters_it_has_a_text_comes_back_as_it_was() {
+async fn texts_with_any_characters_are_returned_unchanged() {
     let texts = [
         "'; DROP TABLE chunks;-- \" ` % _ \\ \\' $1 ? ?? :name @var /* */ #\n",
         "🦀👩‍👩‍👧‍👦 e\u{301} ﬁ ＡＢＣ 你好 \u{202e}rtl\u{202c} \u{feff} \u{1}\u{7f}\r\n\ttab\u{2028}",
@@ -170,7 +170,7 @@ async fn whatever_characters_it_has_a_text_comes_back_as_it_was() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_filed_is_refused_at_once() {
+async fn rejects_invalid_requests_immediately() {
     let ingest = Ingest::new().await;
     let options = |options: Value| json!({"text": "abc", "options": options});
     for (body, field) in [
@@ -228,7 +228,7 @@ async fn what_cannot_be_filed_is_refused_at_once() {
 
 /// Without `wait`, the request never waits for a model.
 #[tokio::test]
-async fn a_caller_waits_only_if_it_wants_to() {
+async fn a_request_waits_for_the_job_only_with_wait() {
     let ingest = Ingest::with(&[FLAT[0], ("LLM__TRANSPORT__READ_TIMEOUT", "20")]).await;
     ingest.succeed(&document(&["A"], &json!({}))).await;
     ingest.model.push(Fault::Delay { ms: 5000 });
@@ -289,7 +289,7 @@ async fn a_caller_waits_only_if_it_wants_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_requests_with_one_key_are_one_job() {
+async fn two_hundred_requests_with_one_key_queue_one_job() {
     let ingest = Arc::new(Ingest::with(FLAT).await);
     let mut sending = tokio::task::JoinSet::new();
     for _ in 0..200 {
@@ -356,7 +356,7 @@ async fn upload(
 }
 
 #[tokio::test]
-async fn files_of_five_kinds_come_as_forms() {
+async fn accepts_five_file_types_as_forms() {
     let ingest = Ingest::with(FLAT).await;
     let content = "key: value\r\n\r\n{\"a\": [1, 2]}\n🦀";
     for name in ["a.txt", "b.MD", "c.json", "d.yml", "e.yaml"] {
@@ -411,7 +411,7 @@ async fn files_of_five_kinds_come_as_forms() {
 /// The same text again shares the chunks; any other text is filed again, and counts follow the
 /// latest version.
 #[tokio::test]
-async fn versions_share_chunks_while_they_say_the_same() {
+async fn versions_with_the_same_text_share_chunks() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, FLAT).await;
         let path = json!({"path": "/notes/a.md"});
@@ -559,7 +559,7 @@ async fn counts(ingest: &Ingest) -> Vec<(String, i64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_ingestions_of_one_path_the_last_submitted_is_the_latest() {
+async fn the_last_text_sent_for_a_path_is_the_latest_version() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, &[FLAT[0], ("JOBS__WORKERS", "4")]).await;
         let mut queued = Vec::new();
@@ -594,7 +594,7 @@ async fn of_ingestions_of_one_path_the_last_submitted_is_the_latest() {
 
 /// The first response is returned even if the source was deleted.
 #[tokio::test]
-async fn a_repeated_request_gets_its_first_answer_also_when_the_document_is_gone() {
+async fn a_repeated_request_gets_its_first_response_even_if_the_source_is_deleted() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, FLAT).await;
         let registered = ingest
@@ -634,7 +634,7 @@ async fn a_repeated_request_gets_its_first_answer_also_when_the_document_is_gone
 }
 
 #[tokio::test]
-async fn a_cancelled_job_leaves_nothing_behind() {
+async fn a_cancelled_job_stores_nothing() {
     let ingest = Ingest::with(FLAT).await;
     ingest.model.always(Fault::Stall);
     let id = ingest.queue(&document(&["A", "B"], &json!({}))).await;
@@ -667,7 +667,7 @@ async fn a_cancelled_job_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn as_many_tags_as_there_may_be() {
+async fn a_source_can_have_the_maximum_number_of_tags() {
     let ingest = Ingest::new().await;
     let tags: Vec<String> = (0..99).map(|number| format!("tag-{number}")).collect();
     let job = ingest

@@ -48,7 +48,7 @@ fn ordinals(chunks: &[Value]) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn a_write_that_fails_leaves_nothing_and_the_retry_asks_no_model() {
+async fn a_failed_write_stores_nothing_and_the_retry_calls_no_model() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, FLAT).await;
@@ -119,7 +119,7 @@ async fn a_write_that_fails_leaves_nothing_and_the_retry_asks_no_model() {
 }
 
 #[tokio::test]
-async fn with_batches_written_alone_those_that_are_written_stay() {
+async fn with_transactions_per_batch_written_batches_stay() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, FLAT).await;
@@ -173,7 +173,7 @@ async fn counts(ingest: &Ingest) -> Vec<i64> {
 
 /// An incomplete version is not shared: the same text again is filed from the start.
 #[tokio::test]
-async fn what_was_written_by_half_is_never_taken_for_the_whole() {
+async fn an_incomplete_version_is_never_shared() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, FLAT).await;
@@ -245,7 +245,7 @@ async fn found(ingest: &Ingest, query: &str) -> Vec<String> {
 /// A version that is written batch by batch is invisible until its last batch: while it is written,
 /// after a cancellation, and after a failure.
 #[tokio::test]
-async fn half_a_new_version_hides_nothing_of_the_former() {
+async fn an_incomplete_version_does_not_hide_the_previous_one() {
     let slowly = ("LLM__TRANSPORT__READ_TIMEOUT", "60");
     let settings = [
         FLAT,
@@ -404,7 +404,7 @@ async fn slow_down(database: &TestDatabase) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_sees_anything_before_everything_is_there() {
+async fn a_version_is_invisible_until_it_is_complete() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, &[]).await;
@@ -451,7 +451,7 @@ async fn nobody_sees_anything_before_everything_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_that_invent_the_same_categories_end_with_one_of_each() {
+async fn concurrent_jobs_with_the_same_new_categories_create_each_once() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, &[("JOBS__WORKERS", "4")]).await;
@@ -481,7 +481,7 @@ async fn two_that_invent_the_same_categories_end_with_one_of_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_that_fill_the_last_places_the_loser_is_filed_anew() {
+async fn the_second_of_two_jobs_that_reach_the_limit_is_filed_again() {
     for scope in ["level", "parent"] {
         for database in TestDatabase::each().await {
             let engine = database.engine;
@@ -522,7 +522,7 @@ async fn of_two_that_fill_the_last_places_the_loser_is_filed_anew() {
 
 /// Leaves up to the number reserved for new subjects, and then, in another window, a new subject.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_planned_within_the_limits_has_room_when_it_is_written() {
+async fn categories_planned_within_the_limits_can_be_written() {
     let settings = [
         ("TAXONOMY__HIERARCHY_DEPTH", "2"),
         ("TAXONOMY__MAX_CATEGORIES_DEFAULT", "64"),
@@ -546,7 +546,7 @@ async fn what_was_planned_within_the_limits_has_room_when_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_not_to_be_kept_is_gone_when_the_job_is_over() {
+async fn the_log_of_a_finished_job_is_deleted_if_logs_are_off() {
     let ingest = Ingest::with(&[
         FLAT[0],
         ("AUDIT__PERSIST", "false"),
@@ -609,7 +609,7 @@ async fn a_log_that_is_not_to_be_kept_is_gone_when_the_job_is_over() {
 /// A source that is deleted while its new version is filed does not return unless the user retries
 /// the job.
 #[tokio::test]
-async fn a_document_may_be_removed_while_it_is_filed() {
+async fn a_source_can_be_deleted_while_it_is_filed() {
     let ingest = Ingest::with(FLAT).await;
     let path = json!({"path": "/a.md"});
     let first = ingest.succeed(&document(&["A", "B"], &path)).await;
@@ -652,7 +652,7 @@ async fn a_document_may_be_removed_while_it_is_filed() {
 
 /// The same for a version that would share the deleted chunks: it is filed instead.
 #[tokio::test]
-async fn what_is_removed_meanwhile_is_not_shared() {
+async fn deleted_chunks_are_not_shared() {
     let ingest = Ingest::with(FLAT).await;
     let first = ingest
         .succeed(&document(&["A", "B"], &json!({"path": "/a.md"})))

@@ -13,7 +13,7 @@ const PROBES: (&str, &str) = ("TESTING__PROBE_JOBS", "true");
 const QUICK_RETRY: (&str, &str) = ("JOBS__BACKOFF_MS", "1");
 
 #[tokio::test]
-async fn work_is_done_step_by_step_and_ends_with_its_effect() {
+async fn a_job_runs_its_steps_and_writes_its_effect() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES]).await;
         let api = Api::at(app.address);
@@ -45,7 +45,7 @@ async fn work_is_done_step_by_step_and_ends_with_its_effect() {
 }
 
 #[tokio::test]
-async fn a_passing_failure_is_tried_again_and_a_lasting_one_is_not() {
+async fn temporary_errors_are_retried_and_permanent_ones_are_not() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, QUICK_RETRY]).await;
         let api = Api::at(app.address);
@@ -98,7 +98,7 @@ async fn a_passing_failure_is_tried_again_and_a_lasting_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_failed_job_can_be_tried_again_without_repeating_what_it_finished() {
+async fn a_retried_job_does_not_repeat_finished_steps() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     for database in TestDatabase::each().await {
@@ -178,7 +178,7 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
 
 /// Each job has one final state, and its effect exists only if it succeeded.
 #[tokio::test]
-async fn cancel_and_finish_race_and_one_wins() {
+async fn either_the_cancellation_or_the_completion_wins() {
     for database in TestDatabase::each().await {
         let rounds = if database.engine == memoir::config::database::Engine::Postgres {
             500
@@ -261,7 +261,7 @@ async fn spaces_take_turns() {
 }
 
 #[tokio::test]
-async fn a_full_queue_says_so() {
+async fn a_full_queue_rejects_jobs() {
     let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "3")]).await;
     for _ in 0..3 {
         assert_eq!(app.post("/v1/testing/jobs", &json!({})).await.status, 202);
@@ -315,7 +315,7 @@ async fn old_jobs_are_pruned_with_their_details_and_others_are_kept() {
 /// A job that is cancelled and retried before its first run notices: the first run ends, and the
 /// second can be cancelled too.
 #[tokio::test]
-async fn two_runs_of_one_job_do_not_get_mixed_up() {
+async fn two_runs_of_one_job_do_not_interfere() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "2")]).await;
         let api = Api::at(app.address);
@@ -375,7 +375,7 @@ async fn two_runs_of_one_job_do_not_get_mixed_up() {
 
 /// A statement that always fails uses up attempts, and the job ends.
 #[tokio::test]
-async fn a_job_that_the_database_refuses_comes_to_an_end() {
+async fn a_job_whose_statements_always_fail_ends() {
     let app = TestApp::with(&[PROBES, QUICK_RETRY]).await;
     app.database
         .execute(
@@ -401,7 +401,7 @@ async fn a_job_that_the_database_refuses_comes_to_an_end() {
 
 /// Jobs that wait for their next attempt neither fill the queue nor block it.
 #[tokio::test]
-async fn a_job_in_its_pause_does_not_disturb_the_order() {
+async fn a_job_waiting_for_its_retry_does_not_block_the_queue() {
     for database in TestDatabase::each().await {
         let settings = [
             PROBES,
@@ -460,7 +460,7 @@ async fn a_job_in_its_pause_does_not_disturb_the_order() {
 }
 
 #[tokio::test]
-async fn the_queue_limit_counts_what_waits_and_nothing_else() {
+async fn the_queue_limit_counts_only_waiting_jobs() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(
             database,
@@ -496,7 +496,7 @@ async fn the_queue_limit_counts_what_waits_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_job_may_wait_for_its_user_and_go_on() {
+async fn a_job_can_wait_for_its_user_and_resume() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES]).await;
         let api = Api::at(app.address);

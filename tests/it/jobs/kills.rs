@@ -56,7 +56,7 @@ async fn check(running: &Running, accepted: &[String], log: &std::path::Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn random_kills_lose_nothing_and_double_nothing() {
+async fn random_kills_lose_and_repeat_nothing() {
     let kills: u64 = variable("MEMOIR_TEST_KILLS").map_or(12, |kills| kills.parse().unwrap());
     for database in TestDatabase::each().await {
         let folder = tempfile::tempdir().unwrap();
@@ -83,7 +83,7 @@ async fn random_kills_lose_nothing_and_double_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_death_at_every_fail_point_loses_nothing_and_doubles_nothing() {
+async fn kills_at_every_fail_point_lose_and_repeat_nothing() {
     for database in TestDatabase::each().await {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
@@ -138,7 +138,7 @@ async fn a_death_at_every_fail_point_loses_nothing_and_doubles_nothing() {
 
 /// A process that is frozen past its lease and continued writes nothing more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_process_that_comes_back_writes_nothing() {
+async fn a_process_that_was_frozen_past_its_lease_writes_nothing() {
     for database in [TestDatabase::postgres().await, TestDatabase::mysql().await]
         .into_iter()
         .flatten()

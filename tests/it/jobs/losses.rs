@@ -32,7 +32,7 @@ async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestData
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn random_kills_at_the_default_settings_fail_no_job() {
+async fn random_kills_with_the_default_settings_fail_no_job() {
     on_each(killed_at_random).await;
 }
 
@@ -128,7 +128,7 @@ async fn queue(database: &TestDatabase, request: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn deaths_cost_no_attempt() {
+async fn deaths_use_up_no_attempt() {
     on_each(|database| async move {
         let id = queue(&database, &json!({"effect": true})).await;
         die_after_claims(&database, &[], 4);
@@ -154,7 +154,7 @@ async fn deaths_cost_no_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn a_job_whose_processes_all_die_ends_and_says_so() {
+async fn a_job_whose_processes_all_die_fails_with_the_reason() {
     on_each(|database| async move {
         const LIMIT: &[(&str, &str)] = &[("MEMOIR__JOBS__MAX_LOSSES", "3")];
 
@@ -188,7 +188,7 @@ async fn a_job_whose_processes_all_die_ends_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn a_saved_step_makes_earlier_deaths_forgotten() {
+async fn a_saved_step_resets_the_count_of_deaths() {
     on_each(|database| async move {
         const LIMIT: &[(&str, &str)] = &[("MEMOIR__JOBS__MAX_LOSSES", "2")];
 

@@ -50,7 +50,7 @@ async fn send(running: &Running, body: &Value) -> Value {
 /// One host, whose clock is two seconds ahead, receives the old text; the other receives the new
 /// one right after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_clock_that_is_ahead_does_not_reverse_versions() {
+async fn a_host_with_a_fast_clock_does_not_reorder_versions() {
     for database in TestDatabase::each().await {
         let model = ScriptedModel::local().await.unwrap();
         let ahead = memoir(&database, &model).env("MEMOIR__TESTING__CLOCK_AHEAD_MS", "2000");
@@ -127,7 +127,7 @@ async fn a_clock_that_is_ahead_does_not_reverse_versions() {
 /// Versions of one source, written by hosts with different clocks: each is later than the previous
 /// one.
 #[tokio::test]
-async fn the_time_of_a_version_does_not_go_back() {
+async fn a_version_is_never_dated_before_its_predecessor() {
     for database in TestDatabase::each().await {
         let database = Arc::new(database);
         let settings = [("TESTING__CLOCK_HEADER", "true")];

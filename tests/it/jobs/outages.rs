@@ -11,7 +11,7 @@ use crate::support::postgres::Cluster;
 use crate::support::probes::{Api, check_log};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restarts_of_postgresql_lose_no_job_and_fail_none() {
+async fn restarts_of_postgresql_lose_and_fail_no_job() {
     let Some(cluster) = Cluster::start() else {
         return;
     };

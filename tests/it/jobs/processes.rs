@@ -99,7 +99,7 @@ async fn two_processes_share_the_queue_and_no_job_is_claimed_twice() {
 /// On SIGTERM the service is immediately not ready; running jobs get time to finish, then return to
 /// the queue without using up an attempt.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_finishes_what_it_can_and_hands_the_rest_back() {
+async fn shutdown_finishes_what_it_can_and_returns_the_rest_to_the_queue() {
     for database in TestDatabase::each().await {
         let memoir = memoir(&database).env("MEMOIR__SERVER__SHUTDOWN_GRACE", "4");
         let running = memoir.serve();
@@ -184,7 +184,7 @@ async fn a_stop_finishes_what_it_can_and_hands_the_rest_back() {
 
 /// Events come from the database, so a process that does not run the job can stream them.
 #[tokio::test(flavor = "multi_thread")]
-async fn any_process_can_tell_what_happens_to_a_job() {
+async fn any_process_can_stream_the_events_of_a_job() {
     for database in TestDatabase::each().await {
         let (api_only, worker) = (
             memoir(&database).env("MEMOIR__JOBS__WORKERS", "0"),

@@ -81,7 +81,7 @@ async fn all_succeed(ingest: &Ingest, ids: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_key_fails_no_job_of_the_queue() {
+async fn a_rejected_key_fails_no_queued_job() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, FLAT).await;
@@ -214,7 +214,7 @@ async fn check_pause_is_shown(ingest: &Ingest) {
 /// An unknown model or an account without credit: jobs wait for that model or for the whole
 /// provider.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_lasting_refusal_is_waited_for() {
+async fn jobs_wait_for_every_permanent_rejection() {
     for (code, body, told) in [
         (402, "pay first", "provider_quota"),
         (
@@ -248,7 +248,7 @@ async fn every_lasting_refusal_is_waited_for() {
 
 /// A wrong model name in a request fails that request and delays no other.
 #[tokio::test]
-async fn a_model_that_a_request_names_wrongly_fails_its_job() {
+async fn an_unknown_model_in_a_request_fails_its_job() {
     let ingest = Ingest::with(FLAT).await;
     ingest
         .model
@@ -275,7 +275,7 @@ fn serve(model: &ScriptedModel, key: &str, database: &TestDatabase) -> Binary {
 /// Jobs resume on their own: immediately after a restart with a valid key, and when the provider
 /// accepts the key again.
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_go_on_when_the_key_is_right() {
+async fn jobs_resume_when_the_key_is_valid() {
     let model = ScriptedModel::local().await.unwrap();
     model.set_rule(|seen| match seen.header("authorization") {
         Some("Bearer right-key") => Reply::sensible(seen),
@@ -365,7 +365,7 @@ async fn succeeded(api: &Api, ids: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_retry_after_holds_everybody() {
+async fn a_long_retry_after_delays_all_callers() {
     for (code, cap) in [(429, "60"), (503, "1")] {
         let ingest =
             Ingest::with(&[FLAT, &[("LLM__TRANSPORT__RETRY_AFTER_CAP", cap)]].concat()).await;
@@ -413,7 +413,7 @@ async fn a_long_retry_after_holds_everybody() {
 
 /// The waits of a real outage, but shorter, with a breaker that opens and one that does not.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_waits_out_an_outage_alone_or_in_a_crowd() {
+async fn one_job_or_many_wait_out_an_outage() {
     for (jobs, breaker) in [(1, "1000"), (1, "5"), (60, "5")] {
         let quick = [
             ("JOBS__BACKOFF_MS", "50"),
@@ -445,7 +445,7 @@ async fn a_job_waits_out_an_outage_alone_or_in_a_crowd() {
 
 /// Progress restarts the wait. It is stored while the job runs, so that it survives a crash.
 #[tokio::test]
-async fn a_job_that_gets_on_waits_anew() {
+async fn progress_resets_the_wait_of_a_job() {
     let patient = [
         ("LLM__TRANSPORT__TRIES", "1"),
         ("LLM__TRANSPORT__READ_TIMEOUT", "30"),
@@ -502,7 +502,7 @@ async fn a_job_that_gets_on_waits_anew() {
 /// Real outages with real waits: measures how long after the recovery the last job is done, and
 /// what was sent in the meantime.
 #[tokio::test(flavor = "multi_thread")]
-async fn outages_of_every_length_are_survived() {
+async fn jobs_survive_outages_of_any_length() {
     let lengths = variable("MEMOIR_TEST_OUTAGES").unwrap_or_else(|| "0.5".to_owned());
     for seconds in lengths
         .split(',')

@@ -27,7 +27,7 @@ fn status(status: u16, headers: &[(&str, &str)], body: &str) -> Fault {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_tried_again_in_every_mode_and_protocol() {
+async fn temporary_errors_are_retried_in_every_mode_and_protocol() {
     for (mode, _) in MODES {
         for kind in KINDS {
             let door = Door::with(&in_mode(mode)).await;
@@ -64,7 +64,7 @@ async fn what_may_pass_is_tried_again_in_every_mode_and_protocol() {
 }
 
 #[tokio::test]
-async fn broken_connections_are_tried_again() {
+async fn broken_connections_are_retried() {
     for (mode, _) in MODES {
         for kind in KINDS {
             let door = Door::with(&in_mode(mode)).await;
@@ -88,7 +88,7 @@ async fn broken_connections_are_tried_again() {
 }
 
 #[tokio::test]
-async fn silence_ends_with_the_read_timeout() {
+async fn a_silent_provider_meets_the_read_timeout() {
     for kind in KINDS {
         let door = Door::with(&[("LLM__TRANSPORT__READ_TIMEOUT", "1")]).await;
         for fault in [Fault::Stall, Fault::StallMidBody] {
@@ -116,7 +116,7 @@ async fn silence_ends_with_the_read_timeout() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_ends_meets_the_total_timeout() {
+async fn an_endless_response_meets_the_total_timeout() {
     let settings = [
         ("LLM__TRANSPORT__TOTAL_TIMEOUT", "1"),
         ("LLM__TRANSPORT__READ_TIMEOUT", "60"),
@@ -134,7 +134,7 @@ async fn an_answer_that_never_ends_meets_the_total_timeout() {
 }
 
 #[tokio::test]
-async fn the_wait_is_as_long_as_the_provider_says() {
+async fn retries_wait_as_long_as_the_provider_asks() {
     for headers in [&[("retry-after-ms", "300")][..], &[("retry-after", "0.3")]] {
         for kind in KINDS {
             let door = Door::open().await;
@@ -169,7 +169,7 @@ async fn the_wait_is_as_long_as_the_provider_says() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_too_long_counts_as_away() {
+async fn a_provider_that_asks_for_too_long_a_wait_counts_as_unreachable() {
     let door = Door::open().await;
     door.model
         .push(status(429, &[("retry-after", "3600")], "tomorrow"));
@@ -215,7 +215,7 @@ async fn a_wait_that_is_too_long_counts_as_away() {
 
 /// A 429 for one caller delays all callers of the same provider.
 #[tokio::test]
-async fn everybody_waits_when_one_is_told_to() {
+async fn all_callers_wait_if_the_provider_asks_one_to() {
     let door = Door::open().await;
     // The first call takes longer, because it creates the client.
     door.llm.ask(&door.session(), five_chunks()).await.unwrap();
@@ -253,7 +253,7 @@ async fn everybody_waits_when_one_is_told_to() {
 }
 
 #[tokio::test]
-async fn x_should_retry_has_the_last_word() {
+async fn x_should_retry_overrides_the_status() {
     let door = Door::open().await;
     door.model
         .push(status(500, &[("x-should-retry", "false")], "no use"));
@@ -266,7 +266,7 @@ async fn x_should_retry_has_the_last_word() {
 }
 
 #[tokio::test]
-async fn a_provider_that_stays_away_ends_the_tries() {
+async fn an_unreachable_provider_uses_up_the_tries() {
     for (mode, _) in MODES {
         let door = Door::with(&in_mode(mode)).await;
         door.model.always(status(503, &[], ""));
@@ -309,7 +309,7 @@ async fn a_provider_that_stays_away_ends_the_tries() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_or_model_is_said_at_once() {
+async fn a_rejected_key_or_model_is_reported_at_once() {
     for (mode, _) in MODES {
         let door = Door::with(&in_mode(mode)).await;
         for kind in KINDS {
@@ -412,7 +412,7 @@ async fn the_breaker_opens_and_a_single_probe_closes_it() {
 }
 
 #[tokio::test]
-async fn the_fallback_model_is_asked_once() {
+async fn the_fallback_model_is_called_once() {
     let door = Door::with(&[("LLM__FALLBACK_MODEL", "anthropic_stub:small")]).await;
     let step =
         |fault: Fault, model: &str| memoir::scripted_model::Step::new(fault).only_model(model);
@@ -485,7 +485,7 @@ async fn the_fallback_model_is_asked_once() {
 
 /// A second look at filed chunks is not worth the cost of another model.
 #[tokio::test]
-async fn what_is_for_one_model_is_not_asked_of_another() {
+async fn a_second_look_does_not_use_the_fallback_model() {
     let door = Door::with(&[("LLM__FALLBACK_MODEL", "anthropic_stub:small")]).await;
     door.model
         .always(memoir::scripted_model::Step::new(status(503, &[], "")).only_model("m"));
@@ -504,7 +504,7 @@ async fn what_is_for_one_model_is_not_asked_of_another() {
 }
 
 #[tokio::test]
-async fn whoever_goes_away_takes_the_request_along() {
+async fn a_dropped_caller_aborts_its_request() {
     for kind in KINDS {
         let door = Door::open().await;
         door.model.edit_script(|script| script.latency_ms = 10_000);
@@ -543,7 +543,7 @@ async fn whoever_goes_away_takes_the_request_along() {
 }
 
 #[tokio::test]
-async fn all_askers_share_the_providers_places() {
+async fn all_callers_share_the_concurrency_limit_of_a_provider() {
     let door = Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__MAX_CONCURRENCY", "3")]).await;
     door.model.set_script(Script {
         latency_ms: 30,
@@ -565,7 +565,7 @@ async fn all_askers_share_the_providers_places() {
 }
 
 #[tokio::test]
-async fn requests_keep_to_the_providers_pace() {
+async fn requests_keep_to_the_rate_limit_of_a_provider() {
     let door = Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__REQUESTS_PER_MINUTE", "60")]).await;
     let begun = Instant::now();
     let sessions: Vec<_> = (0..8).map(|_| door.session()).collect();

@@ -102,7 +102,7 @@ fn assert_one_answer(replies: &[Reply]) {
 }
 
 #[tokio::test]
-async fn ten_at_once_are_paid_once() {
+async fn ten_concurrent_queries_with_one_key_are_paid_once() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let pair = Pair::on(database).await;
@@ -121,7 +121,7 @@ async fn ten_at_once_are_paid_once() {
 }
 
 #[tokio::test]
-async fn when_the_first_fails_one_of_the_others_takes_over() {
+async fn another_request_takes_over_if_the_first_fails() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let pair = Pair::on(database).await;
@@ -144,7 +144,7 @@ async fn when_the_first_fails_one_of_the_others_takes_over() {
 }
 
 #[tokio::test]
-async fn when_the_first_client_hangs_up_one_of_the_others_takes_over() {
+async fn another_request_takes_over_if_the_first_client_disconnects() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let pair = Pair::on(database).await;
@@ -169,7 +169,7 @@ async fn when_the_first_client_hangs_up_one_of_the_others_takes_over() {
 }
 
 #[tokio::test]
-async fn another_body_is_refused_at_once_and_waiting_has_an_end() {
+async fn another_body_is_rejected_at_once_and_waiting_has_a_timeout() {
     let pair = Pair::on(TestDatabase::sqlite()).await;
     pair.model.push(Step::new(Fault::Stall));
     let mut first = tokio::task::JoinSet::new();
@@ -220,7 +220,7 @@ fn unanswered(key: &str, seconds: i64) -> String {
 }
 
 #[tokio::test]
-async fn a_key_of_a_process_that_died_is_taken_over_when_its_lease_ends() {
+async fn a_key_of_a_dead_process_is_taken_over_after_its_lease() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let pair = Pair::on(database).await;

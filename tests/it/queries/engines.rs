@@ -111,7 +111,7 @@ async fn story(desk: &Desk) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_database_tells_the_same_story() {
+async fn every_database_gives_the_same_results() {
     let mut first: Option<String> = None;
     for database in TestDatabase::each().await {
         let engine = database.engine;

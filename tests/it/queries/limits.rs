@@ -20,7 +20,7 @@ fn of<'v>(estimate: &'v Value, strategy: &str) -> &'v Value {
 }
 
 #[tokio::test]
-async fn an_estimate_bounds_what_every_strategy_takes() {
+async fn an_estimate_is_an_upper_bound_for_every_strategy() {
     let desk = Desk::with(&[PRICE]).await;
     three_by_three(&desk).await;
     let reply = desk
@@ -110,7 +110,7 @@ async fn an_estimate_bounds_what_every_strategy_takes() {
 
 /// Also with helpers of sources, and with the schema in the prompt.
 #[tokio::test]
-async fn an_estimate_bounds_whatever_stands_in_a_question() {
+async fn an_estimate_is_an_upper_bound_for_any_query_text() {
     for mode in ["native", "tool", "prompted"] {
         let desk = Desk::with(&[PRICE, ("LLM__PROVIDERS__STUB__STRUCTURED_OUTPUT", mode)]).await;
         let text = "A text about plants.";
@@ -188,7 +188,7 @@ async fn an_estimate_bounds_whatever_stands_in_a_question() {
 }
 
 #[tokio::test]
-async fn an_empty_store_takes_nothing() {
+async fn the_estimate_for_an_empty_store_is_zero() {
     let desk = Desk::open().await;
     let estimate = desk
         .app
@@ -201,7 +201,7 @@ async fn an_empty_store_takes_nothing() {
 }
 
 #[tokio::test]
-async fn a_question_that_may_take_too_much_is_refused_before_its_first_call() {
+async fn a_query_that_may_exceed_its_limit_is_rejected_before_its_first_call() {
     let desk = Desk::with(&[PRICE]).await;
     three_by_three(&desk).await;
     for (limit, unit) in [
@@ -245,7 +245,7 @@ async fn a_question_that_may_take_too_much_is_refused_before_its_first_call() {
 }
 
 #[tokio::test]
-async fn a_cost_cannot_be_kept_without_prices() {
+async fn a_cost_limit_requires_prices() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let reply = desk
@@ -258,7 +258,7 @@ async fn a_cost_cannot_be_kept_without_prices() {
 }
 
 #[tokio::test]
-async fn the_settings_cap_every_question() {
+async fn the_settings_cap_every_query() {
     let desk = Desk::with(&[("LLM__CAPS__QUERY__CALLS", "2")]).await;
     three_by_three(&desk).await;
     let reply = desk.ask(json!({"query": "plants"})).await;

@@ -11,7 +11,7 @@ fn id(result: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_receipt_tells_every_decision_and_no_text() {
+async fn a_receipt_contains_every_decision_and_no_text() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     desk.model.set_rule(choosing(&[
@@ -149,7 +149,7 @@ fn timeless(mut result: Value) -> String {
 }
 
 #[tokio::test]
-async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
+async fn a_recorded_replay_is_identical_whatever_has_changed() {
     let desk = Desk::with(&[("QUERY__SUMMARIZATION_INSTRUCTION_HEADROOM_TOKENS", "100")]).await;
     three_by_three(&desk).await;
     let source = desk
@@ -284,7 +284,7 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
 }
 
 #[tokio::test]
-async fn a_live_replay_shows_what_another_way_would_change() {
+async fn a_live_replay_reports_the_differences() {
     let desk = Desk::with(&[(
         "LLM__PROVIDERS__STUB__PRICES",
         r#"{"*": {"input": 1.0, "output": 2.0}}"#,
@@ -361,7 +361,7 @@ async fn a_live_replay_shows_what_another_way_would_change() {
 }
 
 #[tokio::test]
-async fn without_audit_nothing_is_kept() {
+async fn without_audit_nothing_is_stored() {
     let desk = Desk::with(&[("AUDIT__PERSIST", "false")]).await;
     three_by_three(&desk).await;
     let result = desk.ask_well(json!({"query": "small plants"})).await;
@@ -393,7 +393,7 @@ async fn without_audit_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn old_receipts_go_with_their_calls_and_the_sums_of_their_days_stay() {
+async fn old_receipts_are_deleted_with_their_calls_but_daily_totals_stay() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let old = id(&desk

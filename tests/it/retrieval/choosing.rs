@@ -12,7 +12,7 @@ use super::{Setup, each, facts, moment};
 use crate::support::app::load;
 
 #[tokio::test]
-async fn the_same_data_have_five_answers() {
+async fn each_strategy_returns_its_version() {
     for setup in Setup::each().await {
         for (at, text) in [
             ("08:00", "In the beginning."),
@@ -60,7 +60,7 @@ async fn the_same_data_have_five_answers() {
 }
 
 #[tokio::test]
-async fn ties_go_to_the_longer_then_to_the_one_that_fits_then_to_the_first() {
+async fn ties_are_decided_by_length_then_match_then_age() {
     for setup in Setup::each().await {
         // All were ingested at the same time.
         for (path, text) in [
@@ -95,7 +95,7 @@ async fn ties_go_to_the_longer_then_to_the_one_that_fits_then_to_the_first() {
 }
 
 #[tokio::test]
-async fn k_limits_what_is_looked_at_and_not_what_is_right() {
+async fn k_limits_the_candidates_but_not_the_correctness() {
     for setup in Setup::each().await {
         for minute in 10..22 {
             setup
@@ -147,7 +147,7 @@ async fn k_limits_what_is_looked_at_and_not_what_is_right() {
 }
 
 #[tokio::test]
-async fn words_find_a_document_without_its_name() {
+async fn finds_a_source_by_words_without_its_name() {
     for setup in Setup::each().await {
         let quasar = json!({"path": "/q.md", "text": "Far away a quasar shines, brighter than its galaxy.",
             "topic": "Radio astronomy", "provider": "Jodrell Bank"});
@@ -181,7 +181,7 @@ async fn words_find_a_document_without_its_name() {
 }
 
 #[tokio::test]
-async fn a_version_whose_text_was_lost_is_told_and_not_given_as_empty() {
+async fn a_version_without_its_text_is_an_error() {
     for setup in Setup::each().await {
         setup
             .file_at("10:00", "/a.md", "All that there was to say.")

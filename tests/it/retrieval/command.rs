@@ -26,7 +26,7 @@ fn doc(arguments: &[&str], url: &str) -> (bool, String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_on_the_command_line() {
+async fn prints_a_version_on_the_command_line() {
     let setup = Setup::on(TestDatabase::sqlite()).await;
     setup
         .file_at("08:00", "/plan.md", "# Plan\n\nNo line break at its end")

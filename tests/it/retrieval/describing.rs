@@ -7,7 +7,7 @@ use super::{Setup, each, moment};
 use crate::support::app::send;
 
 #[tokio::test]
-async fn a_name_is_enough_and_one_whole_document_comes_back() {
+async fn a_name_is_enough_to_retrieve_one_whole_version() {
     for setup in Setup::each().await {
         let text = "# Storage\r\n\r\nWhere memory is kept: ∅ 记忆.  \n";
         let id = setup
@@ -76,7 +76,7 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
 }
 
 #[tokio::test]
-async fn plain_text_is_the_content_and_nothing_else() {
+async fn text_plain_returns_only_the_content() {
     for setup in Setup::each().await {
         let id = setup.file_at("08:00", "/a.md", "First.").await;
         setup
@@ -131,7 +131,7 @@ async fn plain_text_is_the_content_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
+async fn query_and_required_tags_are_composed_from_the_fields() {
     for setup in Setup::each().await {
         setup
             .put_at(
@@ -191,7 +191,7 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
 }
 
 #[tokio::test]
-async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
+async fn ignores_other_fields_of_meta_and_names_invalid_ones() {
     let setup = Setup::each().await.swap_remove(0);
     setup.file_at("08:00", "/a.md", "Text.").await;
 
@@ -258,7 +258,7 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
 }
 
 #[tokio::test]
-async fn names_and_paths_are_kept_as_they_were_given() {
+async fn names_and_paths_are_kept_as_given() {
     for setup in Setup::each().await {
         // Only the last segment becomes the name; an absolute path is kept.
         setup
@@ -328,7 +328,7 @@ async fn names_and_paths_are_kept_as_they_were_given() {
 }
 
 #[tokio::test]
-async fn the_examples_of_the_seed() {
+async fn retrieves_by_name_topic_tags_time_and_strategy() {
     for setup in Setup::each().await {
         let tags = json!(["llm-thalamus", "docs", "design"]);
         let put = async |at: &str, text: &str| {
@@ -386,7 +386,7 @@ async fn the_examples_of_the_seed() {
 }
 
 #[tokio::test]
-async fn every_ingestion_stays_a_version_and_the_clock_of_the_request_counts() {
+async fn every_ingestion_is_a_version_with_the_time_of_its_request() {
     for setup in Setup::each().await {
         // Identical content also creates a version.
         for (at, text) in [("08:00", "Same."), ("08:01", "Same."), ("08:02", "Other.")] {

@@ -10,7 +10,7 @@ use super::{Setup, facts, moment};
 use crate::support::app::{load, send};
 
 #[tokio::test]
-async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
+async fn all_tags_must_match_and_an_unknown_tag_is_ignored_with_a_reason() {
     for setup in Setup::each().await {
         setup
             .put_at(
@@ -75,7 +75,7 @@ async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
 }
 
 #[tokio::test]
-async fn the_named_file_wins_over_newer_ones_and_an_unknown_name_is_relaxed() {
+async fn a_named_file_wins_over_newer_ones_and_an_unknown_name_is_ignored() {
     for setup in Setup::each().await {
         setup
             .put_at(
@@ -131,7 +131,7 @@ async fn the_named_file_wins_over_newer_ones_and_an_unknown_name_is_relaxed() {
 }
 
 #[tokio::test]
-async fn the_newest_of_a_moment_or_the_newest_of_all() {
+async fn as_of_returns_the_version_of_that_time_or_else_the_latest() {
     for setup in Setup::each().await {
         for (at, text) in [("08:00", "first"), ("09:00", "second"), ("10:00", "third")] {
             setup.file_at(at, "/a.md", text).await;
@@ -193,7 +193,7 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
 }
 
 #[tokio::test]
-async fn neither_the_space_nor_the_user_is_ever_left() {
+async fn never_returns_sources_of_another_space_or_user() {
     for setup in Setup::each().await {
         setup
             .put_at(
@@ -230,7 +230,7 @@ async fn neither_the_space_nor_the_user_is_ever_left() {
 }
 
 #[tokio::test]
-async fn what_is_not_eligible_or_has_no_text_is_not_there() {
+async fn sources_that_are_not_eligible_or_have_no_text_are_not_found() {
     for setup in Setup::each().await {
         // Only ingested sources are candidates; a registered source without a text is not.
         let reply = setup
@@ -296,7 +296,7 @@ async fn what_is_not_eligible_or_has_no_text_is_not_there() {
 }
 
 #[tokio::test]
-async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
+async fn many_versions_of_one_source_do_not_hide_another_with_its_name() {
     for setup in Setup::each().await {
         let hidden = setup.file_at("08:00", "/hidden/log.md", "Hidden.").await;
         let shown = json!({"path": "/shown/log.md", "text": "Shown.", "tags": ["b"]});

@@ -9,7 +9,7 @@ use super::{Setup, each, moment};
 use crate::support::app::send;
 
 #[tokio::test]
-async fn the_manifest_has_what_the_file_is() {
+async fn the_manifest_describes_each_file() {
     for setup in Setup::each().await {
         let text = "Räder und Maße.\n";
         let mtime = "2025-11-30T10:20:30.123456Z";
@@ -74,7 +74,7 @@ async fn the_manifest_has_what_the_file_is() {
 }
 
 #[tokio::test]
-async fn the_manifest_comes_in_pages_and_parts() {
+async fn the_manifest_can_be_paged_and_filtered() {
     for setup in Setup::each().await {
         for minute in 10..17 {
             let user = if minute % 2 == 0 { "ann" } else { "bob" };
@@ -145,7 +145,7 @@ async fn the_manifest_comes_in_pages_and_parts() {
 }
 
 #[tokio::test]
-async fn five_kinds_of_files_are_taken_and_no_other() {
+async fn accepts_five_file_types_and_no_others() {
     let setup = Setup::each().await.swap_remove(0);
     let upload = |name: &str| {
         let form = format!(
@@ -173,7 +173,7 @@ async fn five_kinds_of_files_are_taken_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_changed_is_told_as_unified_text() {
+async fn differences_are_returned_as_a_unified_diff() {
     for setup in Setup::each().await {
         let id = setup.file_at("08:00", "/a.md", "one\ntwo\nthree\n").await;
         setup.file_at("09:00", "/a.md", "one\n2\nthree\n").await;

@@ -43,7 +43,7 @@ async fn items(desk: &Desk, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn documents_and_versions_are_those_of_then() {
+async fn as_of_shows_earlier_sources_and_versions() {
     for database in TestDatabase::each().await {
         let (desk, [first, second], [t1, t2, t3, t4]) = told(database).await;
         let before = Timestamp::from_micros(t1.as_micros() - 1);
@@ -118,7 +118,7 @@ async fn documents_and_versions_are_those_of_then() {
 }
 
 #[tokio::test]
-async fn the_hierarchy_and_its_chunks_are_those_of_then() {
+async fn as_of_shows_the_earlier_hierarchy_and_its_chunks() {
     for database in TestDatabase::each().await {
         let (desk, _, [t1, t2, t3, _]) = told(database).await;
         let counted = async |query: &str| {

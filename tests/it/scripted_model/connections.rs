@@ -53,7 +53,7 @@ async fn close_sends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reset_comes_after_half_of_the_body() {
+async fn a_reset_happens_after_half_of_the_body() {
     let model = model().await;
     for _ in 0..20 {
         model.push(Fault::ResetMidBody);

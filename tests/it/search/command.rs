@@ -26,7 +26,7 @@ fn search(arguments: &[&str], url: &str) -> (bool, String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_on_the_command_line() {
+async fn searches_on_the_command_line() {
     let setup = Setup::on(TestDatabase::sqlite(), &[]).await;
     setup
         .bring("/light.md", "The lighthouse was built\nin 1843.")

@@ -65,7 +65,7 @@ async fn vector(ingest: &Ingest, text: &str) -> Vec<f64> {
 }
 
 #[tokio::test]
-async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosines() {
+async fn an_external_model_embeds_each_text_once_and_its_cosines_decide_the_order() {
     for database in TestDatabase::each().await {
         let settings = [OUTSIDE, SMALL[0], SMALL[1]];
         let ingest = Ingest::on(database, &settings).await;
@@ -124,7 +124,7 @@ async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosine
 }
 
 #[tokio::test]
-async fn a_space_turns_to_another_model_while_the_former_still_answers() {
+async fn searches_use_the_previous_model_while_a_space_is_re_embedded() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, &SMALL).await;
         ingest.succeed(&brought("/thirty.md", &thirty())).await;
@@ -205,7 +205,7 @@ async fn a_space_turns_to_another_model_while_the_former_still_answers() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_away_fails_what_needs_it_and_nothing_else() {
+async fn an_unreachable_embedding_model_fails_only_what_needs_it() {
     let settings = [
         OUTSIDE,
         SMALL[0],
@@ -248,7 +248,7 @@ async fn a_model_that_is_away_fails_what_needs_it_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_refused() {
+async fn rejects_vectors_that_do_not_match() {
     for odd in [
         json!({"data": []}),
         json!({"data": [{"index": 0, "embedding": ["a"]}]}),
@@ -276,7 +276,7 @@ async fn an_answer_that_does_not_fit_is_refused() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_provider_is_refused_at_the_start() {
+async fn rejects_a_model_without_a_provider_at_start() {
     let database = TestDatabase::sqlite();
     let config = crate::support::app::load(&database.url, &[("VECTOR__MODEL", "nobody:x")]);
     let clock = std::sync::Arc::new(crate::support::clock::ManualClock::default());

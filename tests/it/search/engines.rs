@@ -234,7 +234,7 @@ async fn filters_hold_where_the_space_does_not_fit_into_memory() {
 }
 
 #[tokio::test]
-async fn a_document_that_was_removed_can_come_again() {
+async fn a_deleted_source_can_be_ingested_again() {
     for memory in ["0", "64"] {
         for database in TestDatabase::each().await {
             let setup = Setup::on(database, &[("VECTOR__MEMORY_MB", memory)]).await;

@@ -46,7 +46,7 @@ async fn filled(database: TestDatabase) -> Setup {
 }
 
 #[tokio::test]
-async fn each_kind_finds_what_it_should_and_says_why() {
+async fn each_search_type_finds_its_chunks_and_shows_the_score_parts() {
     for database in TestDatabase::each().await {
         let setup = filled(database).await;
         for kind in KINDS {
@@ -137,7 +137,7 @@ async fn each_kind_finds_what_it_should_and_says_why() {
 }
 
 #[tokio::test]
-async fn only_what_a_document_says_now_is_found_unless_the_time_is_named() {
+async fn only_current_versions_are_found_without_as_of() {
     for database in TestDatabase::each().await {
         let setup = Setup::on(database, &[]).await;
         setup.app.clock.advance_seconds(10);
@@ -292,7 +292,7 @@ async fn filters_hold_and_never_leak() {
 }
 
 #[tokio::test]
-async fn documents_are_found_by_their_best_chunk() {
+async fn sources_are_ranked_by_their_best_chunk() {
     for database in TestDatabase::each().await {
         let settings = [
             ("VECTOR__CHUNK_TOKENS", "32"),
@@ -344,7 +344,7 @@ async fn documents_are_found_by_their_best_chunk() {
 }
 
 #[tokio::test]
-async fn a_category_narrows_the_search_to_what_lies_below_it() {
+async fn a_category_filter_includes_its_descendants() {
     for database in TestDatabase::each().await {
         let setup = Setup::on(database, &[]).await;
         let both = json!({"indexes": ["taxonomy", "semantic"]});
@@ -376,7 +376,7 @@ async fn a_category_narrows_the_search_to_what_lies_below_it() {
 }
 
 #[tokio::test]
-async fn scores_can_be_asked_for_and_bad_searches_are_told_what_is_wrong() {
+async fn min_score_filters_and_invalid_searches_are_rejected() {
     let setup = filled(TestDatabase::sqlite()).await;
     let all = setup
         .search(json!({"query": "burn", "type": "keyword"}))
@@ -448,7 +448,7 @@ async fn scores_can_be_asked_for_and_bad_searches_are_told_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn processes_that_share_a_database_find_the_same() {
+async fn processes_on_one_database_find_the_same_chunks() {
     for database in TestDatabase::each().await {
         let here = filled(database).await;
         let database = std::sync::Arc::clone(&here.app.database);

@@ -10,7 +10,7 @@ use crate::support::ingest::Ingest;
 const TEXT: &str = "The violin maker chose spruce for the belly and maple for the back.";
 
 #[tokio::test]
-async fn a_text_for_searches_alone_asks_no_model() {
+async fn a_text_for_search_only_calls_no_model() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, &[]).await;
         let body = json!({"path": "/v.md", "text": TEXT, "options": {"indexes": ["semantic"]}});
@@ -49,7 +49,7 @@ async fn a_text_for_searches_alone_asks_no_model() {
 }
 
 #[tokio::test]
-async fn a_text_for_the_hierarchy_alone_is_found_by_its_words() {
+async fn a_text_for_the_hierarchy_only_is_found_by_keyword() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, &[("INGESTION__INDEXES", r#"["taxonomy"]"#)]).await;
         let job = ingest.run(&json!({"path": "/v.md", "text": TEXT})).await;
@@ -92,7 +92,7 @@ async fn a_text_for_the_hierarchy_alone_is_found_by_its_words() {
 }
 
 #[tokio::test]
-async fn a_text_may_also_just_be_kept() {
+async fn a_text_can_be_stored_without_an_index() {
     for database in TestDatabase::each().await {
         let setup = Setup::on(database, &[]).await;
         let kept = json!({"path": "/v.md", "text": TEXT, "options": {"indexes": []}});
@@ -124,7 +124,7 @@ async fn a_text_may_also_just_be_kept() {
 }
 
 #[tokio::test]
-async fn chunks_for_searches_are_long_and_overlap() {
+async fn search_chunks_are_long_and_overlap() {
     let app = TestApp::spawn().await;
     let text =
         "There is a sentence that speaks of a harbour, and another that does not. ".repeat(500);
@@ -162,7 +162,7 @@ async fn chunks_for_searches_are_long_and_overlap() {
 }
 
 #[tokio::test]
-async fn settings_of_the_index_are_checked() {
+async fn index_settings_are_validated() {
     let refused = |name: &str, value: &str| {
         let environment = [(format!("MEMOIR__{name}"), value.to_owned())]
             .into_iter()

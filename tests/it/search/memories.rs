@@ -139,7 +139,7 @@ async fn writers_of_two_threads_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn memories_are_found_as_chunks_are() {
+async fn memories_are_found_like_chunks() {
     for database in TestDatabase::each().await {
         let texts = [
             (1, "a", "a red fox in the snow"),
