@@ -10,10 +10,10 @@ use super::{framed, helper_line};
 use crate::base::text::one_line;
 use crate::llm::{Fault, Task, schema};
 
-/// Most characters of an answer from a model that goes on without an end.
+/// Maximum characters of an answer from a model that writes endlessly.
 const MOST_CHARS: usize = 2000;
 
-/// A question and its evidence.
+/// A query and the chunks to answer it from.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub query: Arc<str>,

@@ -12,18 +12,18 @@ use super::helper_line;
 use crate::base::text::{name_key, one_line};
 use crate::llm::{Fault, Hint, Task, schema};
 
-/// A question and the categories on offer.
+/// A query and the options.
 #[derive(Debug, Clone)]
 pub struct Select {
     pub contextual_helper: Option<Arc<str>>,
     pub query: Arc<str>,
     pub level: u32,
     pub depth: u32,
-    /// Labels that are all different.
+    /// The labels of the options, all different.
     pub options: Arc<[String]>,
-    /// What lies in each of them, for a model that uses it. Not part of the frame.
+    /// What each option contains, for a model that uses it. Not part of the prompt.
     pub hint: Hint,
-    /// Most that may be chosen.
+    /// Maximum number of options to select.
     pub at_most: usize,
 }
 
