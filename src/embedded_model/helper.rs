@@ -1,6 +1,6 @@
-//! The helper text of a source: who wrote it, when, what about, and a summary.
-//! Promises facts only from where people put them (front matter, headers,
-//! metadata, file name) and a summary made of the source's own sentences.
+//! The helper of a source: author, date, topic and a summary. Guarantees that facts come only from
+//! front matter, headers, metadata or the file name, and that the summary consists of the source's
+//! own sentences.
 
 use super::dates;
 use super::headers::{self, Headers};
@@ -12,11 +12,11 @@ use super::sentences;
 use super::summarize;
 use super::{HelperInput, HelperOutput};
 
-/// Most words of a summary.
+/// Maximum words of a summary.
 const SUMMARY_WORDS: usize = 110;
-/// Bytes of the source that are read for the summary.
+/// Number of bytes of the source that are read for the summary.
 const READ: usize = 30_000;
-/// Longest topic in characters.
+/// Maximum characters of a topic.
 const TOPIC: usize = 80;
 
 /// Facts and summary of one source.
