@@ -35,7 +35,7 @@ pub mod jobs;
 /// API keys: validation, limits, creation, revocation.
 pub mod keys;
 
-/// Whole spaces: list, measure, delete.
+/// Whole spaces: list, count, delete.
 pub mod spaces;
 
 /// Search without a walk: by keyword, by meaning, or by both.
@@ -50,13 +50,13 @@ pub mod categories;
 /// Contextual helpers: one versioned paragraph per source, generated or written by a user.
 pub mod contextual_helpers;
 
-/// Ingestion: cuts a text, files its chunks in the hierarchy, and writes everything once.
+/// Ingestion: splits a text, files its chunks in the hierarchy, and writes everything once.
 pub mod ingestion;
 
 /// Queries: walk the hierarchy, fit the chunks to a budget, answer, and store a receipt.
 pub mod queries;
 
-/// Jobs that do what a test tells them to; only with `testing.probe_jobs`.
+/// Jobs whose steps a test defines; only with `testing.probe_jobs`.
 pub mod probe;
 
 /// A fake model server that follows a script, for tests and benchmarks.

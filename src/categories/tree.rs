@@ -1,10 +1,10 @@
 //! The hierarchy as a plan: the stored categories, and what a source would add to them, within the
 //! limits.
 //!
-//! A limit counts over a whole level, so a new category high up could end without space for a leaf
-//! below it. Hence every chosen category is *assured*: it has a leaf below it, or it reserves one
-//! free place on every level that its longest branch does not reach. Its first chosen child takes
-//! over what it reserves.
+//! A limit counts over a whole level, so a new category high up could end without room for a leaf
+//! below it. Hence every chosen category is *assured*: it has a leaf below it, or it reserves room
+//! for one category on every level that its longest branch does not reach. Its first chosen child
+//! takes over what it reserves.
 
 use std::collections::HashMap;
 
@@ -33,8 +33,8 @@ struct Entry {
     assured: bool,
     /// The deepest level below it, itself included.
     reach: i64,
-    /// The first of the levels, down to the last, on which it reserves a place; beyond the last if
-    /// it reserves none.
+    /// It reserves room on the levels from this one to the last; if it reserves none, this is the
+    /// level after the last.
     holds_from: i64,
 }
 
@@ -85,7 +85,7 @@ impl Tree {
             };
             let key = (parent, name_key(&category.name));
             let node = match self.by_key.get(&key) {
-                // Planned here, and created by another job meanwhile.
+                // Planned here, but created by another job in the meantime.
                 Some(node) => *node,
                 None => self.add(parent, &category.name, key.1),
             };
@@ -135,12 +135,12 @@ impl Tree {
         }
     }
 
-    /// Beyond the last level.
+    /// The level after the last one.
     fn beyond(&self) -> i64 {
         self.taxonomy.depth() + 1
     }
 
-    /// The first level on which a new subject finds no place, and its limit.
+    /// The first level without room for a new subject, and its limit.
     pub fn full_level(&self) -> Option<(i64, i64)> {
         self.places.full_level()
     }
@@ -150,8 +150,8 @@ impl Tree {
         self.places.keeps_the_rest()
     }
 
-    /// Passes what a parent reserves to a child, from the level that it needs; the rest is reserved
-    /// anew, or released.
+    /// Passes what a parent reserves to a child, from the level that the child needs; the rest is
+    /// reserved again or released.
     fn pass_on(&mut self, parent: Node, child: Node, needs_from: i64) {
         if self.taxonomy.scope() == LimitScope::Level {
             let held_from = self.entries[parent.0].holds_from;
@@ -244,7 +244,7 @@ impl Tree {
         }
 
         let node = self.add(parent, name, key);
-        // It exists, and needs a place on the levels below its own.
+        // It exists, and needs room on the levels below its own.
         self.pass_on(parent, node, self.entries[node.0].level + 1);
         Some(node)
     }
@@ -341,7 +341,7 @@ mod tests {
         let a = tree.choose(ROOT, "A").unwrap();
         let b = tree.choose(ROOT, "B").unwrap();
 
-        // Both reserve one of the two places for leaves.
+        // Both reserve room for one of the two leaves.
         assert!(!tree.may_create(ROOT));
         assert_eq!(tree.choose(ROOT, "C"), None);
         let aa = tree.choose(a, "AA").unwrap();
@@ -444,7 +444,7 @@ mod tests {
         let x = full.choose(a, "x").unwrap();
         assert!(full.choose(x, "leaf").is_some());
 
-        // With a single place for a leaf, the first one gets it.
+        // With room for a single leaf, the first one gets it.
         let mut tight = tree(3, &serde_json::json!({"3": 1}), "level");
         tight.load(&by_hand);
         let a = tight.choose(ROOT, "A").unwrap();

@@ -157,7 +157,7 @@ fn told(result: &Value) -> String {
 
     for item in items {
         let chunk = item["text_content"].as_str().unwrap_or_default();
-        // A terminal obeys control characters, whoever wrote them.
+        // A terminal would interpret control characters.
         let breaks = |symbol: char| symbol.is_whitespace() || symbol.is_control();
         let words: Vec<&str> = chunk
             .split(breaks)

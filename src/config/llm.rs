@@ -432,7 +432,7 @@ impl Llm {
                 .example(&example)
         };
 
-        // What is wrong with the provider itself was said already.
+        // An error of the provider itself is already reported.
         if violations.concern(&format!("llm.providers.{name}.")) {
             return;
         }

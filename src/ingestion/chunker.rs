@@ -1,4 +1,4 @@
-//! Cuts a text into chunks: lossless, at the delimiters, within a range of tokens.
+//! Splits a text into chunks: lossless, at the delimiters, within a range of tokens.
 //!
 //! Between the minimum and the maximum number of tokens, a cut falls after the last blank line,
 //! else the last line break, else the last full stop before a space, else any delimiter; only if

@@ -1,5 +1,5 @@
-//! The rule used unless another is set: solves every stage from the text of its frame.
-//! The same frame always gives the same answer, in every process and on every machine.
+//! The default rule: solves every stage from the text of its prompt. The same prompt always gives
+//! the same answer, in every process and on every machine.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -68,7 +68,7 @@ fn select(frame: &Frame<'_>) -> Value {
         .min(usize::try_from(most).unwrap_or(usize::MAX));
     let mut ranked = options;
 
-    // Stable, so that equals stay in the order they were offered.
+    // Stable, so that equal options stay in order.
     ranked.sort_by_key(|label| Reverse(words(label).intersection(&query).count()));
     let selections: Vec<Value> = ranked
         .iter()
@@ -113,7 +113,7 @@ fn helper(frame: &Frame<'_>) -> Value {
     })
 }
 
-/// In prompted mode the schema is looked for in the prompt.
+/// In prompted mode, the schema is in the prompt.
 fn other(seen: &Seen) -> Value {
     let schema = seen
         .schema
@@ -134,7 +134,7 @@ fn written_schema(text: &str) -> Option<Value> {
     })
 }
 
-/// Ids that are numbers are answered as numbers, as the schemas want them.
+/// Numeric ids are returned as numbers, as the schemas require.
 fn id(chunk: &Chunk) -> Value {
     chunk
         .id

@@ -18,9 +18,9 @@ const HELD: usize = 250;
 const TERM_BYTES: u64 = 8;
 const ENTRY_BYTES: u64 = 256;
 
-/// A space, and what is searched in it.
+/// A space and a kind of owner.
 type Place = (Space, OwnerKind);
-/// How often entries were written, by group; in a space's chunks by no name.
+/// Counts of writes to entries, by group; for chunks, one count under an empty name.
 type Writes = BTreeMap<String, i64>;
 
 /// Keeps indexes by space and kind; cheap to clone.
@@ -32,20 +32,20 @@ pub struct IndexCache {
     clock: Arc<AtomicU64>,
 }
 
-/// One index, and what is known of it.
+/// One index and its state.
 #[derive(Default)]
 pub struct SpaceIndex {
-    /// One task at a time reads what is new; all others wait for it.
+    /// One task at a time loads new entries; the others wait for it.
     known: tokio::sync::Mutex<Known>,
     index: RwLock<Index>,
     used: AtomicU64,
-    /// Its size, to be read without a lock.
+    /// Its size, readable without a lock.
     bytes: AtomicU64,
 }
 
 #[derive(Default)]
 struct Known {
-    /// The counts of writes when it was read; none before it ever was.
+    /// The counts of writes when it was loaded; none before the first load.
     writes: Option<Writes>,
     /// Whether vectors were loaded too.
     vectors: bool,
@@ -76,7 +76,7 @@ impl Known {
         }
     }
 
-    /// The groups that were written since.
+    /// The groups that have changed since.
     fn changed(&self, writes: &Writes) -> Vec<String> {
         let read = |group: &String| self.writes.as_ref().and_then(|read| read.get(group));
         writes
@@ -129,8 +129,7 @@ impl IndexCache {
         }
     }
 
-    /// The index of a space and kind with everything that was written before, with its vectors if
-    /// they are wanted.
+    /// The up-to-date index of a space and kind, with its vectors if requested.
     pub async fn of(
         &self,
         space: &Space,
@@ -294,7 +293,7 @@ impl IndexCache {
             && usize::try_from(entries).is_ok_and(|entries| entries < MOST_ROWS))
     }
 
-    /// Entries behind the last one, and what every group says now.
+    /// Loads entries after the last one, and the current state of every group.
     async fn load_entries(
         &self,
         place: &Place,
@@ -329,7 +328,7 @@ impl IndexCache {
         self.load_groups(place, entry, writes).await
     }
 
-    /// Some entries, which come behind the last one, and what every group says now.
+    /// Adds entries after the last one, and the current state of every group.
     async fn add_entries(
         &self,
         place: &Place,
@@ -420,7 +419,7 @@ impl IndexCache {
         Ok(())
     }
 
-    /// Vectors of entries that had none, in the groups that were written.
+    /// Adds vectors of entries without one, in the groups that have changed.
     async fn add_vectors(
         &self,
         space: &Space,

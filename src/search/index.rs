@@ -19,9 +19,9 @@ pub use finding::Filter;
 pub const MOST_ROWS: usize = 1 << 24;
 /// A row without a vector.
 const NONE: u32 = u32::MAX;
-/// The version of a row whose entry was removed: nobody asks for it.
+/// The version of a row whose entry was removed; no search matches it.
 const REMOVED: i64 = i64::MIN;
-/// Bytes that are counted for a term besides its postings, and for an entry.
+/// Estimated bytes per term in addition to its postings, and per entry.
 const TERM_BYTES: usize = 96;
 const ROW_BYTES: usize = 56;
 
@@ -75,7 +75,7 @@ struct Vectors {
 }
 
 impl Index {
-    /// An empty one.
+    /// An empty index.
     pub fn of(kind: OwnerKind) -> Self {
         Self {
             kind,
@@ -185,9 +185,9 @@ impl Index {
         number
     }
 
-    /// Compares what is here of some groups with the ids of their entries: removes the others, and
-    /// gives the ids that are new. `None` if one of these belongs before the last entry, so that all
-    /// must be read anew.
+    /// Compares some groups with the ids of their entries: removes entries that no longer exist,
+    /// and returns new ids. `None` if a new id is lower than that of the last entry, so that
+    /// everything must be reloaded.
     pub fn compare(&mut self, groups: &[String], ids: &HashSet<i64>) -> Option<Vec<i64>> {
         let numbers: HashSet<u32> = groups
             .iter()
@@ -210,7 +210,7 @@ impl Index {
         in_order.then_some(new)
     }
 
-    /// Entries of some groups that have no vector here.
+    /// Entries of some groups without a vector in this index.
     pub fn without_vectors(&self, groups: &[String]) -> Vec<i64> {
         let numbers: HashSet<u32> = groups
             .iter()
@@ -230,8 +230,8 @@ impl Index {
             .collect()
     }
 
-    /// Takes over what every group of the space says now; entries of one that is not among them are
-    /// gone.
+    /// Updates the state of every group of the space; entries of a group that is not listed are
+    /// deleted.
     pub fn set_groups(&mut self, groups: &[SearchGroup]) {
         self.states.fill(State::default());
         for group in groups {
@@ -300,8 +300,8 @@ impl Index {
         let mut from = known.rows.last().map_or(0, |row| *row as usize);
 
         for vector in vectors {
-            // Both run upwards, so the next is near the last; but a memory may get its vector later
-            // than those behind it.
+            // Both are ascending, so the next row is near the last; but a memory may get its vector
+            // later than those after it.
             if self
                 .entry_ids
                 .get(from)

@@ -67,7 +67,7 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// What a term of this weight adds to the score of a chunk with so many occurrences.
+/// What a term of this weight adds to the score of a chunk with this many occurrences.
 #[inline]
 pub fn part(weight: f64, count: u32, damping: f64) -> f64 {
     let count = f64::from(count);
@@ -140,7 +140,7 @@ impl KeywordQuery {
         self.terms[term].weight * (K1 + 1.0)
     }
 
-    /// What a term adds to the score of a chunk with so many occurrences.
+    /// What a term adds to the score of a chunk with this many occurrences.
     pub fn part(&self, term: usize, count: u32, damping: f64) -> f64 {
         part(self.weight(term), count, damping)
     }

@@ -14,15 +14,15 @@ use super::stem::stem;
 /// Version of these rules, to be stored with their terms.
 pub const VERSION: u32 = 1;
 
-/// Longer terms are cut: nobody types them, and engines have limits.
+/// Longer terms are cut, because no user types them and engines have limits.
 const LONGEST: usize = 40;
-/// Maximum counted occurrences of a term: beyond it, another one makes no difference.
+/// Maximum counted occurrences of a term; more make no difference.
 const MOST_COUNT: usize = 200;
 /// Words of a source that are cached during its analysis.
 const MOST_KEPT: usize = 50_000;
 /// Maximum distinct terms of a query: one with more is a text, not a query.
 const MOST_ASKED: usize = 256;
-/// Longest stored token; `InnoDB` indexes none beyond 84 characters.
+/// Maximum length of a stored token; `InnoDB` indexes no token above 84 characters.
 const LONGEST_TOKEN: usize = 80;
 
 /// Words that say nothing about a subject, by language. Words with a meaning in another of the

@@ -311,7 +311,7 @@ impl Sources {
                     return Ok(source);
                 }
 
-                // Tells caches of the space that sources were added or removed.
+                // Informs caches of the space that sources were added or removed.
                 tx.lock_chunks(space).await?;
                 source = Source {
                     tags,
@@ -361,7 +361,7 @@ impl Sources {
                     tx.add_chunk_counts(space, &gone).await?;
                 }
 
-                // A job that would bring it back.
+                // A job that would create it again.
                 let cancelled = self.jobs.cancel_about(&mut tx, space, &parsed, now).await?;
                 tx.remove_source(space, &parsed).await?;
                 tx.commit().await?;

@@ -68,7 +68,7 @@ impl StoreError {
         let cause = error.to_string();
         let place = shown.to_owned();
         match error {
-            // A connection that breaks in the middle of an answer appears as a protocol error.
+            // A connection that breaks in the middle of a response appears as a protocol error.
             sqlx::Error::Io(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed

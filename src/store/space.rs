@@ -40,8 +40,8 @@ impl Store {
         .await
     }
 
-    /// How often the search entries of a kind were written: for chunks in the whole space, for
-    /// others in each group.
+    /// Counts of writes to the search entries of a kind: for chunks of the whole space, for others
+    /// by group.
     pub async fn list_entry_writes(
         &self,
         space: &Space,
@@ -156,9 +156,9 @@ impl Tx {
         self.count_up(space, CATEGORY_REMOVALS).await
     }
 
-    /// Counts a write to the search entries of a group, such as the memories of a thread, and keeps
-    /// other writers of this group out until this transaction ends; nobody else waits. Chunks are
-    /// counted by [`Tx::lock_chunks`].
+    /// Counts a write to the search entries of a group, such as the memories of a thread, and locks
+    /// out other writers of this group until this transaction ends; no other writer waits. Chunks
+    /// are counted by [`Tx::lock_chunks`].
     pub async fn count_entry_write(
         &mut self,
         space: &Space,
@@ -168,7 +168,7 @@ impl Tx {
             .await
     }
 
-    /// Counts a write to every search entry of the space that is no chunk.
+    /// Counts a write to every search entry of the space that does not belong to a chunk.
     pub async fn count_all_entry_writes(&mut self, space: &Space) -> Result<(), StoreError> {
         let update = "UPDATE counters SET value = value + 1 WHERE space = ? AND name LIKE ? AND window_start = 0";
         let update = self.sql(update).bind(space.as_str());

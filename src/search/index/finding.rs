@@ -12,23 +12,23 @@ use crate::model::search::Owner;
 /// Which entries a query may see.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// The version that counts of each group; without it, what each eligible group says now.
+    /// The visible version of each group; if missing, the current version of each eligible group.
     pub groups: Option<HashMap<String, i64>>,
-    /// Nothing newer.
+    /// Only entries up to this time.
     pub until: Option<i64>,
     /// Only these owners.
     pub owners: Option<HashSet<i64>>,
 }
 
 impl Filter {
-    /// Whether an owner is among those that are named, if any are.
+    /// Whether an owner is among the given ones, if any are given.
     pub fn names(&self, owner_id: i64) -> bool {
         self.owners
             .as_ref()
             .is_none_or(|owners| owners.contains(&owner_id))
     }
 
-    /// Whether an entry may be seen, as far as the filter alone can tell.
+    /// Whether the filter alone accepts an entry.
     pub fn lets(&self, owner_id: i64, group_id: &str, version_id: i64, created_at: i64) -> bool {
         self.names(owner_id)
             && self.until.is_none_or(|until| created_at <= until)
@@ -139,7 +139,7 @@ impl Index {
             .filter(|(row, score)| **score > 0.0 && wanted(*row));
 
         let mut found: Vec<(usize, f64)> = found.map(|(row, score)| (row, *score)).collect();
-        // Of each group only one is kept, so that all may be needed.
+        // Only one of each group is kept, so all of them may be needed.
         if !question.by_group && found.len() > question.k.max(1) {
             let better =
                 |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
@@ -168,8 +168,7 @@ impl Index {
             let near = self.nearest(question, count, &wanted);
             let groups: HashSet<u32> = near.iter().map(|(row, _)| self.groups[*row]).collect();
 
-            // Of each group only one is kept: there may be too few yet, though more would be
-            // found.
+            // Only one of each group is kept, so there may be too few results although more exist.
             if question.by_group
                 && groups.len() < question.k
                 && near.len() == count
@@ -227,8 +226,8 @@ impl Index {
         fused.into_iter().map(hit).collect()
     }
 
-    /// The nearest chunks that are compared by both; one per source where only one is wanted, so
-    /// that a long source does not exclude the others.
+    /// The nearest chunks, which are compared by both parts; one per source if only one is wanted,
+    /// so that a long source does not exclude the others.
     fn near_sample(
         &self,
         question: &PreparedQuery,
