@@ -141,7 +141,7 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         #[expect(
             clippy::disallowed_methods,
-            reason = "this is the clock that everyone else must ask"
+            reason = "the only place that reads the clock"
         )]
         let now = jiff::Timestamp::now();
         let ahead = i64::try_from(ahead()).unwrap_or(0).saturating_mul(1000);

@@ -51,7 +51,7 @@ impl fmt::Display for Space {
 /// A new UUID version 7 as text.
 #[must_use]
 pub fn new_uuid() -> String {
-    #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that creates ids")]
     let id = uuid::Uuid::now_v7();
     let ahead = super::clock::ahead();
     if ahead == 0 {
@@ -65,7 +65,7 @@ pub fn new_uuid() -> String {
 /// A new span id of a W3C trace context: 16 hexadecimal digits.
 #[must_use]
 pub fn new_span_id() -> String {
-    #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that creates ids")]
     let (high, _) = uuid::Uuid::new_v4().as_u64_pair();
     // The standard forbids all zeros, which the upper half of a version 4 UUID cannot be.
     format!("{high:016x}")
@@ -77,7 +77,7 @@ pub fn random_bytes() -> [u8; 32] {
     // A version 4 UUID has 122 random bits; a digest of three keeps 256.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one place that makes random numbers"
+        reason = "the only place that creates random numbers"
     )]
     let parts = [
         uuid::Uuid::new_v4(),
@@ -92,7 +92,7 @@ pub fn random_bytes() -> [u8; 32] {
 pub fn random_fraction() -> f64 {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one place that makes random numbers"
+        reason = "the only place that creates random numbers"
     )]
     let (_, low) = uuid::Uuid::new_v4().as_u64_pair();
     // The format fixes the upper bits of the lower half; its lower 32 bits are enough.

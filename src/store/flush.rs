@@ -69,7 +69,7 @@ impl Flusher {
             let inner = Arc::clone(&self.inner);
             #[expect(
                 clippy::disallowed_methods,
-                reason = "it serves others as well, and ends when nobody waits"
+                reason = "it also serves other commits, and ends when none waits"
             )]
             tokio::task::spawn_blocking(move || inner.run());
         }

@@ -95,7 +95,7 @@ impl Door {
 
     #[expect(
         clippy::unused_self,
-        reason = "reads like what it is: somebody at this door"
+        reason = "a test reads better with a session of this door"
     )]
     pub fn session(&self) -> Session {
         Session::of_caller(Space::default())
