@@ -120,7 +120,8 @@ pub async fn list_spaces(
 
 /// Get a space
 ///
-/// Returns counts of the current contents of the space. Returns 404 if the space is empty.
+/// Counts the sources, chunks, categories, jobs and other contents of the space. Returns 404 if the
+/// space is empty.
 #[utoipa::path(
     get, path = "/v1/admin/spaces/{space}", tag = "admin", operation_id = "get_space",
     params(("space" = String, Path, description = "The name of the space.")),
