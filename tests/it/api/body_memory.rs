@@ -46,7 +46,7 @@ async fn bodies_share_a_budget() {
     assert_eq!(
         count(&app, 500_000).await.status,
         200,
-        "who announces much and sends nothing keeps nobody out"
+        "a client that announces a large body and sends nothing blocks no other"
     );
 
     // A quarter has arrived; the whole size is reserved.

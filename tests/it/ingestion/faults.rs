@@ -271,7 +271,7 @@ async fn a_job_waits_for_a_busy_model() {
 
     let cases = [
         (
-            "told to wait",
+            "asked to wait",
             status(429, &[("retry-after", "2")]),
             3,
             vec![patient],
@@ -359,7 +359,7 @@ async fn a_job_waits_for_a_busy_model() {
     assert_eq!(
         ingest.asked("classify").len(),
         1,
-        "nobody asked while the provider wanted to be left alone"
+        "no call was sent while the provider asked for a pause"
     );
 
     // A probe notices that the model responds before the time that the provider named; a retry
@@ -464,7 +464,7 @@ async fn only_the_chunk_that_stays_invalid_is_requested_again() {
         assert_eq!(
             asked,
             [vec![1, 2, 3, 4, 5], vec![3]],
-            "asked again once, alone"
+            "requested again once, alone"
         );
         assert_eq!(ingest.rows().await, [0; 5]);
         ingest.model.set_rule(Reply::sensible);

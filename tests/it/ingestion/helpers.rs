@@ -188,7 +188,7 @@ async fn a_job_waits_for_the_users_helper_if_none_may_be_generated() {
     assert_eq!(
         (ingest.model.stats().requests, ingest.rows().await),
         (0, [0; 5]),
-        "nothing asked, nothing written"
+        "no call, nothing written"
     );
 
     let path = format!("/v1/jobs/{id}/helper");
@@ -576,6 +576,10 @@ async fn a_model_may_omit_fields_of_a_helper() {
         .model
         .push(helper_says(json!({"summary": "A note on boilers."})));
     ingest.succeed(&document(&["A"], &json!({}))).await;
-    assert_eq!(ingest.asked("helper").len(), 1, "it was valid at once");
+    assert_eq!(
+        ingest.asked("helper").len(),
+        1,
+        "the first answer was valid"
+    );
     assert_eq!(used(&ingest), ["A note on boilers."]);
 }

@@ -119,7 +119,11 @@ impl DocumentRetrieval {
         }
 
         let filed = "SELECT COUNT(*) FROM chunks WHERE profile = 'taxonomy'";
-        assert_eq!(count(database, filed).await, chunks, "nobody else's");
+        assert_eq!(
+            count(database, filed).await,
+            chunks,
+            "no chunks of other sources"
+        );
 
         // Each search entry exists once, with its terms and its vector.
         let entries = "search_entries t ON t.owner_kind = 'chunk' AND t.owner_id = c.id";

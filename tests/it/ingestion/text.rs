@@ -427,7 +427,7 @@ async fn versions_with_the_same_text_share_chunks() {
         let first = ingest.succeed(&document(&paths, &path)).await;
         let calls = ingest.model.stats().requests;
         let again = ingest.succeed(&document(&paths, &path)).await;
-        assert_eq!(ingest.model.stats().requests, calls, "no model is asked");
+        assert_eq!(ingest.model.stats().requests, calls, "no model is called");
         assert_eq!(
             (source(&first), &again["result"]["version"]),
             (source(&again), &json!(2))

@@ -86,7 +86,7 @@ async fn a_failed_write_stores_nothing_and_the_retry_calls_no_model() {
         assert_eq!(
             job["last_errors"].as_array().unwrap().len(),
             2,
-            "the first failure is told too: {job:#}"
+            "the first failure is listed too: {job:#}"
         );
 
         mend(&ingest.app.database).await;
@@ -541,7 +541,7 @@ async fn categories_planned_within_the_limits_can_be_written() {
     assert_eq!(job["result"]["categories_created"], 59, "{job:#}");
     assert_eq!(
         job["warnings"][0]["code"], "level_full",
-        "what is left is kept: {job:#}"
+        "the rest is reserved: {job:#}"
     );
 }
 

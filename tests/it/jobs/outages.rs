@@ -89,7 +89,7 @@ async fn restarts_of_postgresql_lose_and_fail_no_job() {
         retries += job["db_retries"].as_i64().unwrap();
     }
 
-    assert!(retries > 0, "the database was asked again");
+    assert!(retries > 0, "database calls were retried");
     check_log(&log);
     assert_eq!(running.signal_and_wait("TERM"), Some(0));
     assert!(!memoir.log().contains("status=500"), "{}", memoir.log());

@@ -206,7 +206,7 @@ async fn check_pause_is_shown(ingest: &Ingest) {
 
     assert!(
         !ready.text.contains("who is"),
-        "what the provider said is not for everybody: {}",
+        "the provider's message is not shown to all callers: {}",
         ready.text
     );
 }

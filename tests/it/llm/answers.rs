@@ -150,7 +150,7 @@ fn tolerated() -> Vec<(&'static str, Fault)> {
         ),
         ("no tool call", Fault::NoToolCall),
         (
-            "an id that nobody asked for",
+            "an id that was not requested",
             answer(json!({"chunks": (1..=6).map(|id| {
             json!({"id": if id == 6 { 99 } else { id }, "category": "Alpha"})
         }).collect::<Vec<_>>()})),
@@ -557,7 +557,7 @@ async fn a_helper_that_stays_too_long_is_shortened_at_a_sentence() {
         chunks: vec![(1, "text".into())],
     };
     let answered = door.llm.ask(&door.session(), task).await.unwrap();
-    assert_eq!(door.model.requests().len(), 2, "asked once more");
+    assert_eq!(door.model.requests().len(), 2, "requested once more");
     assert!(
         answered.value.summary.ends_with("length."),
         "{}",

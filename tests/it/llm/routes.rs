@@ -358,11 +358,7 @@ async fn a_job_stopped_by_a_rejected_key_resumes_after_the_fix() {
             (&json!("succeeded"), &json!(1), &json!(null))
         );
 
-        assert_eq!(
-            model.requests().len(),
-            4,
-            "what was answered is not asked again"
-        );
+        assert_eq!(model.requests().len(), 4, "answered calls are not repeated");
 
         let responses = job["responses"].as_array().unwrap();
         let outcomes: Vec<&str> = responses

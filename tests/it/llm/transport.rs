@@ -467,7 +467,7 @@ async fn the_fallback_model_is_called_once() {
     assert_eq!(
         asked,
         ["m", "m", "m", "small", "small", "small"],
-        "the first model is not asked again"
+        "the first model is not called again"
     );
 
     // Also for answers that stay invalid; but a wrong key must be reported.

@@ -63,7 +63,7 @@ async fn a_request_never_has_both_tools_and_a_response_format() {
 
             assert!(
                 body.contains("ranked_relevance"),
-                "the schema is there in every mode"
+                "every mode contains the schema"
             );
         }
     }

@@ -361,7 +361,7 @@ async fn without_an_answer_only_a_requested_budget_applies() {
     three_leaves(&desk).await;
     let free = desk.ask_well(body(&json!({"mode": "retrieve"}))).await;
     assert_eq!((texts(&free).len(), &free["answer"]), (3, &Value::Null));
-    assert!(total(&free) > 200, "the estimate is told all the same");
+    assert!(total(&free) > 200, "the estimate is still reported");
     let bound = desk
         .ask_well(body(&json!({"mode": "retrieve", "max_token_budget": 300})))
         .await;

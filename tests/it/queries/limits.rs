@@ -30,7 +30,7 @@ async fn an_estimate_is_an_upper_bound_for_every_strategy() {
 
     assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
     let estimate = reply.json();
-    assert!(desk.model.requests().is_empty(), "nobody is asked");
+    assert!(desk.model.requests().is_empty(), "no model is called");
     assert_eq!(estimate["model"], "stub:gpt-4o");
 
     for strategy in ["one_shot", "wide_branch", "zoom_in", "branch_out"] {

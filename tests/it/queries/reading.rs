@@ -307,7 +307,7 @@ async fn filters_show_only_categories_with_matching_chunks() {
     assert_eq!(ask(json!({"user_id": "ann"})).await, ["ann's"]);
     assert!(
         desk.model.requests().is_empty(),
-        "one way down: nobody is asked"
+        "only one path: no model is called"
     );
 
     assert_eq!(

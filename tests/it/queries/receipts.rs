@@ -65,7 +65,7 @@ async fn a_receipt_contains_every_decision_and_no_text() {
     for text in texts(&result) {
         assert!(
             !stored.receipt.to_string().contains(text.trim()),
-            "no text of a chunk is kept"
+            "no chunk text is stored"
         );
     }
 
@@ -252,14 +252,14 @@ async fn a_recorded_replay_is_identical_whatever_has_changed() {
         (&json!(true), &json!("no_chunks_found"))
     );
 
-    assert!(desk.model.requests().is_empty(), "nobody is asked");
+    assert!(desk.model.requests().is_empty(), "no model is called");
     assert_eq!(
         desk.app.get("/v1/queries").await.json()["items"]
             .as_array()
             .unwrap()
             .len(),
         7,
-        "and nothing is kept of it"
+        "and nothing of it is stored"
     );
 
     // A query on a deleted source cannot be replayed, and the response says so.

@@ -88,7 +88,7 @@ async fn an_external_model_embeds_each_text_once_and_its_cosines_decide_the_orde
         let found = search(&ingest, &body).await;
         assert_eq!(found["embedding_model"], "openai_stub:embedder");
         let items = found["items"].as_array().unwrap();
-        assert_eq!(items.len(), 20, "twenty unless somebody says otherwise");
+        assert_eq!(items.len(), 20, "twenty by default");
         let question = vector(&ingest, "heron").await;
         let mut last = f64::INFINITY;
 

@@ -364,10 +364,7 @@ async fn a_category_filter_includes_its_descendants() {
         seen.sort();
         let mut all: Vec<String> = TEXTS.iter().map(|(path, _)| (*path).to_owned()).collect();
         all.sort();
-        assert_eq!(
-            seen, all,
-            "each lies under one category of the first level: {roots}"
-        );
+        assert_eq!(seen, all, "each is under one category of level 1: {roots}");
 
         let nowhere = json!({"query": "the", "filters": {"category_id": 999_999}});
         assert_eq!(setup.paths(nowhere).await, Vec::<String>::new());
@@ -478,7 +475,7 @@ async fn processes_on_one_database_find_the_same_chunks() {
         assert_eq!(
             here.paths(question.clone()).await,
             Vec::<String>::new(),
-            "it says something else now"
+            "its text has changed"
         );
 
         there

@@ -68,7 +68,7 @@ async fn pgvector_finds_what_memory_finds() {
     let one = "(SELECT c.id FROM search_entries c JOIN sources s ON s.id = c.group_id WHERE s.path = '/lost.md')";
 
     // Repeated, because a process that is still copying may restore it.
-    until("pgvector is asked", async || {
+    until("pgvector is used", async || {
         database
             .execute(&format!(
                 "DELETE FROM embedding_vectors WHERE entry_id IN {one}"
@@ -152,7 +152,7 @@ async fn another_embedding_model_leaves_no_copies_behind() {
     };
     let old = "SELECT COUNT(*) FROM embedding_vectors WHERE model = 'old:model'";
 
-    until("the old copies are gone", async || {
+    until("the old copies are deleted", async || {
         count(&database, old).await == 0
     })
     .await;
