@@ -207,7 +207,7 @@ async fn migrate_and_doctor_report_the_state_of_the_schema() {
         let memoir = Binary::new().env("DATABASE_URL", &database.url);
         let migrated = memoir.run(&["migrate"]);
         assert!(migrated.status.success(), "{}", text(&migrated.stderr));
-        assert!(text(&migrated.stdout).starts_with("applied 0001_settings\n"));
+        assert!(text(&migrated.stdout).starts_with("applied 0001_service\n"));
         let doctor = memoir.run(&["doctor"]);
 
         assert!(
